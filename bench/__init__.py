@@ -1,1 +1,1 @@
-"""Benchmarks. docs/measurements.md has their results and goals; none of them is a test."""
+"""Benchmarks, which are not part of the tests. docs/measurements.md contains their results and targets."""

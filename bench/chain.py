@@ -1,4 +1,4 @@
-"""Critical path of creating a cluster: the longest chain of AWS operations that must wait for each other."""
+"""Critical path of creating a cluster: the longest sequence of AWS operations that cannot run in parallel."""
 
 from localcloud.aws.durations import DURATIONS
 
@@ -9,11 +9,13 @@ NECESSARY = (
     ("system node group", "eks-node-group"),
     ("add-ons that need a node", "eks-addon"),
 )
-"""Each step waits for the previous one. Source: EKS user guide, "Amazon EKS add-ons" and "Managed node groups"."""
+"""Pairs of a step and its key in DURATIONS. Each step waits for the previous one. Source: EKS user guide, "Amazon EKS
+add-ons" and "Managed node groups".
+"""
 
 
 def necessary_seconds() -> float:
-    """Return the minimum time that AWS needs for a new cluster with nodes and add-ons."""
+    """Return the minimum time, in seconds, that AWS needs to create a cluster with nodes and add-ons."""
     return sum(DURATIONS[kind].seconds for _, kind in NECESSARY)
 
 

@@ -27,7 +27,7 @@ class Figure:
     reading: str
     """Explanation of how to read the plots."""
     draw: Callable[[Any], Mapping[str, str]]
-    """Convert the benchmark's JSON results to SVGs, keyed by file name suffix."""
+    """Function that converts the benchmark's JSON results to SVGs, keyed by file name suffix."""
 
 
 def _note(result: Any) -> str:
@@ -109,11 +109,11 @@ FIGURES: Mapping[str, Figure] = {
         _scale,
     ),
 }
-"""Figures by benchmark name, which is also the name of the JSON file."""
+"""Name of a benchmark -> figure. The benchmark's JSON file is named NAME.json."""
 
 
 def drawn(folder: Path = FOLDER) -> dict[str, str]:
-    """Draw plots for every JSON file in the folder and return the SVGs by file name."""
+    """Draw plots for every JSON file in the folder and return the SVGs, keyed by file name."""
     found = {}
     for name, figure in FIGURES.items():
         file = folder / f"{name}.json"

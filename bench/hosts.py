@@ -40,7 +40,7 @@ class Start:
     created: float
     joined: float
     mpiexec: float
-    """Time at which the first mpiexec ended, with one rank per slot."""
+    """Time until the first mpiexec, with one rank per slot, ended."""
     nodes: int
     load: float
     """One-minute load average of the machine before the measurement."""
@@ -66,7 +66,7 @@ class Bench:
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
         self._stack.set_config("gpumpi:target.ssh.publicKeys[0]", key.with_suffix(".pub").read_text().strip())
         self._stack.set_config("gpumpi:pools[0].maxSize", str(max(NODES) - 1))
-        os.environ.update(self._environment)  # commands read the AWS settings from the environment, as in a user's shell
+        os.environ.update(self._environment)  # the code of the verbs reads the AWS settings from the environment
         self._cluster = DeployedEc2Cluster(STACK, self._stack.project)
 
     def start(self) -> Start:

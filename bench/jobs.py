@@ -97,10 +97,10 @@ def submitted(bench: Bench) -> dict[str, float]:
 
 
 def worker_killed(bench: Bench) -> dict[str, float]:
-    """Kill a worker, and return the seconds until the launcher notices and until the job succeeds."""
+    """Kill a worker, and return the seconds until the launcher exits and until the job succeeds."""
     name = "bench-killed"
     with bench.watched(name, WORKERS, "mpijob") as timeline:
-        # a new file name per run: an aborted run may have left its file behind
+        # use a new file name for each run, because an aborted run may have left its file behind
         bench.submit(_job(name, STEPWISE.replace("RUN", f"bench-{time.time_ns()}")), bench.described)
         try:
             if not timeline.wait(lambda seen: {"launcher runs", "workers ready"} <= seen.times.keys(), LIMIT_SECONDS):
@@ -119,7 +119,9 @@ def worker_killed(bench: Bench) -> dict[str, float]:
 
 
 def _await_step(bench: Bench, name: str, seen: Timeline) -> None:
-    """Wait until the log shows the step. Retry, because a followed log can end early if the container has just started."""
+    """Wait until the log shows step KILLED_AFTER. Retry, because a followed log can end early if the container has just
+    started.
+    """
     (launcher,) = bench.client.list("Pod", bench.namespace, {JOB_LABEL: name, ROLE_LABEL: "launcher"})
     while "launcher ended" not in seen.times:
         for line in bench.client.log(launcher["metadata"]["name"], bench.namespace, follow=True):
@@ -130,7 +132,9 @@ def _await_step(bench: Bench, name: str, seen: Timeline) -> None:
 
 
 def _first_process_of_a_worker(bench: Bench, name: str) -> psutil.Process:
-    """Return process 1 in a worker's container. Killing it ends the whole container, like an out-of-memory kill."""
+    """Return process 1 of a worker's container. If this process is killed, the container ends, as after an
+    out-of-memory kill.
+    """
     pods = bench.client.list("Pod", bench.namespace, {JOB_LABEL: name, ROLE_LABEL: "worker"})
     uid = max(pods, key=lambda pod: str(pod["metadata"]["name"]))["metadata"]["uid"]
     found = [

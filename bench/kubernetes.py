@@ -18,7 +18,9 @@ from testkit.eks_clusters import Account
 from testkit.node_groups import node_group
 
 COLD_SECONDS, WARM_SECONDS = 40.0, 20.0
-"""Target durations: cold (including the start of the local cloud) and warm (in a running one), with built programs cached."""
+"""Target durations: cold (including the start of the local cloud) and warm (in a running local cloud). Both assume that
+the programs are already built and cached.
+"""
 SYSTEM, GPU = ("system", 1, "m7i.large"), ("train", 2, "p4d.24xlarge")
 
 
@@ -52,7 +54,7 @@ def measure() -> list[dict[str, str | float]]:
 
 
 def life(account: Account, name: str, start: float, goal: float) -> dict[str, str | float]:
-    """Create and delete one cluster with its nodes, and return the durations."""
+    """Create and delete one cluster and its nodes, and return the duration of each stage."""
     with ExitStack() as groups:
         with stopwatch() as control_plane:
             cluster = account.create(name)

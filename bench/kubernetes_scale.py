@@ -25,7 +25,9 @@ from localcloud.kubernetes.nodes.labels import SIMULATED
 
 STACK, POOL = "thousand", "train"
 NODES, BIG, SMALL_JOBS, SMALL = 1000, 512, 200, 4
-"""Nodes, workers of the big job, number of small jobs, workers per small job. The jobs do not all fit at once."""
+"""Nodes, workers of the big job, number of small jobs, workers per small job. The nodes cannot run all jobs at the same
+time.
+"""
 ANY_QUOTA = {"L-417A185B": 1e6, "L-DF5E4CA3": 1e6, "L-BD136A63": 1e6}
 """Quota code -> a value that allows any number of nodes. Quotas: vCPUs of P instances, network interfaces, nodes per
 group.
@@ -97,7 +99,9 @@ class Seen:
                 sys.exit(f"{doing}: not done after {LIMIT_SECONDS:.0f} s; {self}")
 
     def overtaken(self) -> list[str]:
-        """Return the jobs admitted before a job that was queued earlier by at least a second (the resolution of timestamps)."""
+        """Return the jobs that Kueue admitted before a job that had entered the queue at least one second earlier.
+        Timestamps have a resolution of one second.
+        """
         later = [self.queued[job] for job in self.admitted]
         return [job for number, job in enumerate(self.admitted) if any(other < self.queued[job] for other in later[number + 1 :])]
 
@@ -107,7 +111,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class NodeGroup:
-    """Node group of the pool. It is resized through the EKS API."""
+    """Node group of the pool, resized through the EKS API."""
 
     bench: Bench
 
@@ -162,7 +166,7 @@ def sizes(big: int, jobs: int, small: int) -> dict[str, int]:
 
 @dataclass
 class Steps:
-    """Seconds and CPU time of each step."""
+    """Duration and CPU time of each step, in seconds."""
 
     usage: Peaks
     seconds: dict[str, float] = field(default_factory=dict)
@@ -235,7 +239,9 @@ def _problems(seen: Seen, nodes: int, instances: int) -> Iterable[str]:
 
 
 def _larger(described: ClusterDescription, nodes: int) -> ClusterDescription:
-    """Return the description with this many simulated nodes, which also run the launchers: the workers are not real."""
+    """Return the description with this many simulated nodes in the pool. Launchers run on simulated nodes too, because
+    there are no real workers to start.
+    """
     taint = TaintDescription(key=SIMULATED.key, value=SIMULATED.value)
     pools = [
         one.model_copy(update={"max_size": nodes, "taints": (*one.taints, taint)}) if one.name == POOL else one

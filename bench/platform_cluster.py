@@ -32,7 +32,7 @@ def running(stack: str, cloud_folder: Path | None = None, nodes: str = "") -> It
 
     `nodes` overrides the default limits on the number of real nodes.
     """
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # raise SystemExit, so the cleanup below runs
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # raise SystemExit, so that the cleanup below runs
     with TemporaryDirectory() as text:
         folder = Path(text)
         cloud = LocalCloud(cloud_folder or folder / "cloud")

@@ -19,8 +19,8 @@ from testkit.control_plane import ControlPlane
 PODS, LISTS = 1312, 200
 """Number of pods, as in bench.kubernetes_scale, and number of list requests per row."""
 CURRENT: dict[str, str] = {}
-"""Query for the current pods: the API server waits until its cache is as new as etcd. Before etcd 3.5.13, it reads from
-etcd.
+"""Query for the current pods: the API server waits until its cache is as recent as etcd's data. With etcd before
+3.5.13, the API server reads from etcd instead.
 """
 CACHED = {"resourceVersion": "0"}
 """Query for the pods in the API server's cache, as in localcloud.kubernetes.nodes.drain."""
@@ -70,7 +70,9 @@ def _create(plane: ControlPlane, count: int) -> None:
 
 
 def _measure(plane: ControlPlane, query: dict[str, str], lists: int) -> dict[str, float]:
-    """List the pods as a drain does. Return milliseconds per list request: CPU time by server, and elapsed time."""
+    """List the pods as a drain does. Return the milliseconds per list request: CPU time of each server, and elapsed
+    time.
+    """
     before, started = _cpu_seconds(plane), time.monotonic()
     with _pool(plane) as pool:
         for number in range(lists):

@@ -36,7 +36,7 @@ COMMANDS = {
         10.0,
     ),
 }
-"""Name -> command line and target duration in seconds."""
+"""Name of a command -> command line, and target duration in seconds."""
 
 
 def main() -> None:
@@ -76,7 +76,9 @@ def _forget_prices(environment: dict[str, str], folder: Path) -> None:
 
 
 def _seconds(command: list[str], environment: dict[str, str]) -> tuple[float, float]:
-    """Return the duration, and the CPU time of the command and its children. Servers are not included."""
+    """Return the duration of the command, and the CPU time of the command and its children. The CPU time of the local
+    cloud's servers is not included.
+    """
     started, before = time.perf_counter(), os.times()
     subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
     after = os.times()

@@ -38,7 +38,7 @@ class JobFailed(Exception):
 
 @dataclass(frozen=True)
 class Bench:
-    """Cluster with an authenticated client."""
+    """A running cluster, an authenticated client for it, and its description."""
 
     shell: JobCluster
     client: Cluster
@@ -83,7 +83,7 @@ class Bench:
         return begun
 
     def printed(self, name: str, word: str) -> Any:
-        """Return the JSON that the launcher printed after this word. Raise JobFailed if the log has no such line."""
+        """Return the JSON that the launcher printed after `word`. Raise JobFailed if the log has no such line."""
         done = self.shell.cluster("logs", name)
         line = next((line for line in done.out.splitlines() if line.startswith(f"{word} ")), None)
         if line is None:

@@ -44,7 +44,7 @@ class Timeline:
             self._changed.notify_all()
 
     def hear_job(self, kind: str, job: Object, now: float) -> None:
-        """Handle an event of the MPIJob or of the launcher's Job."""
+        """Handle an event of the MPIJob or, with the standalone launcher, of the Job."""
         with self._changed:
             if kind == "DELETED":
                 return
@@ -57,7 +57,7 @@ class Timeline:
             self._changed.notify_all()
 
     def wait(self, reached: Callable[["Timeline"], Any], seconds: float) -> bool:
-        """Wait for a condition and return whether it became true within this many seconds."""
+        """Wait for a condition, and return whether it became true within `seconds`."""
         with self._changed:
             return bool(self._changed.wait_for(lambda: reached(self), seconds))
 
@@ -66,7 +66,7 @@ class Timeline:
         return {stage: round(self.times[stage] - begun, 2) for stage in STAGES if stage in self.times}
 
     def _count(self, stage: str, pod: str, now: float) -> None:
-        """Record the stage once all workers have reached it."""
+        """Record that a pod has reached a stage, and the time once the pods of all workers have reached it."""
         seen = self._seen.setdefault(stage, set())
         seen.add(pod)
         if len(seen) == self.workers:

@@ -55,7 +55,7 @@ def measure(cloud: LocalCloud, stack: LocalStack, name: str, verb: Verb) -> Meas
 
 
 def life(name: str) -> tuple[list[Measured], list[Step]]:
-    """Measure a cold preview, an up, an unchanged up and a destroy, without AWS's delays."""
+    """Measure a cold `preview`, an `up`, an `up` without changes, and a `destroy`, all without AWS's delays."""
     with tempfile.TemporaryDirectory() as folder:
         cloud = LocalCloud(Path(folder) / "cloud")
         try:

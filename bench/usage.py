@@ -60,8 +60,8 @@ class Peaks(threading.Thread):
                     self._cpu[(process.pid, name)] = times.user + times.system
 
     def cpu(self) -> Cpu:
-        """Return each program's CPU time until the last sample. Processes that ran for less than a second are not
-        included.
+        """Return each program's CPU time up to the last sample. Processes that started and ended between two samples
+        are not included.
         """
         found: Cpu = {}
         for (_, name), seconds in list(self._cpu.items()):
@@ -69,7 +69,9 @@ class Peaks(threading.Thread):
         return found
 
     def _ours(self) -> Iterator[tuple[psutil.Process, str]]:
-        """Yield the processes of this cloud's clusters, identified by command line or, for pods, by cgroup."""
+        """Yield the local AWS server and the processes of this cloud's clusters, each with its program's name. The
+        processes are identified by command line or, in pods, by cgroup.
+        """
         for process in psutil.process_iter(["name", "cmdline"]):
             if process.pid == self._aws:
                 yield process, "local AWS"
@@ -91,7 +93,7 @@ def spent(before: Cpu, after: Cpu) -> Cpu:
 
 
 def groups_of(pid: int) -> str:
-    """Return the cgroups of a process, or an empty string if the process has ended."""
+    """Return the text of /proc/PID/cgroup, or an empty string if the process has ended."""
     try:
         return Path(f"/proc/{pid}/cgroup").read_text()
     except OSError:

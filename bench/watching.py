@@ -36,7 +36,7 @@ class Watch(threading.Thread):
 
     def __exit__(self, *_: object) -> None:
         self._is_over = True
-        with suppress(RuntimeError):  # the API server has already closed the response
+        with suppress(RuntimeError):  # the API server has already closed the connection
             self._response.shutdown()
         self.join()
 
@@ -67,6 +67,6 @@ class Watch(threading.Thread):
 
 
 def condition(found: Mapping[str, Any], name: str) -> bool:
-    """Return whether the object's status has this condition with status True."""
+    """Return whether the object's status contains this condition with status `True`."""
     conditions = found.get("status", {}).get("conditions", ())
     return any(one["type"] == name and one["status"] == "True" for one in conditions)

@@ -27,7 +27,7 @@ def url() -> str:
 
 
 def detect() -> ipaddress.IPv4Address:
-    """Query the service and return the address. Raises Undetected on failure, within two seconds."""
+    """Query the service and return the address. Raises Undetected on failure, at the latest after two seconds."""
     try:
         answer = within(LIMIT_SECONDS, _answer)
     except urllib.error.HTTPError as error:

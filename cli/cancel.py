@@ -17,7 +17,7 @@ from cli.job_state import JobState
 from cli.workdir.in_cluster import remove_workdir
 
 PODS_GONE_SECONDS: Final = 90.0
-"""Time limit for pods to disappear, in addition to their grace period."""
+"""Time limit for the deletion of pods, in addition to their grace period."""
 POLL_SECONDS: Final = 0.5
 
 
@@ -70,7 +70,7 @@ def end(cluster: Cluster, state: JobState, *, wait: bool) -> None:
 
 
 def _grace_seconds(pods: Sequence[Mapping[str, Any]]) -> int:
-    """Return the longest grace period of the pods."""
+    """Return the longest grace period of any of the pods."""
     return max((pod["spec"].get("terminationGracePeriodSeconds") or 0 for pod in pods), default=0)
 
 

@@ -41,7 +41,7 @@ PATHS: Final = {
 
 Object = dict[str, Any]
 _WEBHOOK: Final = re.compile(r'failed calling webhook "([^"]+)": .*https://([\w-]+)\.([\w-]+)\.svc[^"]*": (.+)', re.DOTALL)
-"""Message of a failed webhook: `ToStatusErr` in
+"""Pattern of the API server's message about a failed webhook call. Source: `ToStatusErr` in
 https://github.com/kubernetes/kubernetes/blob/v1.35.0/staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/errors/statuserror.go
 """
 
@@ -108,7 +108,7 @@ class Cluster:
         return items
 
     def list_labeled(self, kind: str, label: str, namespace: str | None) -> Sequence[Object]:
-        """Return all objects of a kind that have the label, whatever its value."""
+        """Return all objects of a kind that have the label, with any value."""
         doing = f"list {_words(kind, None, namespace)}"
         items: Sequence[Object] = self._call("GET", _path(kind, namespace), {"labelSelector": label}, doing=doing)["items"]
         return items
@@ -129,7 +129,7 @@ class Cluster:
         return self._create(manifest)
 
     def dry_run(self, manifest: Object) -> None:
-        """Let the API server check and admit a new object without creating it."""
+        """Send a create request as a dry run: the API server validates and admits the object without creating it."""
         self._create(manifest, dryRun="All")
 
     def _create(self, manifest: Object, **more: str) -> Object:
@@ -191,7 +191,7 @@ class Cluster:
         return answer if stream else json.loads(answer.data)
 
     def _reported(self, request: Callable[[], Any], doing: str) -> Any:
-        """Return the response to a request. Failures become CommandErrors."""
+        """Return the response to a request. Raises CommandError if the request fails."""
         from kubernetes.client.exceptions import ApiException  # slow to import
 
         try:
@@ -205,8 +205,8 @@ class Cluster:
             raise CommandError(f"no cluster answers at {self.server} ({error}){fix}", UNREACHABLE) from None
 
     def _check_once(self) -> None:
-        """Check that the API server is ready before the first request. Without etcd, it does not answer a request for a
-        minute.
+        """Before the first request, check that the API server is ready. If etcd is down, the API server takes a minute
+        to answer a request.
         """
         if self._is_checked:
             return

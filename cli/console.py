@@ -17,7 +17,7 @@ PROSE_WIDTH: Final = 30
 
 
 def make_console(*, stderr: bool = False) -> Console:
-    """Return a console that prints AWS and Kubernetes messages verbatim, without markup. rich respects NO_COLOR."""
+    """Return a console that prints AWS and Kubernetes messages verbatim, without markup. It respects NO_COLOR."""
     console = Console(stderr=stderr, highlight=False, markup=False, soft_wrap=True)
     if not console.is_terminal:
         console.width = ENDLESS
@@ -37,8 +37,8 @@ class Listing:
     """A table. If the terminal is too narrow, each row is printed as a block of `heading: value` lines."""
 
     def __init__(self, *headings: str, right: Sequence[str] = (), whole: Sequence[str] = (), prose: Sequence[str] = ()) -> None:
-        """Lists of headings select columns: `right` aligns them to the right, `whole` never wraps them, and `prose`
-        reserves width for sentences.
+        """Each option lists the headings of the columns to which it applies: `right` aligns to the right, `whole`
+        prevents wrapping, and `prose` reserves a minimum width for sentences.
         """
         self._headings, self._right, self._whole, self._prose = headings, right, whole, prose
         self._rows: list[Sequence[str | Text]] = []

@@ -12,7 +12,7 @@ from localcloud.hosts import ami, capability
 from localcloud.tools.build import BuildError
 
 RANKS = ("mpiexec", "-n", "8", "-N", "2")
-"""Eight ranks: two slots on the head node and on each of three workers."""
+"""Eight ranks: two on the head node, and two on each of the three workers."""
 OPENMPI = "ompi_info --parsable --all | grep -e ^ompi:version:full: -e :mpi_built_with_cuda_support:value:"
 HOSTS = 4
 FEWER = 1
@@ -21,7 +21,7 @@ FEWER = 1
 
 @dataclass
 class Ec2Demo(Steps):
-    """Demo of an EC2 cluster: builds an AMI, lets a head node and workers join, and runs MPI jobs on them."""
+    """Demo of an EC2 cluster: builds an AMI, starts a head node and workers from it, and runs MPI jobs on them."""
 
     image: str = ""
     """ID of the AMI that the demo built."""
@@ -43,7 +43,7 @@ class Ec2Demo(Steps):
         self.step("stop the local cloud", self.stop, always=True)
 
     def start(self) -> str:
-        self.cloud.stop()  # an interrupted demo may have left it running
+        self.cloud.stop()  # an interrupted demo may have left the local cloud running
         able = capability.examine()
         must(able.hosts, str(able))
         self.cloud.start(self.tell, hosts=True)
@@ -106,7 +106,7 @@ class Ec2Demo(Steps):
         environment = self.cloud.process_environment()
         with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             assert process.stdin is not None and process.stderr is not None
-            with suppress(BrokenPipeError):  # tar ended early and reports the reason on stderr
+            with suppress(BrokenPipeError):  # tar exited early; its stderr gives the reason
                 workloads.pack(process.stdin, self.tell)
                 process.stdin.close()
             said = process.stderr.read().decode(errors="replace")

@@ -35,7 +35,9 @@ class EksDemo(Steps):
         self.step("stop the local cloud", self.stop, always=True)
 
     def make_images(self) -> str:
-        """Build the images first, because a pending pod does not show why its image pull is slow or fails."""
+        """Build the images before the cluster is created, because a pending pod does not show why its image pull is
+        slow or fails.
+        """
         _must_run_containers("nodes on this machine do not pull images")
         for image in PLATFORM_IMAGES:
             build.ensure_image(image, self.tell)
@@ -43,7 +45,7 @@ class EksDemo(Steps):
         return f"{len(PLATFORM_IMAGES) + 1} images, each built once and kept in {build.cache_folder()}"
 
     def start(self) -> str:
-        self.cloud.stop()  # an interrupted demo may have left it running
+        self.cloud.stop()  # an interrupted demo may have left the local cloud running
         self.cloud.start(self.tell, kubernetes=True)
         self.stack.prepare()
         return f"AWS and Pulumi's providers on loopback; {capability.examine()}"

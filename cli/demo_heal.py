@@ -1,4 +1,4 @@
-"""`demo --heal`: a GPU breaks under a running job, which finishes on another node; the repaired node accepts jobs
+"""`demo --heal`: a GPU fails while a job runs. The job finishes on another node, and the repaired node accepts jobs
 again.
 """
 
@@ -30,7 +30,7 @@ for step in range(first + 1, {STEPS + 1}):
     if step % {SAVED_EVERY} == 0:
         saved.write_text(str(step))
 """
-"""A training job that saves its state on the shared volume."""
+"""Program that simulates a training job and saves its progress on the shared volume."""
 
 Answer = TypeVar("Answer")
 
@@ -40,7 +40,7 @@ class HealDemo(EksDemo):
     """Demo of a job that survives the loss of its node."""
 
     node: str = ""
-    """Node on which the job runs first."""
+    """Node on which the job's first attempt runs."""
     broken: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def steps(self) -> None:
@@ -99,7 +99,7 @@ class HealDemo(EksDemo):
         return f"its ranks run again {self._since(second['running'])} s after the fault; {STEPS} steps are done; {counts}"
 
     def reboot(self) -> str:
-        """Reboot the node at once; EKS's node auto repair would do it after ten minutes."""
+        """Reboot the node at once; EKS's node auto repair would reboot it only after ten minutes."""
         instance = self._json("health", self.node)["instance"]
         began = datetime.now(UTC)
         self.cloud.clients(self.stack.region)("ec2").reboot_instances(InstanceIds=[instance])

@@ -37,7 +37,7 @@ class StepFailed(Exception):
 
 
 class StepSkipped(Exception):
-    """This machine cannot run the step; the message gives the reason."""
+    """The step cannot run on this machine; the message gives the reason."""
 
 
 @dataclass
@@ -58,7 +58,7 @@ class StepResult:
 
 @dataclass
 class Steps(ABC):
-    """Steps of a demo, in order. After a failed step, all others except the cleanup are skipped."""
+    """Steps of a demo, in order. After a failed step, all remaining steps except the cleanup are skipped."""
 
     cloud: LocalCloud
     stack: LocalStack

@@ -1,4 +1,4 @@
-"""Periods of time on the command line, such as `10m` and `2d 3h`."""
+"""Parse and format periods of time on the command line, such as `10m` and `2d 3h`."""
 
 import re
 from datetime import timedelta

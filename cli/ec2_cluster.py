@@ -53,7 +53,7 @@ class WorkerGroup:
 
 @dataclass(frozen=True)
 class BootLog:
-    """Text that a node uploaded: the log of a boot that failed, or the reason why it has not joined yet."""
+    """Text that a node uploaded: the log of a failed boot, or the reason why the node has not joined yet."""
 
     instance_id: str
     written: str
@@ -118,13 +118,13 @@ class DeployedEc2Cluster:
         self._ask(lambda: autoscaling.set_desired_capacity(AutoScalingGroupName=name, DesiredCapacity=size, HonorCooldown=False))
 
     def activities(self) -> list[Mapping[str, Any]]:
-        """Return launches and terminations of workers, including failed ones, newest first."""
+        """Return the latest launches and terminations of workers, including failed ones, newest first."""
         describe, name = self._clients.autoscaling.describe_scaling_activities, self.naming.workers
         answer = self._ask(lambda: describe(AutoScalingGroupName=name, MaxRecords=MOST_ACTIVITIES))
         return list(answer["Activities"])
 
     def failed_launches(self) -> dict[str, str]:
-        """Return the reason for each failed launch, by activity ID."""
+        """Return the reason for each failed launch, keyed by activity ID."""
         failed = [one for one in self.activities() if one["StatusCode"] == "Failed"]
         return {one["ActivityId"]: one.get("StatusMessage") or one["Description"] for one in failed}
 
@@ -141,7 +141,9 @@ class DeployedEc2Cluster:
     # --- key bucket ----------------------------------------------------------------------------------------------------
 
     def notice(self, node: Ec2Node) -> Mapping[str, Any] | None:
-        """Return a node's notice from its S3 prefix, where only that node may write; None if there is none yet."""
+        """Return the notice (address, keys and slots) that a node published under its S3 prefix, where only that node
+        may write; None if the node has not published one yet.
+        """
         key = f"{NODES}{self._role_id(node)}:{node.id}/notice.json"
         text = self._object(key)
         if text is None:

@@ -41,7 +41,9 @@ for run in {RUNS}/*/; do
     "$(cat "$run/restarts" 2> /dev/null || echo 0)" "$(cat "$run/command")"
 done
 """
-"""`command` is written once, at the start, and `exit` once, at the end."""
+"""Script that lists the runs. The modification times of `command` and `exit` are the start and the end of a run,
+because each file is written only once.
+"""
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ class Run:
 
 
 def parse(text: str) -> list[Run]:
-    """Parse the listing, and return the runs, newest first.
+    """Parse the output of `_LIST`, and return the runs, newest first.
 
     >>> [(run.id, run.phase, run.command) for run in parse('a\\t0\\t1\\t2\\t0\\t["true"]\\n')]
     [('a', 'Succeeded', ('true',))]
@@ -158,7 +160,9 @@ class Runs:
         return f"{folder}/workdir"
 
     def _output(self, script: str) -> str:
-        """Return the output of a script that can safely run twice."""
+        """Run a script on the head node and return its output. The script may run twice, because failed connections are
+        retried.
+        """
         command = self.bash(script)
         done = remote_run.connected(
             lambda: subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)

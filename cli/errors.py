@@ -9,7 +9,7 @@ from cli import installation
 from cli.exit_codes import FAILED, INTERRUPTED, NOT_FOUND, REFUSED, UNREACHABLE
 
 if TYPE_CHECKING:
-    from infra.config.problems import Problem  # its package imports pydantic, which would slow down `--help`
+    from infra.config.problems import Problem  # infra.config imports pydantic, which would slow down `--help`
 
 CODES: Final = {
     "infra.config.stack_file.NoSuchStack": NOT_FOUND,
@@ -27,7 +27,7 @@ CODES: Final = {
     "localcloud.stack.PulumiError": FAILED,
     "localcloud.tools.build.BuildError": FAILED,
 }
-"""Exit codes for exceptions of other packages whose messages are written for the user.
+"""Exit codes for exceptions of other packages. The messages of these exceptions are written for the user.
 
 The exceptions are listed by name because importing them would slow down `--help`.
 """

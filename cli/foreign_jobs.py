@@ -1,6 +1,6 @@
-"""Jobs of other operators, applied directly by users: PyTorchJobs, TrainJobs, JobSets, RayJobs and plain Jobs.
+"""Jobs that users create without `submit`: PyTorchJobs, TrainJobs, JobSets, RayJobs and plain Jobs.
 
-All functions are pure. `cli.job_state` uses the result like the state of a submitted job.
+All functions are pure. `cli.job_state` converts a job's `Progress` into a `JobState`, as for submitted jobs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ Object = Mapping[str, Any]
 Pod = TypeVar("Pod", bound=Object)
 
 KINDS: Final = ("TrainJob", "JobSet", "PyTorchJob", "RayJob", "Job")
-"""The kinds of jobs, each before the kinds that it creates."""
+"""Kinds of jobs. Each kind precedes the kinds that its operator creates for it."""
 
 JOB_SET_LABEL: Final = "jobset.sigs.k8s.io/jobset-name"
 TRAINING_LABEL: Final = "training.kubeflow.org/job-name"
@@ -29,7 +29,9 @@ POD_LABELS: Final = {
 }
 """Kind of job -> pod label that contains the job's name. A TrainJob's JobSet has the same name as the TrainJob."""
 LABELS: Final = (JOB_LABEL, TRAINING_LABEL, JOB_SET_LABEL, RAY_LABEL, BATCH_LABEL)
-"""Pod labels that contain the job's name, in order of preference: pods of a JobSet also have the label of their Job."""
+"""Pod labels that contain the job's name, in order of preference: pods of a JobSet also have the label of the Job that
+created them.
+"""
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ def _rank(pod: Object) -> tuple[int, int, int]:
 
 
 def progress_of(found: Object) -> Progress:
-    """Return the progress of a job of any of the KINDS except Job."""
+    """Return the progress of a job whose kind is in KINDS, but is not Job."""
     spec, status = found["spec"], found.get("status") or {}
     match found["kind"]:
         case "PyTorchJob":
@@ -99,7 +101,7 @@ def progress_of(found: Object) -> Progress:
         case "RayJob":
             return _ray(spec, status)
         case "TrainJob":
-            # Without numNodes, a TrainJob uses the value of its runtime.
+            # If numNodes is missing, the runtime sets the number of nodes, which is unknown here.
             return _set(spec, status, (spec.get("trainer") or {}).get("numNodes") or 0, status.get("jobsStatus"), "Complete")
     workers = sum(
         one.get("replicas", 1) * (one["template"].get("spec") or {}).get("parallelism", 1) for one in spec["replicatedJobs"]
@@ -121,7 +123,7 @@ def _pytorch(spec: Object, status: Object) -> Progress:
 
 
 def _set(spec: Object, status: Object, workers: int, jobs: Sequence[Object] | None, complete: str) -> Progress:
-    """Return the progress of a JobSet, or of a TrainJob, which copies its status."""
+    """Return the progress of a JobSet, or of a TrainJob, whose status is copied from its JobSet."""
     return Progress(
         workers=workers,
         suspended=bool(spec.get("suspend")),
@@ -148,6 +150,6 @@ def _ray(spec: Object, status: Object) -> Progress:
 
 
 def _condition(status: Object, kind: str) -> Object | None:
-    """Return the condition of this type if it is true."""
+    """Return the condition of this type if its status is `True`, or else None."""
     found: Sequence[Object] = status.get("conditions") or ()
     return next((one for one in found if one["type"] == kind and one["status"] == "True"), None)

@@ -1,4 +1,4 @@
-"""The last hang in the record of a job: the last lines of its log, and what its ranks were doing."""
+"""Report the last hang in a job's record: the last lines of the log, and the ranks' stacks."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,4 +1,6 @@
-"""SSH to the head node through Session Manager. It needs no open port, and the host key is known in advance."""
+"""SSH to the head node through Session Manager. The connection needs no open port. The host key is known in advance,
+because the node has published it.
+"""
 
 import shlex
 import shutil

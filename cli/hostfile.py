@@ -12,9 +12,11 @@ from cli.remote_restarts import HOSTFILE
 from cli.remote_run import SSH_FAILED
 
 Slots = Mapping[str, int]
-"""Address of a node -> number of its slots."""
+"""Address of a node -> number of slots."""
 Look = Callable[[DeployedEc2Cluster, Sequence[Ec2Node]], str]
-"""Returns how the hostfile differs from the given nodes, or an empty string if it matches. Raises Unseen."""
+"""Function that returns how the hostfile differs from the given nodes, or an empty string if it matches them. Raises
+Unseen.
+"""
 
 
 class Unseen(Exception):
@@ -22,7 +24,9 @@ class Unseen(Exception):
 
 
 def look(cluster: DeployedEc2Cluster, nodes: Sequence[Ec2Node], *, identity: Path | None) -> str:
-    """Implement `Look` over SSH. An unreachable head node counts as a difference, because it may answer later."""
+    """Implement `Look` over SSH. An unreachable head node counts as a difference, because it may become reachable
+    later.
+    """
     expected, silent = wanted(cluster, nodes)
     if silent:
         return f"these nodes have not published their keys yet: {', '.join(silent)}"

@@ -30,11 +30,11 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 STACKS: Final = ROOT / "stacks"
 
 Ask = Callable[[str, str], str]
-"""Takes a prompt and a default, and returns the answer."""
+"""Function that takes a prompt and a default, and returns the user's answer."""
 
 
 class Refused(Exception):
-    """`init` stops without writing the file; the message is for the user."""
+    """Stops `init` without writing the file; the message tells the user why."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
@@ -198,7 +198,7 @@ def _examined(stack: str, form: Form, text: str, *, offline: bool) -> tuple[Exam
 
 
 def _question(form: Form, problem: Problem) -> Question | None:
-    """Return the question whose answer caused the problem."""
+    """Return the question whose answer caused the problem; None if there is no such question."""
     for question in form.questions:
         if any(is_below(problem.path, path) for path in question.paths):
             return question
@@ -248,7 +248,7 @@ def _report_cost(agreed: Agreed, *, offline: bool) -> None:
 def _commands_before(path: Path) -> tuple[str, ...]:
     """Return the commands to run before the next steps.
 
-    Other verbs find stack files only in stacks/, and Pulumi runs only in the checkout.
+    Without --config-dir, other verbs find stack files only in stacks/, and Pulumi must run in the clone.
     """
     found: list[str] = []
     if path.resolve().parent != STACKS:

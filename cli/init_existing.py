@@ -36,7 +36,7 @@ from infra.validation.existing_cluster import MOST_GPUS
 
 NFS, STORAGE_CLASS = "nfs", "storage-class"
 LOOK_SECONDS: Final = 4.0
-"""How long `init` waits for the cluster when it reads defaults."""
+"""How long `init` waits when it reads defaults from the cluster."""
 GPU_PRESENT: Final = {"nvidia.com/gpu.present": "true"}
 """Node label set by NVIDIA's GPU feature discovery."""
 
@@ -96,7 +96,7 @@ def _check_context(answer: str, answers: Answers) -> None:
 
 @lru_cache
 def _nodes(kubeconfig: str, context: str) -> tuple[Node, ...]:
-    """Return the cluster's nodes, or none if the cluster does not answer in time; `init` then offers no defaults."""
+    """Return the cluster's nodes, or an empty tuple if they cannot be read in time; `init` then offers no defaults."""
 
     def read() -> tuple[Node, ...]:
         answer = kubeconfigs.load(_file(kubeconfig), context).call("GET", "api/v1/nodes")

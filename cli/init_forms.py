@@ -1,4 +1,4 @@
-"""Stack files that `init` writes, one form per target. To support a new target, add a form."""
+"""Texts of the stack files that `init` writes, with one form per target. To support a new target, add a form."""
 
 import re
 from collections.abc import Mapping
@@ -189,4 +189,4 @@ def _storage_text(answers: Answers) -> str:
 
 
 FORMS: Final[Mapping[str, Form]] = {"eks": EKS, "ec2": EC2, "existing": EXISTING}
-"""Forms by `target.kind`."""
+"""`target.kind` -> form."""

@@ -25,7 +25,7 @@ class Unfit(Exception):
 
 @dataclass(frozen=True)
 class Draft:
-    """Input for a question: the answers so far."""
+    """Input for proposing a default: the answers so far."""
 
     answers: Answers
     offline: bool = False
@@ -34,7 +34,7 @@ class Draft:
 
 @dataclass(frozen=True)
 class Proposal:
-    """The default of a question."""
+    """Default answer to a question, and a note for the user."""
 
     default: str = ""
     note: str = ""
@@ -51,9 +51,12 @@ class Question:
     prompt: str
     propose: Callable[[Draft], Proposal]
     check: Callable[[str, Answers], None] = lambda answer, answers: None
-    """Raises Unfit. Checks only the form; validation checks whether the value exists in AWS or the cluster."""
+    """Raises Unfit. Checks only the answer's format; validation checks whether the value exists in AWS or the cluster.
+    """
     paths: tuple[str, ...] = ()
-    """Settings that depend on the answer. If one of them has a problem, `init` asks the question again."""
+    """Paths of settings that depend on the answer. If validation reports a problem with one of them, `init` asks the
+    question again.
+    """
     is_final: bool = False
     """Whether `init` rejects an answer if AWS or the cluster reveals a problem with it. For other questions,
     such problems (a quota, an AMI that is not built yet, a label that no node has yet) can be fixed after `init`."""
@@ -81,9 +84,9 @@ class Form:
     """What `init` queries to check the answers: AWS or the cluster."""
     questions: tuple[Question, ...]
     text: Callable[[str, Answers], str]
-    """Renders the stack file from the stack name and the answers."""
+    """Function that renders the stack file from the stack name and the answers."""
     examine: Callable[..., Examined[Any, Any]]
-    """Runs the same checks of the stack file as `validate`: `examine(raw, offline=...)`."""
+    """Function that checks the stack file as `validate` does: `examine(raw, offline=...)`."""
     next_steps: Callable[[str, Answers], tuple[NextSteps, ...]]
 
     def examined(self, raw: RawStack, *, offline: bool) -> Examined[Any, Any]:
@@ -102,7 +105,9 @@ def must_be_given(draft: Draft) -> Proposal:
 
 
 def own_address(opens: str, undetected: str, *, is_required: bool) -> Callable[[Draft], Proposal]:
-    """Propose the caller's public address as a /32. `undetected` explains what happens if it is unknown."""
+    """Propose the caller's public address as a /32. `undetected`: text about the consequences if the address cannot be
+    detected.
+    """
 
     def propose(draft: Draft) -> Proposal:
         if draft.offline:
@@ -178,7 +183,9 @@ def flow(value: object) -> str:
 
 
 def at_home(path: str) -> str:
-    """Shorten a path below the home folder to `~/`, so that the stack file also works for other users."""
+    """Shorten a path below the home folder to one that starts with `~/`, so that the stack file also works for other
+    users.
+    """
     absolute, home = Path(path).expanduser().absolute(), Path.home()
     return f"~/{absolute.relative_to(home)}" if absolute.is_relative_to(home) else str(absolute)
 

@@ -28,7 +28,7 @@ def command() -> str:
 
 
 def pasteable(text: str) -> str:
-    """Correct the command name in a message from `infra`, which does not know how the program was started."""
+    """Replace the command name in a message from `infra`, which does not know how the user started the program."""
     return text.replace("scripts/cluster", command()) if "scripts/cluster" in text else text
 
 

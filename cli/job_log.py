@@ -42,7 +42,9 @@ def log_pods(found: list[Object], state: JobState) -> list[Object]:
 
 
 def lacks_workers(found: list[Object], state: JobState) -> bool:
-    """Return whether the launcher waits for workers. Following its log would hide why the workers do not start."""
+    """Return whether the launcher is waiting for workers. The launcher's log must not be followed yet: meanwhile, the
+    reason why the workers do not start would not be printed.
+    """
     if state.launcher != "standalone":  # the MPI operator starts the launcher once the workers are ready
         return False
     workers = [pod for pod in found if role(pod) == "worker"]
@@ -54,7 +56,7 @@ def _index(pod: Object) -> str:
 
 
 def job_containers(pod: Object) -> list[Mapping[str, Any]]:
-    """Return the states of the containers whose logs make up the job's log, in order.
+    """Return the statuses of the containers whose logs make up the job's log, in the order of the logs.
 
     Sidecars are left out because they never end.
     """
@@ -71,11 +73,11 @@ class PodLog:
     namespace: str
     container: str
     _last: str = ""
-    """Timestamp of the last line. Timestamps include nanoseconds, so no two lines have the same one."""
+    """Timestamp of the last line. Timestamps include nanoseconds, so no two lines have the same timestamp."""
     is_complete: bool = False
 
     def lines(self, *, follow: bool) -> Iterator[str]:
-        """Yield new lines. A line without a timestamp is an error from the node and raises CommandError."""
+        """Yield new lines. A line without a timestamp is an error message from the node and raises CommandError."""
         for line in self.cluster.log(self.pod, self.namespace, container=self.container, since=self._last or None, follow=follow):
             stamp, _, text = line.partition(" ")
             if not _TIME.fullmatch(stamp):
@@ -97,7 +99,7 @@ class Follower:
     keep: Callable[[str], None] = lambda line: None
     """Called with every log line before the line is printed."""
     _logs: dict[tuple[str, str, int], PodLog] = field(default_factory=dict)
-    """Logs by pod, container and restart count. By default, the MPI operator restarts the launcher within its pod."""
+    """(Pod, container, restart count) -> log. By default, the MPI operator restarts the launcher within its pod."""
     _last_note: str = ""
     _stuck_since: float | None = None
     clock: Callable[[], float] = time.monotonic
@@ -170,7 +172,9 @@ class Follower:
                 log.is_complete = self._print(log) and "terminated" in state
 
     def _drain(self, found: list[Object], state: JobState) -> None:
-        """Print the missing lines: the rest of interrupted logs, and attempts that ran entirely between two polls."""
+        """Print the missing lines: the rest of interrupted logs, and the logs of attempts that ran entirely between two
+        polls.
+        """
         end = time.monotonic() + DRAIN_SECONDS
         while True:
             for number, pod in enumerate(log_pods(found, state)):
@@ -186,7 +190,7 @@ class Follower:
             for line in log.lines(follow=True):
                 self.keep(line)
                 print(line, file=self.out, flush=True)
-        except CommandError as error:  # the pod or its node is gone; the next poll will show the reason
+        except CommandError as error:  # the pod or its node may be gone; the next poll will show the reason
             self._note(str(error))
             return False
         return True
@@ -200,7 +204,9 @@ class Follower:
         self._note(waits_for(state, found, held, warnings) + suffix)
 
     def _stuck(self, state: JobState, found: list[Object], warnings: list[Object]) -> str:
-        """Return the text to add to the note about a job that cannot start. Raises CommandError after STUCK_SECONDS."""
+        """Return a suffix for the note about a job that cannot start; empty for other jobs. Raises CommandError after
+        STUCK_SECONDS.
+        """
         reason = stuck(state, found, warnings)
         if not reason:
             self._stuck_since = None

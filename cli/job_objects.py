@@ -19,7 +19,7 @@ from infra.naming import JOB_LABEL, JOB_NAMESPACE, POOL_LABEL, ROLE_LABEL
 
 OURS = {ROLE_LABEL: "job"}
 UNSEEN_SECONDS, PAUSE_SECONDS = 15.0, 0.3
-"""Time limit and interval of retries while a webhook does not yet see the owner of a new object."""
+"""Time limit and interval of retries while a webhook cannot yet find the owner of a new object."""
 
 
 def default_namespace(cluster: Cluster, requested: str | None) -> str:
@@ -37,7 +37,7 @@ def all_jobs(cluster: Cluster, namespace: str | None) -> list[JobState]:
     found = [{**one, "kind": "MPIJob"} for one in cluster.list("MPIJob", namespace)]
     found += [{**one, "kind": "Job"} for one in cluster.list("Job", namespace, OURS)]
     workers = {}
-    if any(one["kind"] == "Job" for one in found):  # without the MPI operator, a StatefulSet runs the workers
+    if any(one["kind"] == "Job" for one in found):  # for jobs of the standalone launcher, a StatefulSet runs the workers
         for one in cluster.list("StatefulSet", namespace, {ROLE_LABEL: "workers"}):
             workers[one["metadata"]["namespace"], one["metadata"]["labels"][JOB_LABEL]] = one
     found += [one for kind in foreign_jobs.KINDS for one in _foreign(cluster, kind, namespace)]
@@ -49,7 +49,7 @@ def all_jobs(cluster: Cluster, namespace: str | None) -> list[JobState]:
 
 
 def _foreign(cluster: Cluster, kind: str, namespace: str | None) -> list[Object]:
-    """Return the jobs of other operators; empty without permission to list them."""
+    """Return the jobs of a kind that `submit` did not create; empty if the caller is not allowed to list this kind."""
     try:
         found = cluster.list(kind, namespace)
     except Forbidden:
@@ -87,7 +87,7 @@ def find(cluster: Cluster, name: str, namespace: str) -> JobState:
 
 
 def _if_stopped(cluster: Cluster, state: JobState, workloads: Sequence[Object] | None = None) -> JobState:
-    """Return the state. It is Failed if the queue has stopped the job for good because its pods did not start."""
+    """Return the state. The phase is `Failed` if Kueue has stopped the job permanently because its pods did not start."""
     if state.phase != "Queued":
         return state
     found = workloads if workloads is not None else cluster.list("Workload", state.namespace)
@@ -99,7 +99,7 @@ def _if_stopped(cluster: Cluster, state: JobState, workloads: Sequence[Object] |
 
 
 def warnings(cluster: Cluster, namespace: str) -> list[Object]:
-    """Return the warnings about objects in a namespace; empty without permission to read them."""
+    """Return the Warning events in a namespace; empty if they cannot be read."""
     try:
         return cluster.list("Event", namespace, fields={"type": "Warning"})
     except CommandError:
@@ -113,7 +113,7 @@ def pods(cluster: Cluster, state: JobState) -> list[Object]:
 
 
 def workload(cluster: Cluster, state: JobState) -> Object | None:
-    """Return Kueue's Workload for the job; None if there is none."""
+    """Return Kueue's Workload for the job; None if the job has no Workload."""
     return next((one for one in cluster.list("Workload", state.namespace) if is_of(one, state)), None)
 
 
@@ -125,9 +125,10 @@ def is_of(workload: Object, state: JobState) -> bool:
 
 
 def create(cluster: Cluster, pieces: Sequence[Piece]) -> None:
-    """Create a job's objects. The job itself comes first: it owns the others, so they are deleted with it.
+    """Create a job's objects. The first object is the job itself, which owns the others directly or indirectly, so that
+    Kubernetes deletes them together with the job.
 
-    If the API server rejects an object, delete those created before. Raises CommandError.
+    If the API server rejects an object, delete the objects that were created before it. Raises CommandError.
     """
     main: Object | None = None
     cleanup: Object | None = None

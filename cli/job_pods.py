@@ -16,11 +16,13 @@ _INDEXES = (
     "training.kubeflow.org/replica-index",
     "apps.kubernetes.io/pod-index",
 )
-"""Kubernetes' Job controller sets the first one, mpi-operator the second, and the StatefulSet controller the third."""
+"""Keys of labels and annotations that contain a pod's index. They are set by Kubernetes' Job controller, mpi-operator
+and the StatefulSet controller, in this order.
+"""
 
 
 def worker_index(pod: Object) -> int | None:
-    """Return the index of a worker; None for other pods.
+    """Return the index of a worker's pod; None for other pods.
 
     >>> worker_index({"metadata": {"name": "a-worker-3", "labels": {"gpumpi.io/role": "worker"}}})
     3
@@ -48,19 +50,21 @@ def _age(pod: Object) -> tuple[str, str]:
 
 
 def label(pod: Object, state: JobState) -> str:
-    """Return the prefix of a pod's lines, such as `worker-0` or `launcher`."""
+    """Return the prefix for a pod's log lines, such as `worker-0` or `launcher`."""
     number = worker_index(pod)
     return f"worker-{number}" if number is not None else role(pod) or pod["metadata"]["name"].removeprefix(f"{state.name}-")
 
 
 def check_worker(state: JobState, worker: int | None) -> None:
-    """Raise CommandError if the job has no such worker."""
+    """Raise CommandError if the job has no worker with this index."""
     if worker is not None and state.workers and not 0 <= worker < state.workers:
         raise CommandError(f"--worker: job {state.name} has the workers 0 to {state.workers - 1} (got {worker})", USAGE)
 
 
 def running_container(cluster: Cluster, state: JobState, worker: int, *, launcher: bool) -> Container:
-    """Return the container to connect to: the launcher's or a worker's. Raises CommandError if it is not running."""
+    """Return the container to connect to: the launcher's or a worker's. Raises NotFound if that container is not
+    running.
+    """
     check_worker(state, None if launcher else worker)
     found = job_objects.pods(cluster, state)
     chosen = launchers(found) if launcher else workers(found, worker)

@@ -15,14 +15,15 @@ ENDED: tuple[Phase, ...] = ("Succeeded", "Failed", "Canceled")
 
 Object = Mapping[str, Any]
 PASSING = ("Unhealthy", "BackOff", "FailedScheduling", "NodeNotReady")
-"""Reasons of warnings that are normal while a pod starts, or that a condition of the pod also reports."""
+"""Reasons of warning events to ignore: they are normal while a pod starts, or repeat a condition of the pod."""
 STUCK = ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError")
-"""Reasons that the kubelet reports for containers that cannot start because of their image or a missing object:
+"""Reasons that the kubelet reports for containers that cannot start because of their image or a missing object.
+They are defined in
 https://github.com/kubernetes/kubernetes/blob/v1.35.0/pkg/kubelet/images/types.go and
 kuberuntime/kuberuntime_container.go
 """
 REFUSED_PODS = ("FailedCreate", "MPIJobFailed")
-"""Reasons of events about rejected pods. They include those of MPI operator 0.8.2 (mpi_job_controller.go)."""
+"""Reasons of events about rejected pods, including the events of MPI operator 0.8.2 (mpi_job_controller.go)."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class JobState:
     kind: str
     """MPIJob, Job, or one of `foreign_jobs.KINDS`."""
     object_name: str
-    """Name of the Kubernetes object. If it is the launcher's Job, its name differs from the name of the job."""
+    """Name of the Kubernetes object. It differs from `name` if the object is the Job of the job's launcher."""
     launcher: str
     pool: str
     workers: int
@@ -52,7 +53,7 @@ class JobState:
 
     @property
     def has_launcher(self) -> bool:
-        """True if one pod starts the ranks; otherwise the log of rank 0 is the log of the job."""
+        """True if a launcher pod starts the ranks. Otherwise, rank 0's log is the log of the job."""
         return self.kind == "MPIJob" or (self.kind == "Job" and self.launcher not in ("torchrun", "job"))
 
     def seconds(self, now: datetime) -> int:
@@ -76,7 +77,7 @@ class JobState:
 
 
 def state_of(found: Object) -> JobState:
-    """Return the state of a job from its main object."""
+    """Derive a job's state from its main Kubernetes object."""
     match found["kind"]:
         case "MPIJob":
             return _of_mpi_job(found)
@@ -198,13 +199,13 @@ def _pool(template: Object) -> str:
     return str(template.get("spec", {}).get("nodeSelector", {}).get(POOL_LABEL, ""))
 
 
-# --- what a job waits for ----------------------------------------------------------------------------------------------
+# --- why a job waits ---------------------------------------------------------------------------------------------------
 
 
 def waits_for(state: JobState, pods: Sequence[Object], workload: Object | None, events: Sequence[Object] = ()) -> str:
     """Return one line that explains why the ranks are not running yet; empty if the reason is unknown.
 
-    `events` are warnings. They are needed if `lacks_reason` is true.
+    `events` are warning events. Pass them if `lacks_reason` returns True.
     """
     if state.phase == "Queued" and (setup := [pod for pod in pods if role(pod) == "setup"]):
         return f"setup: {_trouble(setup[-1]) or setup[-1]['status'].get('phase', 'Pending').lower()}"
@@ -224,15 +225,16 @@ def waits_for(state: JobState, pods: Sequence[Object], workload: Object | None, 
 
 
 def lacks_reason(state: JobState, pods: Sequence[Object]) -> bool:
-    """Return whether workers are missing or not ready for a reason that only events report, such as a rejected pod."""
+    """Return whether workers are missing or not ready and only events can explain why, for example rejected pods."""
     ready = sum(role(pod) == "worker" and _is(_conditions(pod["status"]), "Ready") for pod in pods)
     return state.phase == "Starting" and ready < state.workers and not any(map(_trouble, pods))
 
 
 def warning(state: JobState, pods: Sequence[Object], events: Sequence[Object]) -> str:
-    """Return the latest warning about a job or about its pods that are not ready; empty if there is none.
+    """Return the text of the latest warning event about a job or its pods that are not ready; empty if there is none.
 
-    Controllers report in warnings why the API server rejects their pods: Pod Security, a quota or a webhook.
+    If the API server rejects a pod because of Pod Security, a quota or a webhook, the pod's controller reports the
+    reason in a warning event.
     """
     well = {pod["metadata"]["name"] for pod in pods if _is(_conditions(pod["status"]), "Ready")}
     names = {state.name, state.object_name, f"{state.name}-launcher", f"{state.name}-worker"}
@@ -253,7 +255,10 @@ def warning(state: JobState, pods: Sequence[Object], events: Sequence[Object]) -
 
 
 def _is_part(involved: Object, state: JobState) -> bool:
-    """Return whether an object is a Job that a JobSet created; such a Job reports rejected pods."""
+    """Return whether an event's object is a Job or JobSet that was created for this JobSet or TrainJob.
+
+    If the API server rejects pods, the warning event is about such an object.
+    """
     of_set = state.kind in ("JobSet", "TrainJob") and involved.get("kind") in ("Job", "JobSet")
     return of_set and str(involved.get("name", "")).startswith(f"{state.name}-")
 
@@ -264,7 +269,7 @@ def _event_time(event: Object) -> datetime:
 
 
 def stuck(state: JobState, pods: Sequence[Object], events: Sequence[Object]) -> str:
-    """Return why a job does not start, if waiting for nodes would not help; empty otherwise."""
+    """Return why a job cannot start even when nodes become available; empty if it may still start."""
     if state.phase != "Starting":
         return ""
     for pod in pods:
@@ -277,7 +282,7 @@ def stuck(state: JobState, pods: Sequence[Object], events: Sequence[Object]) -> 
 
 
 def stopped(state: JobState, workload: Object, events: Sequence[Object]) -> str:
-    """Return why the queue has stopped the job for good; empty if it has not.
+    """Return why Kueue has deactivated the job's Workload, so that the job never runs; empty if it is active.
 
     https://kueue.sigs.k8s.io/docs/concepts/workload/#active
     """
@@ -296,7 +301,7 @@ def role(pod: Object) -> str:
 
 
 def unusable_image(pods: Sequence[Object]) -> str:
-    """Return why the job can never run with its image, according to one of its pods; empty if no pod reports it."""
+    """Return why the job's image cannot be used, as reported by one of its pods; empty if no pod reports a reason."""
     return next((text for pod in pods for container in containers(pod) if (text := _unusable(pod, container))), "")
 
 
@@ -309,7 +314,7 @@ def _unusable(pod: Object, container: Object) -> str:
 
 
 def containers(pod: Object) -> list[Object]:
-    """Return the states of a pod's containers, in start order."""
+    """Return the statuses of a pod's containers, init containers first."""
     return [*pod["status"].get("initContainerStatuses", ()), *pod["status"].get("containerStatuses", ())]
 
 

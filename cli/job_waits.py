@@ -1,4 +1,7 @@
-"""Explain why jobs wait, based on their pods, events and Kueue's Workloads. Each list is read once per namespace."""
+"""Explain why jobs wait, based on their pods, events and Kueue's Workloads.
+
+Each kind of object is listed only once per namespace.
+"""
 
 import re
 from collections.abc import Callable
@@ -14,12 +17,12 @@ from infra.naming import GPU_RESOURCE
 
 Answer = TypeVar("Answer")
 LONGEST = 110
-"""Maximum number of characters in a reason in a table; --json shows the full text."""
+"""Maximum length of a reason in a table, in characters. With --json, the full reason is printed."""
 
 
 @dataclass
 class Waits:
-    """The reasons why the jobs of a cluster wait. Each failed query calls `on_error` with the reason."""
+    """Determines why the jobs of a cluster wait. Passes the error message of each failed query to `on_error`."""
 
     cluster: Cluster
     on_error: Callable[[str], None] = lambda reason: None
@@ -27,8 +30,9 @@ class Waits:
     _records: dict[str, list[records.JobRecord]] = field(default_factory=dict)
 
     def reason(self, state: JobState) -> str:
-        """Return why the job waits, or why it restarted after a hang; empty if neither applies or the reason is
-        unknown.
+        """Return why the job waits or, if it does not wait, what its record reports about a slow rank or a hang.
+
+        Return an empty string if nothing applies or the reason is unknown.
         """
         if state.phase not in ("Queued", "Starting", "Running"):
             return ""
@@ -39,7 +43,7 @@ class Waits:
         return waits_for(state, pods, held, events) or self._hang(state)
 
     def _hang(self, state: JobState) -> str:
-        """Return what the job's record says about a slow rank, or about a hang that caused the last restart."""
+        """Return the slow rank that the job's record reports or, if there is none, the hang before the last restart."""
         if state.namespace not in self._records:
             self._records[state.namespace] = self._query(partial(records.all_records, self.cluster, state.namespace))
         record = records.of_job(self._records[state.namespace], state)
@@ -60,7 +64,7 @@ class Waits:
 
 
 def shortened(reason: str) -> str:
-    """Shorten the reason why a job waits: reduce Kueue's message to the missing GPUs, and truncate others.
+    """Shorten the reason why a job waits: reduce Kueue's quota message to the missing GPUs, truncate other reasons.
 
     >>> shortened("waits in the queue: x, insufficient unused quota for nvidia.com/gpu in flavor train, 2 more needed, y")
     'waits in the queue: 2 more nvidia.com/gpu of pool train needed'

@@ -7,9 +7,10 @@ from typing import Any, Final
 
 FAILED: Final = ("Failed", "Cancelled")
 LAUNCHING: Final = "Launching a new EC2 instance"
-"""Prefix of a launch description: https://docs.aws.amazon.com/autoscaling/ec2/userguide/CHAP_Troubleshooting.html"""
+"""Prefix of the descriptions of launch activities:
+https://docs.aws.amazon.com/autoscaling/ec2/userguide/CHAP_Troubleshooting.html"""
 MOST_ACTIVITIES: Final = 100
-"""Number of activities to read, newest first. A group that cannot reach its desired size retries every few minutes."""
+"""Number of activities to read, newest first. A group that cannot reach its desired size adds one every few minutes."""
 
 
 @dataclass(frozen=True)

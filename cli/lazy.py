@@ -19,7 +19,7 @@ from cli.errors import CommandError
 
 @dataclass(frozen=True)
 class Verb:
-    """One line of the table in `cli.main`."""
+    """A verb, or a group of verbs, in the table `cli.main.VERBS`."""
 
     target: str
     """`module:function`. The function declares options and returns the exit code. Its docstring is part of `--help`."""
@@ -27,20 +27,23 @@ class Verb:
     needs_clone: bool = False
     """Whether the verb uses files that the wheel does not contain."""
     verbs: "Mapping[str, Verb]" = field(default_factory=dict)
-    """Verbs of a group. A group has no target."""
+    """Subcommands, if this is a group of verbs. The `target` of a group is empty."""
     context: Mapping[str, Any] = field(default_factory=dict)
     """Click's context settings."""
 
 
 class LazyCommand(TyperCommand):
-    """Placeholder with a command's summary. It loads the rest of the command when the command is used."""
+    """Placeholder that contains only a command's summary. It imports the command when the command is used."""
 
     def __init__(self, path: str, verb: Verb, panel: str | None = None) -> None:
         super().__init__(path.rpartition(" ")[2], help=verb.summary, rich_help_panel=panel)
         self._path, self._verb = path, verb
 
     def load(self) -> Any:
-        """Load and return the real command. Raises CommandError if the command needs a clone and there is none."""
+        """Load and return the real command.
+
+        Raises CommandError if the command needs a clone of the repository, but the program was installed from a wheel.
+        """
         if self._verb.needs_clone and installation.CLONE is None:
             raise CommandError(f"`{self._path}` needs files from the repository; clone it and run the command there")
         module, _, function = self._verb.target.partition(":")
@@ -81,7 +84,7 @@ class Program(TyperGroup):
             code = super().invoke(ctx)
         except (Exception, KeyboardInterrupt) as error:
             known = errors.code_of(error)
-            if known is None and self._as_json and hasattr(error, "format_message"):  # usage error found by Click
+            if known is None and self._as_json and hasattr(error, "format_message"):  # usage error reported by Click
                 known, error = exit_codes.USAGE, CommandError(error.format_message())
             if known is None:
                 raise

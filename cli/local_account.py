@@ -117,7 +117,7 @@ def clock(
 
 
 def asked(control: Control, method: str, path: str, body: Any = None) -> Any:
-    """Send a control request. Raises CommandError if the local AWS rejects it."""
+    """Send a request to the control API of the local AWS. Raises CommandError if the local AWS rejects the request."""
     try:
         return control.send(method, path, body)
     except ControlError as error:
@@ -125,6 +125,6 @@ def asked(control: Control, method: str, path: str, body: Any = None) -> Any:
 
 
 def _reason(message: str) -> str:
-    """Return the reason in the server's JSON: `... {"error": "ValueError('...')"}`."""
+    """Extract the reason from the server's error message: `... {"error": "ValueError('...')"}`."""
     _, marker, rest = message.partition("ValueError(")
     return rest.rpartition(")")[0].strip("'\"") if marker else message

@@ -28,7 +28,7 @@ UNTIL_NOT_READY: Final = "Kubernetes reports it as NotReady after about 50 s."
 
 @dataclass(frozen=True)
 class Broken:
-    """Result of a fault or of --restore."""
+    """Result of injecting a fault, or of --restore."""
 
     did: str
     restore: str
@@ -103,7 +103,7 @@ def _rank(cloud: LocalCloud, job: str, do: str, rank: int) -> Broken:
 
 
 def _job_restored(cloud: LocalCloud, job: str) -> Broken | None:
-    """Let the ranks of a job continue. Return None if the job has no ranks."""
+    """Resume the ranks of a job. Return None if the local cloud runs no ranks of this job."""
     found = _post_ranks(cloud, job, {"do": "restore"})["ranks"] if cloud.is_running() else []
     return Broken(f"All ranks of {job} continue.", "", {"job": job}) if found else None
 
@@ -163,7 +163,10 @@ def _retire(cloud: LocalCloud, node: RunningNode) -> Broken:
 
 
 def _block_ends(cloud: LocalCloud, node: RunningNode) -> Broken:
-    """Advance the calendar until the pool's scheduled action drains the node. EC2 terminates instances 15 minutes later."""
+    """Advance the calendar to the time at which the pool's scheduled action drains the node.
+
+    EC2 terminates the instances of the Capacity Block 15 minutes after this time.
+    """
     region = next(one.region for one in cloud.clusters() if one.name == node.cluster)
     ec2 = cloud.clients(region)("ec2")
     (found,) = [one for each in ec2.describe_instances(InstanceIds=[node.instance])["Reservations"] for one in each["Instances"]]

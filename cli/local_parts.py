@@ -1,4 +1,4 @@
-"""Find dead parts of local clouds. Verbs that need one fail at once and report it, instead of waiting."""
+"""Find crashed processes of local clouds, so that verbs that need them fail at once instead of waiting."""
 
 import os
 import shlex
@@ -23,7 +23,10 @@ OFFICIAL: Final[Mapping[str, frozenset[str]]] = {
     "official-kubernetes": frozenset({"kubernetes"}),
     "emulated": frozenset(),
 }
-"""Value of `local start --providers` -> resource providers that are official plugins; the largest set first."""
+"""Value of `local start --providers` -> resource providers for which it uses official plugins.
+
+The largest set comes first, because `refuse_other_providers` uses the first match.
+"""
 
 
 def home_option(cloud: "LocalCloud") -> str:
@@ -32,7 +35,7 @@ def home_option(cloud: "LocalCloud") -> str:
 
 
 def refuse_dead(cloud: "LocalCloud") -> None:
-    """Raise CommandError if a process of a cluster of this local cloud is dead."""
+    """Raise CommandError if a process of any cluster in this local cloud has crashed."""
     from localcloud import mending
 
     _refuse(cloud, mending.dead_parts(cloud))
@@ -45,7 +48,7 @@ def _refuse(cloud: "LocalCloud", dead: list[str]) -> None:
 
 
 def refuse_other_account(cloud: "LocalCloud", wanted: str | None) -> None:
-    """Raise CommandError if the local cloud is running with the other kind of account."""
+    """Raise CommandError if the local cloud is running with another kind of account than `wanted`."""
     if wanted is None or not cloud.is_running():
         return
     kind = cloud.control().send("GET", "account")["kind"]
@@ -55,7 +58,7 @@ def refuse_other_account(cloud: "LocalCloud", wanted: str | None) -> None:
 
 
 def refuse_other_providers(cloud: "LocalCloud", wanted: str | None) -> None:
-    """Raise CommandError if the local cloud runs with other resource providers."""
+    """Raise CommandError if the local cloud is running with other resource providers than `wanted`."""
     if wanted is None or not cloud.is_running():
         return
     present = next(name for name, official in OFFICIAL.items() if not official & cloud.emulators.keys())
@@ -65,9 +68,9 @@ def refuse_other_providers(cloud: "LocalCloud", wanted: str | None) -> None:
 
 
 def refuse_dead_cluster(server: str, *, nodes: bool = False) -> None:
-    """Raise CommandError if this address belongs to a local cluster with dead parts.
+    """Raise CommandError if `server` is the API server of a local cluster whose control plane has crashed.
 
-    With `nodes`, also raise it if a process of one of the nodes is dead.
+    With `nodes`, also raise CommandError if a process of one of the cluster's nodes has crashed.
     """
     if CLONE is None or urlsplit(server).hostname != LOOPBACK:
         return
@@ -79,13 +82,16 @@ def refuse_dead_cluster(server: str, *, nodes: bool = False) -> None:
 
 
 def hint(server: str) -> str:
-    """Return a hint to append to an error if the API server at this address does not answer."""
+    """Return a hint to append to the error that the API server at this address does not answer.
+
+    Empty if the address cannot belong to a local cloud.
+    """
     local = CLONE is not None and urlsplit(server).hostname == LOOPBACK
     return f"; if it belongs to a local cloud, `{program()} local start` restarts its dead parts" if local else ""
 
 
 def _homes() -> Iterator[Path]:
-    """Yield the default local cloud and the one that `local env` selected in this shell."""
+    """Yield the folder of the default local cloud and of the local cloud that `local env` selected in this shell."""
     yield DEFAULT_HOME
     kind, _, folder = os.environ.get(BACKEND, "").partition("://")
     if kind == "file" and Path(folder).parent != DEFAULT_HOME:

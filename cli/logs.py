@@ -95,7 +95,7 @@ def _show_hang(cluster: Cluster, namespace: str, name: str, *, as_json: bool) ->
 
 
 def _show(by_pod: Mapping[str, Sequence[str]], about: Mapping[str, str], *, every: bool, as_json: bool) -> None:
-    """Print the lines of each pod, or the reason if there are none."""
+    """Print the log lines of each pod, or the reason why there are none."""
     lines = [line for part in by_pod.values() for line in part]
     if as_json:
         print_json({**about, "lines": lines, **({"pods": by_pod} if every else {})})
@@ -107,12 +107,12 @@ def _show(by_pod: Mapping[str, Sequence[str]], about: Mapping[str, str], *, ever
 
 
 def kept(cluster: Cluster, namespace: str, name: str, worker: int | None, *, every: bool) -> dict[str, list[str]] | None:
-    """Return the logs that were kept after their pods were deleted; None if there are none."""
+    """Return the stored logs of deleted pods, keyed by label; None if there are none."""
     try:
         found = _kept(cluster, namespace, name)
     except NotFound:
         return None
-    by_label = {kept_label(pod, name): lines for pod, lines in found.items()}  # a later attempt replaces an earlier one
+    by_label = {kept_label(pod, name): lines for pod, lines in found.items()}  # for each label, keep the last attempt
     if every:
         return dict(sorted(by_label.items()))
     first = "launcher" if "launcher" in by_label else "worker-0"
@@ -121,7 +121,10 @@ def kept(cluster: Cluster, namespace: str, name: str, worker: int | None, *, eve
 
 
 def _kept(cluster: Cluster, namespace: str, name: str) -> dict[str, list[str]]:
-    """Return the kept lines by pod. Logs of jobs submitted before `platform.jobLogs` changed are on the volume."""
+    """Return the stored log lines, keyed by pod.
+
+    If CloudWatch has none, read the volume: it has the logs of jobs submitted before `platform.jobLogs` changed.
+    """
     described = cluster.description()
     if described.log_group:
         try:
@@ -132,7 +135,7 @@ def _kept(cluster: Cluster, namespace: str, name: str) -> dict[str, list[str]]:
 
 
 def kept_label(pod: str, job: str) -> str:
-    """Return the prefix of a deleted pod's lines.
+    """Return the label that precedes each log line of a deleted pod.
 
     >>> [kept_label(pod, "a") for pod in ("a-launcher-x2x4b", "a-worker-3", "a-1-fghij")]
     ['launcher', 'worker-3', 'worker-1']
@@ -143,7 +146,7 @@ def kept_label(pod: str, job: str) -> str:
 
 
 def _last_log(cluster: Cluster, state: JobState, found: Sequence[Object]) -> dict[str, list[str]]:
-    """Return the log of the last attempt that started."""
+    """Return the log of the last attempt that has started, keyed by pod."""
     started = [pod for pod in log_pods(list(found), state) if pod["status"].get("phase") != "Pending"]
     if not started:
         return {}

@@ -1,4 +1,4 @@
-"""Logs of a job in CloudWatch Logs, read with the caller's AWS credentials."""
+"""Read a job's logs from CloudWatch Logs with the caller's AWS credentials."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +12,7 @@ from infra.jobs.cluster import ClusterDescription
 
 
 def kept(described: ClusterDescription, namespace: str, job: str) -> dict[str, list[str]]:
-    """Return the lines of each pod of the job's last run.
+    """Return the log lines of the job's last run, keyed by pod.
 
     Raises NotFound if there are none, and CommandError if AWS rejects the query.
     """
@@ -45,7 +45,7 @@ def _run(stream: str) -> str:
 
 
 def _lines(logs: Any, group: str, stream: str) -> Iterator[str]:
-    """Yield the lines of a stream. At the end of the stream, AWS returns the same token again."""
+    """Yield the lines of a log stream. At its end, GetLogEvents returns the token that the request contained."""
     token: dict[str, str] = {}
     while True:
         page = logs.get_log_events(logGroupName=group, logStreamName=stream, startFromHead=True, **token)

@@ -13,7 +13,7 @@ from cli.installation import NAME, version
 from cli.lazy import Verb
 
 OBJECTS_PER_COLLECTION: Final = 100_000
-"""Number of new objects after which Python collects garbage."""
+"""Number of newly allocated objects that triggers Python's garbage collector."""
 
 
 def _local(function: str, summary: str, module: str = "cli.local") -> Verb:
@@ -142,7 +142,7 @@ def _program(
 
 
 def verb(name: str) -> Any:
-    """Return the loaded command of a verb, such as `smoke`."""
+    """Load and return the command of a verb, such as `smoke`."""
     root: Any = typer.main.get_command(app)
     return root.commands[name].load()
 
@@ -159,7 +159,7 @@ def every_command() -> Iterator[tuple[str, Any]]:
 
 
 def markdown() -> str:
-    """Return the table of verbs in docs/command-line.md."""
+    """Return the Markdown table of verbs for docs/command-line.md."""
     lines = ["| verb | what it does |", "|---|---|"]
     for panel, verbs in VERBS.items():
         lines.append(f"| **{panel}** | |")
@@ -170,7 +170,7 @@ def markdown() -> str:
 
 
 def main() -> None:
-    # Searching for garbage took a quarter of the CPU time of short verbs (docs/measurements.md).
+    # Garbage collection took a quarter of the CPU time of short verbs (docs/measurements.md).
     gc.set_threshold(OBJECTS_PER_COLLECTION)
-    atexit.register(gc.freeze)  # skips the search at exit
+    atexit.register(gc.freeze)  # skips garbage collection at exit
     app(prog_name=NAME)

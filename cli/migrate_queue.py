@@ -2,8 +2,8 @@
 
 Kubernetes converts an object to the storage version of its kind only when a client writes the object, and refuses to
 remove an API version in which objects may still be stored. Kueue 0.16 stores v1beta2, and later releases drop v1beta1.
-This verb does what Kueue's own script does (kubernetes-sigs/kueue@v0.16.1:hack/migrate-to-v1beta2.sh), and then records
-in each definition that no object is stored in an earlier version.
+Like Kueue's own script (kubernetes-sigs/kueue@v0.16.1:hack/migrate-to-v1beta2.sh), this verb rewrites all objects. It
+then records in each CustomResourceDefinition that no object is stored in an earlier version.
 """
 
 from typing import Any, Final
@@ -41,12 +41,12 @@ def storage_version(definition: Object) -> str:
 
 
 def _outdated(definition: Object) -> bool:
-    """Return whether objects may still be stored in another version."""
+    """Return whether objects may still be stored in a version other than the current storage version."""
     return bool(definition["status"]["storedVersions"] != [storage_version(definition)])
 
 
 def migrate(cluster: Cluster, definition: Object) -> int:
-    """Rewrite all objects of a kind unchanged, record the version, and return the number of objects."""
+    """Rewrite all objects of a kind unchanged, record the storage version, and return the number of objects."""
     version, names = storage_version(definition), definition["spec"]["names"]
     path = f"apis/{QUEUE_GROUP}/{version}/{{namespace}}{names['plural']}"
     objects = cluster.list_at(path, names["kind"])
@@ -55,7 +55,7 @@ def migrate(cluster: Cluster, definition: Object) -> int:
             # The items of a list do not contain their kind.
             cluster.replace({**one, "apiVersion": f"{QUEUE_GROUP}/{version}", "kind": names["kind"]}, path)
         except (Conflict, NotFound):
-            continue  # another client has written or deleted it since, so no copy in the earlier version is left
+            continue  # another client has since written or deleted the object, so it is no longer stored in the earlier version
     _record(cluster, definition["metadata"]["name"], version)
     return len(objects)
 
@@ -66,7 +66,7 @@ def _record(cluster: Cluster, name: str, version: str) -> None:
         now["status"]["storedVersions"] = [version]
         try:
             cluster.replace(now, subresource="status")
-        except Conflict:  # the API server also writes the status
+        except Conflict:  # the API server also updates the status
             if attempt == ATTEMPTS:
                 raise
         else:

@@ -68,7 +68,7 @@ class Command:
         self._socket.close()
 
     def wait(self, on_output: Callable[[int, bytes], object]) -> int:
-        """Pass output to `on_output(channel, data)` until the command ends; return its exit code.
+        """Pass the command's output to `on_output(channel, data)` until it exits; return the exit code.
 
         Raises CommandError if the command could not be started or the connection was lost.
         """
@@ -86,7 +86,7 @@ class Command:
 
 
 def _receive(socket: Any) -> tuple[int, bytes] | None:
-    """Return the channel and the data of the next message; None at the end of the connection."""
+    """Return the channel number and the data of the next message, or None at the end of the connection."""
     import websocket
 
     while True:
@@ -119,10 +119,13 @@ def _exit_code(status: bytes, where: Container) -> int:
 
 
 def run(cluster: Cluster, where: Container, words: Sequence[str], stdin: IO[bytes] | None = None) -> Ran:
-    """Run a command until it ends. It must know the length of its input, because old clusters cannot close stdin."""
+    """Run a command until it exits.
+
+    The command must know the length of its input, because old Kubernetes versions cannot close its stdin.
+    """
     output: dict[int, bytearray] = {STDOUT: bytearray(), STDERR: bytearray()}
     command = Command(cluster, where, words, stdin=stdin is not None)
-    # Send in another thread: otherwise, a command that writes while it reads would block both sides.
+    # Send in another thread. Otherwise, both sides would block if the command writes output while it reads its input.
     threading.Thread(target=_send_all, args=(command, stdin), daemon=True).start()
     code = command.wait(lambda channel, data: output[channel].extend(data))
     return Ran(code, bytes(output[STDOUT]), bytes(output[STDERR]))
@@ -141,7 +144,8 @@ def _send_all(command: Command, stdin: IO[bytes] | None) -> None:
 class PortConnection:
     """A TCP connection to a port of a pod.
 
-    containerd 1.6 does not report that the pod closed its side (2026-11-23), so HTTP responses need a length or chunks.
+    containerd 1.6 does not report that the pod has closed its side of the connection (2026-11-23), so HTTP responses
+    need a Content-Length header or chunked encoding.
     """
 
     def __init__(self, cluster: Cluster, pod: str, namespace: str, port: int) -> None:
@@ -153,7 +157,10 @@ class PortConnection:
         self._socket.send_binary(b"\0" + data)
 
     def receive(self) -> bytes | None:
-        """Return received data, or None at the end. Raises CommandError if nothing listens on the port."""
+        """Return received data, or None at the end of the connection.
+
+        Raises CommandError if nothing listens on the port.
+        """
         while (message := _receive(self._socket)) is not None:
             channel, data = message
             if channel not in self._opened:

@@ -48,7 +48,7 @@ def command(
 
 
 def ports(text: str) -> tuple[int, int]:
-    """Return the local and the remote port.
+    """Parse `[LOCAL:]PORT` into the local and the remote port.
 
     >>> ports("6006"), ports("8888:6006"), ports("0:80")
     ((6006, 6006), (8888, 6006), (0, 80))
@@ -69,7 +69,7 @@ def _listener(port: int) -> socket.socket:
 
 
 def _serve(listener: socket.socket, cluster: Cluster, state: JobState, port: int, worker: int | None) -> NoReturn:
-    """Connect each client to the pod that is running at the time, because a restarted worker has a new pod."""
+    """Connect each client to the pod that is running when the client connects: a restarted worker has a new pod."""
     while True:
         client, _ = listener.accept()
         threading.Thread(target=_connect, args=(client, cluster, state, port, worker), daemon=True).start()

@@ -13,18 +13,22 @@ PASSPHRASE_PROBLEMS: Final = {
     "incorrect passphrase": "the passphrase of the stack is wrong",
     "passphrase must be set": "the passphrase of the stack is not set",
 }
-"""Texts in Pulumi's errors: https://github.com/pulumi/pulumi/blob/v3.246.0/pkg/secrets/passphrase/manager.go"""
+"""Text in an error message of Pulumi -> problem to report:
+https://github.com/pulumi/pulumi/blob/v3.246.0/pkg/secrets/passphrase/manager.go"""
 
 SEVERITIES: Final = ("error", "info#err")
-"""Severities of errors of Pulumi and its providers, and of what the program printed on stderr:
+"""Severity of errors from Pulumi and its providers, and severity of text that the Pulumi program printed on stderr:
 https://github.com/pulumi/pulumi/blob/v3.246.0/sdk/go/common/diag/sink.go
 """
 PROGRAM_ENDED: Final = "Program exited with non-zero exit code"
-"""Pulumi's own error after an error of the program."""
+"""Text of the error that Pulumi adds after the Pulumi program has failed with its own error."""
 
 
 def run(*arguments: str, text: str | None = None) -> str:
-    """Return the output of `pulumi`. `text` is its input. Raises NotFound if there is no such stack."""
+    """Run `pulumi` with `text` on stdin, and return its stdout.
+
+    Raises NotFound if the stack does not exist, and CommandError on other errors.
+    """
     done = _run(*arguments, input=text or "", capture_output=True, text=True)
     if done.returncode:
         reason = _reason(done.stdout, done.stderr)
@@ -36,7 +40,10 @@ def run(*arguments: str, text: str | None = None) -> str:
 
 
 def _reason(output: str, errors: str) -> str:
-    """Return why `pulumi` failed. `preview --json` reports it in the document that it prints, next to the settings."""
+    """Return why `pulumi` failed.
+
+    `preview --json` prints the reason on stdout, in a JSON document that also contains the settings.
+    """
     try:
         found = [(one["severity"], str(one["message"]).strip()) for one in json.loads(output)["diagnostics"]]
     except (ValueError, KeyError, TypeError):

@@ -18,7 +18,7 @@ from infra.platform.job_controller.in_pod.stragglers import SLOW_STEPS
 VERSION = 1
 COMPLETE_SECONDS, PAUSE_SECONDS = 20.0, 0.5
 PHASES = {"Setup": "Queued", "Restarting": "Starting"}
-"""Phases of records that `jobs` shows under another name."""
+"""Phase in a record -> phase that `jobs` shows, where they differ."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,11 @@ class JobRecord:
 
     @property
     def key(self) -> tuple[str, str, datetime]:
-        """Identifies the job: several jobs may have had the same name."""
+        """Namespace, name and creation time, which identify the job. The name alone can be reused by a later job."""
         return self.content["namespace"], self.content["name"], moment(self.content["created"])
 
     def gpu_hours(self, now: datetime) -> float:
-        """Return the GPU hours so far."""
+        """Return the GPU hours that the job has used so far."""
         open_ones = [one for one in self.content["workers"] if one["to"] is None]
         running = sum(one["gpus"] * max(0.0, (now - moment(one["from"])).total_seconds()) for one in open_ones)
         return float((self.content["gpuSeconds"] + running) / 3600)
@@ -59,7 +59,7 @@ class JobRecord:
 
     @property
     def hang(self) -> str:
-        """Why the last attempt hung, or why the job is not watched; otherwise empty."""
+        """Why the last attempt hung, or why the job is not monitored for hangs; empty if neither applies."""
         ended = [one for one in self.content["attempts"] if one["outcome"]]
         if not ended or not ended[-1].get("hang"):
             return str(self.content.get("progressProblem", ""))
@@ -67,7 +67,7 @@ class JobRecord:
 
     @property
     def slow(self) -> str:
-        """The rank that the others wait for in each step; empty if there is none."""
+        """Sentence about the rank that the other ranks wait for in each step; empty if there is none."""
         attempts = self.content["attempts"]
         slow = attempts and not attempts[-1]["outcome"] and (attempts[-1].get("steps") or {}).get("slow")
         if not slow or slow["steps"] < SLOW_STEPS:
@@ -82,18 +82,21 @@ class JobRecord:
 
 
 def all_records(cluster: Cluster, namespace: str | None) -> list[JobRecord]:
-    """Return the records of one namespace or of all namespaces. Records in a newer format are skipped."""
+    """Return the records of one namespace or of all namespaces. Skip records in an unknown format."""
     found = cluster.list_labeled("ConfigMap", RECORD_LABEL, namespace)
     return [record for one in found if (record := _read(one)) is not None]
 
 
 def of_job(records: Iterable[JobRecord], state: JobState) -> JobRecord | None:
-    """Return the record of an existing job; None if it has none."""
+    """Return the record of an existing job, or None if the job has no record."""
     return next((one for one in records if one.key == (state.namespace, state.name, state.created)), None)
 
 
 def await_end(cluster: Cluster, state: JobState) -> None:
-    """Wait until the controller has completed the record of a deleted job. Until then, it would recreate the record."""
+    """Wait until the controller has completed the record of a deleted job.
+
+    If the record were deleted earlier, the controller would recreate it.
+    """
     polling = Retrying(retry=retry_if_result(bool), stop=stop_after_delay(COMPLETE_SECONDS), wait=wait_fixed(PAUSE_SECONDS))
     with suppress(RetryError):  # without a controller, the record stays as it is
         polling(_is_open, cluster, state)

@@ -1,9 +1,9 @@
-"""Script with which `run --restarts` restarts a command on the head node once all nodes are back."""
+"""Generate the script of `run --restarts`, which restarts a command on the head node once all nodes are back."""
 
 from typing import Final
 
 HOSTFILE: Final = "/etc/gpumpi/hostfile"
-"""Open MPI's default hostfile. amis/join/gpumpi_join/service.py adds the nodes that have joined to it."""
+"""Open MPI's default hostfile. amis/join/gpumpi_join/service.py adds each node that has joined the cluster."""
 LIMIT_SECONDS: Final = 2400
 """How long to wait for the replacements of lost nodes. The largest instances launch and join within half an hour."""
 PAUSE_SECONDS: Final = 5
@@ -11,7 +11,7 @@ CONNECT_SECONDS: Final = 10
 ANSWER_SECONDS: Final = 20
 """How long a node may take to answer over ssh. ssh's own limit does not include the login."""
 GRACE_SECONDS: Final = 30
-"""How long mpirun may take to end after it has reported a lost node."""
+"""How long mpirun may take to exit after it has reported a lost node."""
 
 _FUNCTIONS: Final = r"""
 hosts() { sed 's/[ :].*//' "$hostfile" 2>/dev/null; }
@@ -77,11 +77,12 @@ done
 
 
 def repeated(line: str, restarts: int, hostfile: str = HOSTFILE) -> str:
-    """Return a bash script that restarts a command when it fails or loses nodes, up to this many times.
+    """Return a bash script that restarts a command, at most `restarts` times, when it fails or loses nodes.
 
-    The script ends a command whose mpirun has reported a lost node but keeps running. The join service removes lost
-    nodes, and Auto Scaling replaces them. Before each restart, the script waits until the hostfile lists as many nodes
-    as at the beginning and all of them answer. It exits with the exit code of the last attempt.
+    The script terminates the command if mpirun has reported a lost node but keeps running. The join service removes
+    lost nodes from the hostfile, and Auto Scaling replaces them. Before each restart, the script waits until the
+    hostfile lists as many nodes as at the beginning and all of them answer. The script exits with the exit code of the
+    last attempt.
     """
     seconds = {"answer": ANSWER_SECONDS, "connect": CONNECT_SECONDS, "grace": GRACE_SECONDS, "limit": LIMIT_SECONDS}
     limits = {**seconds, "pause": PAUSE_SECONDS, "restarts": restarts}

@@ -38,7 +38,10 @@ def new_id() -> str:
 
 
 def start_script(id: str, words: Sequence[str], folder: str | None, restarts: int = 0) -> str:
-    """Return the script that starts the command. Sending it again is safe, because its mkdir succeeds only once."""
+    """Return a script that starts the command.
+
+    Running the script again is safe: its mkdir succeeds only once, so the command starts only once.
+    """
     line = shlex.join(words)
     if restarts:
         line = repeated(line, restarts)
@@ -72,7 +75,7 @@ echo "gpumpi-run $(cat "$run/exit" 2>/dev/null || echo lost)" >&2
 
 
 def stop_script(id: str) -> str:
-    """Return the script that terminates the command and the processes that it started."""
+    """Return a script that terminates the command and the processes that the command started."""
     return f'kill -TERM -- "-$(cat {RUNS}/{id}/pid)"\n'
 
 
@@ -107,7 +110,7 @@ def connected(
 
 
 def _is_final(message: str | bytes) -> bool:
-    """Return whether another attempt to connect would fail with the same error."""
+    """Return whether ssh's error is permanent, so that another attempt to connect would also fail."""
     message = message.decode(errors="replace") if isinstance(message, bytes) else message
     return "Permission denied" in message or "Host key verification failed" in message
 

@@ -78,7 +78,7 @@ def command(
 
 @contextmanager
 def not_started(stack: str = "") -> Iterator[None]:
-    """Exit with 255 if the command could not be started. A missing stack or wrong usage keeps its own exit code."""
+    """Exit with 255 if the command could not be started. Keep the exit codes of usage errors and a missing stack."""
     try:
         yield
     except Lost as error:

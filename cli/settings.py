@@ -19,11 +19,11 @@ from infra.settings.existing import ExistingSettings
 from infra.settings.stack import Settings
 
 FURTHER_DOWN = "see the individual fields."
-"""`Change:` text of fields that only group other fields."""
+"""`Change:` text of fields that only group other fields. These fields get no row."""
 INTERNAL = ("region", "stack")
 """Fields that get no row, because a stack file sets them outside `gpumpi:` or not at all."""
 LIKE_WORKER = (RoleOverrides, "launcher")
-"""Model and name of a field that is not expanded: its fields are the same as those of the field before it."""
+"""Model and name of a field whose nested fields get no rows, because the previous field has the same nested fields."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,10 @@ class Setting:
 
 
 def rows(model: type[BaseModel] = Settings, prefix: str = "") -> Iterator[Setting]:
-    """Yield a row for every field of the model and nested models, in declaration order. Jobs have their own table."""
+    """Yield a row for every field of the model and its nested models, in declaration order.
+
+    Fields of jobs are omitted from stack settings, because they have their own table.
+    """
     for name, info in model.model_fields.items():
         if model in (Settings, ExistingSettings) and name in INTERNAL:
             continue
@@ -82,14 +85,14 @@ def _default(info: FieldInfo) -> str:
 
 
 def job_markdown() -> str:
-    """Return the table of job fields in docs/jobs.md."""
+    """Return the Markdown table of job fields for docs/jobs.md."""
     lines = ["| field | meaning | default |", "|---|---|---|"]
     lines += [f"| `{row.path}` | {row.meaning} | {f'`{row.default}`' if row.default else ''} |" for row in rows(Job)]
     return "\n".join(lines) + "\n"
 
 
 def existing_markdown() -> str:
-    """Return the table of settings in docs/on-premises.md."""
+    """Return the Markdown table of settings for docs/on-premises.md."""
     return markdown(ExistingSettings)
 
 

@@ -1,4 +1,4 @@
-"""`smoke`: test a pool with jobs that fail unless the pool works."""
+"""`smoke`: test a pool by running jobs that fail if the pool does not work."""
 
 import io
 import sys
@@ -52,7 +52,7 @@ class Trial:
 
 @dataclass
 class Outcome:
-    """Everything that a smoke test found."""
+    """Results of a smoke test."""
 
     expected: Expected
     checks: list[Check] = field(default_factory=list)
@@ -66,7 +66,7 @@ class Outcome:
         return [sentence for one in self.checks for sentence in one.failures]
 
     def add(self, checks: Sequence[Check], state: JobState | None, told: Sequence[str]) -> None:
-        """Add a job's checks. If the job failed without printing a failure (`told`), add its result as one."""
+        """Add a job's checks. If the job failed without reporting a failure (`told`), add a failed check for it."""
         self.checks += checks
         if state is not None and state.phase != "Succeeded" and not told:
             self.checks.append(smoke_verdict.judged("job", [result(state)], ""))
@@ -155,7 +155,7 @@ def _unsupported(trial: Trial, pool: PoolDescription) -> list[Problem]:
 
 
 def _emulated(cluster: Cluster) -> list[str]:
-    """Return the nodes that are labeled as having emulated devices; empty without permission to read nodes."""
+    """Return the nodes that are labeled as having emulated devices; empty if the caller may not list nodes."""
     try:
         nodes = cluster.list("Node", selector={EMULATED_LABEL: "true"})
     except CommandError:
@@ -164,7 +164,7 @@ def _emulated(cluster: Cluster) -> list[str]:
 
 
 def _test(cluster: Cluster, job: Job, expected: Expected, described: ClusterDescription, *, keep: bool) -> Outcome:
-    """Run the jobs of the level. The labels of the nodes that ran them decide which devices are emulated."""
+    """Run the jobs of the test's level. Devices count as emulated if their node has the label EMULATED_LABEL."""
     log, state = _run(cluster, smoke_jobs.with_program(job, expected), described, keep=keep)
     reports = smoke_jobs.reports("\n".join(log))
     told = smoke_verdict.failures(reports, expected)
@@ -244,7 +244,7 @@ def _print(outcome: Outcome) -> None:
 
 
 def _summary(outcome: Outcome) -> str:
-    """Return the last line: the passed checks by name, and the number of other results."""
+    """Return the last line of the output: names of the passed checks, and the number of checks with other results."""
     number: Callable[[str], int] = lambda wanted: sum(one.result == wanted for one in outcome.checks)  # noqa: E731
     names = [one.name for one in outcome.checks if one.result == smoke_verdict.PASSED]
     parts = [f"{number(smoke_verdict.PASSED)} passed" + (f" ({', '.join(names)})" if names else "")]

@@ -13,11 +13,11 @@ from infra.naming import Naming
 
 
 def connect(stack: str | None, folder: Path, access: Access, scratch: Path) -> Cluster:
-    """Return the cluster of the stack or, without one, of the kubeconfig. Raises CommandError if the given kubeconfig
-    belongs to another cluster.
+    """Return a client for the stack's cluster or, if `stack` is None, for the kubeconfig's cluster. Raises CommandError
+    if the given kubeconfig belongs to a cluster other than the stack's.
 
-    EKS: without --kubeconfig and --context, a kubeconfig is built from what AWS reports and written to `scratch`. If AWS
-    cannot be queried, the default kubeconfig is used.
+    For EKS, without --kubeconfig and --context, a kubeconfig is built from what AWS reports and written to `scratch`.
+    If AWS cannot be queried, the default kubeconfig is used.
     """
     if stack is None:
         return access.connect()

@@ -68,7 +68,7 @@ def command(
 
 
 def sent_folder(file: Path, job: Job) -> Path | None:
-    """Return the folder in the job's `workdir`, which is relative to the job file."""
+    """Return the path of the job's `workdir`, resolved relative to the job file; None if the job has none."""
     return file.parent / job.workdir if job.workdir else None
 
 
@@ -83,7 +83,7 @@ def refused(name: str, problems: Sequence[Problem]) -> CommandError:
 def create(
     cluster: Cluster, job: Job, pieces: Sequence[Piece], files: places.Place | None = None, *, follow: bool, as_json: bool
 ) -> int:
-    """Create the objects of a job; with `follow`, wait for its end. Return the exit code."""
+    """Create the objects of a job; with `follow`, wait until the job ends. Return the exit code."""
     namespace = pieces[0].manifest["metadata"]["namespace"]
     job_objects.submit(cluster, pieces, files)
     if follow:
@@ -100,7 +100,10 @@ def create(
 def follow_job(
     cluster: Cluster, name: str, namespace: str, *, as_json: bool, choose: Choice | None = None, prefixed: bool = False
 ) -> int:
-    """Print the job's log, or the logs of the chosen pods, then its result. With `--json`, the log goes to stderr."""
+    """Print the job's log, or the logs of the pods that `choose` selects, and then the job's result.
+
+    With `as_json`, the log goes to stderr.
+    """
     out = sys.stderr if as_json else sys.stdout
     follower = Follower(cluster, name, namespace, out)
     if choose:
@@ -126,13 +129,13 @@ def result(state: JobState) -> str:
         return f"job {state.name} succeeded in {seconds} s{after}"
     reason = f": {state.reason}" if state.reason else ""
     log = f"{program()} logs {state.name}"
-    deadline = "deadline" in state.reason.lower()  # from the message of the Kubernetes Job controller
+    deadline = "deadline" in state.reason.lower()  # the Job controller's message mentions the deadline
     cause = "a rank hung, or activeDeadlineSeconds is too short" if deadline else "see its log"
     return f"job {state.name} failed in {seconds} s{reason}; {cause}: {log}"
 
 
 def _print_objects(pieces: Sequence[Piece], *, as_json: bool) -> int:
-    """Print the objects of a job. An SSH key pair among them was generated for this output and is never used."""
+    """Print the objects of a job. An SSH key pair in the output was generated only for the output and is never used."""
     manifests = [piece.manifest for piece in pieces]
     if as_json:
         print_json(manifests)

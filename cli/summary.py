@@ -20,7 +20,7 @@ UNKNOWN = "?"
 
 @dataclass(frozen=True)
 class Row:
-    """Row of a pool. None means unknown, because AWS was not queried."""
+    """Row of a pool in the summary. Fields are None if they are unknown because AWS was not queried."""
 
     name: str
     instance_type: str

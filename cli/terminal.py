@@ -18,7 +18,7 @@ CHUNK = 65536
 
 @contextmanager
 def connected(command: Command, *, stdin: bool, tty: bool) -> Iterator[None]:
-    """Forward standard input and, with `tty`, every key and the window size."""
+    """Forward standard input and, with `tty`, every key press and the window size."""
     if stdin:
         threading.Thread(target=_copy_input, args=(command, not tty), daemon=True).start()
     if not tty:

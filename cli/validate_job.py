@@ -14,7 +14,7 @@ LEFT_OUT: Final = "whether the cluster has the pool, namespace, volumes and prio
 
 
 def is_job(path: Path) -> bool:
-    """Return whether a file describes a job rather than a stack: in stack files, everything is under `config`."""
+    """Return whether a file is a job file. Stack files contain the key `config`, or their name starts with `Pulumi.`"""
     try:
         content, _ = yaml_text.read(path)
     except yaml_text.NotYaml:

@@ -1,4 +1,4 @@
-"""`validate FILE` for a manifest of another system: report why it would not run here without changes."""
+"""`validate FILE` for a manifest that was written for another system: report why it would not run here unchanged."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ WITHOUT_CLUSTER: Final = "whether a cluster (--kubeconfig) admits the pods, and 
 
 
 def documents(path: Path) -> list[Mapping[str, Any]]:
-    """Return the Kubernetes objects in a file that create pods; empty if it is another kind of file."""
+    """Return the Kubernetes objects in a file that create pods; empty if the file contains none."""
     try:
         return admission.documents_with_pods(formats.documents(formats.text_of(path)))
     except NotImportable:

@@ -17,12 +17,12 @@ from cli.hostfile import Look, Unseen
 from cli.installation import command as program
 
 DEFAULT_MINUTES: Final = 40.0
-"""Longer than the time limit for workers with 4 TiB of memory to join (`infra.plan.join_time`)."""
+"""Default time limit. It exceeds the join time limit of workers with 4 TiB of memory (`infra.plan.join_time`)."""
 POLL_SECONDS: Final = 5.0
 HOSTFILE_SECONDS: Final = 120.0
 """Time allowed for the head node to update its hostfile. The join service polls AWS every ten seconds."""
 MAX_FAILED_WORKERS: Final = 3
-"""Stop waiting once this many workers have failed to join, because the next one would fail too."""
+"""Number of failed workers at which the verb stops waiting, because the next worker would also fail."""
 TAIL_LINES: Final = 40
 
 
@@ -92,7 +92,10 @@ def wait(
     pause: Callable[[float], object] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> Snapshot:
-    """Wait until the cluster is ready. Raises CommandError after `seconds`, or once this is no longer possible."""
+    """Wait until the cluster is ready.
+
+    Raises CommandError after `seconds`, or earlier if the cluster cannot become ready.
+    """
     began, failures, last = clock(), _Failures(report), ""
     joined_since: float | None = None
     while True:
@@ -117,7 +120,7 @@ def wait(
 
 
 def _difference(cluster: DeployedEc2Cluster, seen: Snapshot, look: Look, report: Callable[[str], None]) -> str:
-    """Compare the hostfile with the nodes. If the hostfile cannot be read, report why and return ""."""
+    """Return how the hostfile differs from the nodes. If the hostfile cannot be read, report why and return ""."""
     try:
         return look(cluster, seen.nodes)
     except Unseen as reason:
@@ -133,7 +136,7 @@ def _poll(cluster: DeployedEc2Cluster) -> Snapshot:
 
 
 class _Failures:
-    """Reports each failed boot and launch once, and ends the wait after too many failures."""
+    """Reports each failed boot and each failed launch once, and raises CommandError after too many failures."""
 
     def __init__(self, report: Callable[[str], None]) -> None:
         self._report = report
@@ -144,7 +147,10 @@ class _Failures:
         self._failed_workers = 0
 
     def check(self, cluster: DeployedEc2Cluster, seen: Snapshot) -> None:
-        """Report boot logs of existing nodes, new boot logs, and launches that AWS rejected during the wait."""
+        """Report failed boots, nodes that have not joined yet, and launches that failed during the wait.
+
+        At the first call, ignore the boot logs of instances that no longer exist.
+        """
         existing = {node.id for node in seen.nodes}
         for boot_log in cluster.boot_logs():
             if boot_log.instance_id in self._seen:

@@ -12,7 +12,7 @@ def within(seconds: float, function: Callable[[], Result]) -> Result:
     """Return the function's result or raise its exception. Raises TimeoutError after `seconds`.
 
     Socket timeouts apply to single reads and not to name resolution, so a slow server or a silent name server could
-    block the call forever. After a timeout, the thread keeps running. It is a daemon, so the process can still exit.
+    block the call forever. After a timeout, the call continues in its thread, a daemon thread, so the process can exit.
     """
     results: SimpleQueue[tuple[Result | None, BaseException | None]] = SimpleQueue()
 

@@ -1,4 +1,4 @@
-"""Logs of several pods of a job at once. Each line starts with the name of its pod."""
+"""Print the logs of several pods of a job at once. Each line starts with a label for its pod, such as worker-0."""
 
 import threading
 import time
@@ -25,7 +25,7 @@ def of_all(found: Sequence[Object], state: JobState) -> list[Object]:
 
 
 def latest(cluster: Cluster, found: Sequence[Object], state: JobState) -> Iterator[tuple[str, list[str]]]:
-    """Yield the label and the lines of each pod, except pods that a newer one has replaced."""
+    """Yield the label and the log lines of each pod, except pods that a newer pod has replaced."""
     newest: Mapping[str, Object] = {label(pod, state): pod for pod in found if pod["status"].get("phase") != "Pending"}
     for name, pod in newest.items():
         lines: list[str] = []
@@ -37,7 +37,7 @@ def latest(cluster: Cluster, found: Sequence[Object], state: JobState) -> Iterat
 
 @dataclass
 class FollowerOfPods(Follower):
-    """Prints the logs of several pods as they grow, each in a thread."""
+    """Follows the logs of several pods and prints new lines. Each log has its own thread."""
 
     choose: Choice = of_all
     prefixed: bool = True

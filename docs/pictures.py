@@ -257,7 +257,7 @@ ARROWS: Final = (
 
 def architecture() -> str:
     lines = [f'<path class="arrow" d="M{x} {y} L{to_x} {to_y}" marker-end="url(#tip)"/>' for x, y, to_x, to_y in ARROWS]
-    lines.append('<path class="arrow" d="M870 90 L320 90"/>')  # the plan is the input of both columns
+    lines.append('<path class="arrow" d="M870 90 L320 90"/>')  # both targets in AWS use the plan
     return "\n".join(
         [
             '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 980 610" role="img" aria-label="Architecture of gpumpi">',

@@ -23,7 +23,7 @@ PICTURES: Final = {
     "dashboard-dark": (1280, 1374, "dark"),
     "dashboard-narrow": (375, 900, "light"),
 }
-"""File name -> width and height of the window, and the color scheme."""
+"""File name -> width and height of the window in pixels, and color scheme."""
 
 
 @contextmanager

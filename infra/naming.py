@@ -1,4 +1,4 @@
-"""Names, tags and labels of all resources of a stack. No other module defines them."""
+"""Names, tags and labels of all resources of a stack. No other module defines names, tags or labels."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ SYSTEM_POOL: Final = "system"
 STACK_TAG: Final = "gpumpi:stack"
 POOL_TAG: Final = "gpumpi:pool"
 PLACEMENT_TAG: Final = "gpumpi:placement"
-"""Tag of a node group. Its value is what `placementGroup: auto` resolved to when the group was created."""
+"""Tag of a node group. The tag records how `placementGroup: auto` was resolved when the node group was created."""
 ROLE_TAG: Final = "gpumpi:role"
 """Tag of EC2 cluster instances: `HEAD_NODE` or `WORKER`. The join service identifies the head node by this tag."""
 HEAD_NODE: Final = "master"
@@ -46,15 +46,15 @@ POOL_LABEL: Final = "gpumpi.io/pool"
 GPU_LABEL: Final = "nvidia.com/gpu.present"
 EFA_LABEL: Final = "vpc.amazonaws.com/efa.present"
 ACCELERATOR_LABEL: Final = "k8s.amazonaws.com/accelerator"
-"""Without this label the autoscaler adds more nodes while the device plugin of the first one is still starting."""
+"""Without this label, the autoscaler adds more nodes while the first node's device plugin is still starting."""
 
 EMULATED_LABEL: Final = "gpumpi.io/emulated-devices"
-"""Label of nodes whose GPUs and EFA interfaces exist only in the reports of device plugins. Its value is `true`. Only
-an emulator of nodes sets it. On all other nodes, the smoke job requires device files and a driver.
+"""Label of nodes whose GPUs and EFA interfaces exist only in the reports of device plugins. The label's value is
+`true`. Only a node emulator sets this label. On all other nodes, the smoke job requires device files and a driver.
 """
 
 EMULATED_DEVICES_FILE: Final = "/usr/lib/ec2-hardware/emulated-devices.json"
-"""File in which the local cloud's hosts declare that they have no GPUs and no EFA, and why."""
+"""File in which hosts of the local cloud declare that they have no GPUs and no EFA interfaces, with the reason."""
 
 GPU_RESOURCE: Final = "nvidia.com/gpu"
 EFA_RESOURCE: Final = "vpc.amazonaws.com/efa"
@@ -65,7 +65,7 @@ RDMA_PREFIX: Final = "rdma/"
 # --- jobs --------------------------------------------------------------------------------------------------------------
 
 LOGIN_USER: Final = "mpiuser"
-"""User that runs jobs on EC2 clusters. It exists in the AMI and the job images."""
+"""User that runs jobs on EC2 clusters. The user exists in the AMI and the job images."""
 
 JOB_NAMESPACE: Final = "mpi-jobs"
 JOB_SERVICE_ACCOUNT: Final = "mpi-job"
@@ -76,7 +76,8 @@ KEY_BUCKET_KEY: Final = "bucket"
 WORKDIR_KEYS: Final = "workdirs"
 """Prefix in the key bucket for the folders that `submit` uploads for jobs without a shared volume."""
 WORKDIR_DAYS: Final = 30
-"""How long to keep the files that `submit` sends: from the deletion of their job; in the bucket, from the upload."""
+"""Days to keep the files that `submit` sends: on a volume, after their job was deleted; in the bucket, after the
+upload."""
 
 NAMESPACE_LIMIT: Final = 20
 """Maximum length of a job namespace's name, which is part of an IAM role name of at most 64 characters."""
@@ -101,11 +102,13 @@ AUTOSCALER_ACCOUNT: Final = "cluster-autoscaler"
 """Service account of the autoscaler, which has an IAM role."""
 
 SHARED_CLAIM: Final = "shared"
-"""Name of the claim on the shared file system in each job namespace, and of the volume in jobs."""
+"""Name of the PersistentVolumeClaim for the shared file system in each job namespace, and of the volume in jobs."""
 SHARED_VOLUME_LABEL: Final = "gpumpi.io/shared-volume"
-"""Label of the volume bound to such a claim. Its value is the namespace of the jobs that share the volume."""
+"""Label of the PersistentVolume bound to such a claim. The label's value is the namespace of the jobs that share the
+volume."""
 LUSTRE_CLAIM: Final = "fsx"
-"""Name of the claim on the FSx for Lustre file system in each job namespace, and of the volume in jobs."""
+"""Name of the PersistentVolumeClaim for the FSx for Lustre file system in each job namespace, and of the volume in
+jobs."""
 LUSTRE_VOLUME_LABEL: Final = "gpumpi.io/lustre-volume"
 
 KUBE_SYSTEM: Final = "kube-system"
@@ -117,12 +120,12 @@ LAUNCHER_LABELS: Final = {"standalone": "openmpi"}
 """Launchers that keep a former name as their label value: labels of objects in users' clusters must not change."""
 ROLE_LABEL: Final = "gpumpi.io/role"
 POLICY_ANNOTATION: Final = "gpumpi.io/policy"
-"""Annotation of a job that configures what the job controller does for it."""
+"""Annotation on a job's main object that configures how the job controller manages the job."""
 RECORD_LABEL: Final = "gpumpi.io/record"
-"""Label of a job's record. Its value is the job's name."""
+"""Label of a job's record. The label's value is the job's name."""
 RECORD_KEY: Final = "record.json"
 HELD_QUEUE: Final = "held-until-setup-ends"
-"""Queue of jobs whose `setup` has not succeeded. It does not exist, so Kueue does not admit these jobs."""
+"""Queue of jobs whose `setup` has not succeeded. The queue does not exist, so Kueue does not admit these jobs."""
 
 ANYWHERE: Final = "0.0.0.0/0"
 
@@ -157,19 +160,19 @@ class Naming:
 
     @property
     def cluster(self) -> str:
-        """Name of the cluster. It has no random suffix, because kubeconfigs, tags and policies outside this stack
-        contain the name."""
+        """Name of the cluster. The name has no random suffix, because kubeconfigs, tags and policies outside this stack
+        contain it."""
         return f"{PROJECT}-{self.stack}"
 
     @property
     def workers(self) -> str:
-        """Name of the workers' Auto Scaling group. It has no random suffix, because user data and an IAM policy contain
-        the name."""
+        """Name of the workers' Auto Scaling group. The name has no random suffix, because user data and an IAM policy
+        contain it."""
         return f"{self.cluster}-workers"
 
     @property
     def control_plane_logs(self) -> str:
-        """Log group of the control plane. EKS chooses its name:
+        """Log group of the control plane. EKS chooses the log group's name:
         https://docs.aws.amazon.com/eks/latest/userguide/control-plane-logs.html"""
         return f"/aws/eks/{self.cluster}/cluster"
 
@@ -182,7 +185,7 @@ class Naming:
         return f"/{PROJECT}/{self.stack}/jobs"
 
     def name(self, part: str) -> str:
-        """Return the name of a component of this stack. It is also the prefix of its children's names."""
+        """Return the name of a component of this stack. The component's children use this name as a prefix."""
         return f"{self.cluster}-{part}"
 
     def tags(self, more: Mapping[str, str] | None = None, /, **named: str) -> dict[str, str]:
@@ -219,7 +222,7 @@ def accelerator(manufacturer: str, gpu: str) -> str:
 
 
 def pool_labels(pool: str, *, accelerator: str | None = None, efa: bool = False) -> dict[str, str]:
-    """Return the labels with which a pool's nodes register."""
+    """Return the labels with which a pool's nodes register in Kubernetes."""
     labels = {POOL_LABEL: pool}
     if accelerator is not None:
         labels |= {GPU_LABEL: "true", ACCELERATOR_LABEL: accelerator}

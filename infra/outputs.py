@@ -21,7 +21,7 @@ from infra.plan.eks_pools import PoolPlan
 
 
 def connect(*, cluster: str, stack: str, region: str) -> dict[str, str]:
-    """Return the commands that connect to the cluster, by purpose."""
+    """Return the commands that connect to the cluster, keyed by purpose."""
     return {
         "kubectl": f"aws eks update-kubeconfig --region {region} --name {cluster}",
         "kubeconfig": f"pulumi stack output kubeconfig --show-secrets --stack {stack} > kubeconfig.json",
@@ -69,12 +69,12 @@ def kubeconfig_once_usable(control_plane: EksCluster, *, name: str, region: str,
 
 
 def images(description: ClusterDescription) -> dict[str, str]:
-    """Return the repository to which short image names refer, if there is one."""
+    """Return the repository to which short image names refer, if the cluster has an image repository."""
     return {"imageRepository": description.image_repository} if description.image_repository else {}
 
 
 def platform(description: ClusterDescription, *, installed: bool) -> dict[str, object]:
-    """Return what the platform offers to jobs or, if it is not installed, how to install it."""
+    """Return the features that the platform offers to jobs or, if the platform is not installed, how to install it."""
     if not installed:
         return {"installed": False, "how": NOT_INSTALLED}
     factor = description.cpu_request_factor
@@ -151,13 +151,14 @@ def _secret(text: pulumi.Output[str]) -> object:
 
 
 def storage(file_system: SharedStorage | None, keys: KeyBucket) -> dict[str, object]:
-    """Return the IDs of storage resources. A stack without a file system has only the bucket."""
+    """Return the IDs of storage resources. A stack without a file system has only the key bucket."""
     ids = {"fileSystemId": file_system.file_system_id, "accessPointId": file_system.access_point_id} if file_system else {}
     return {**ids, "keyBucket": keys.name}
 
 
 def lustre(file_system: LustreStorage | None) -> dict[str, object]:
-    """Return the properties that a client needs to mount the Lustre file system, if there is one."""
+    """Return the properties that a client needs to mount the Lustre file system, if the stack uses such a file
+    system."""
     if file_system is None:
         return {}
     return {

@@ -24,7 +24,7 @@ from infra.kubernetes.reachability import Check, assume_usable, must_be_usable
 from infra.settings.stack import Settings
 
 SKIP_CHECKS: Final = "GPUMPI_SKIP_CHECKS"
-"""Environment variable; `1` lets `pulumi up` continue in spite of problems."""
+"""Environment variable; with the value `1`, `pulumi up` continues even if checks fail."""
 
 
 def run() -> None:
@@ -59,11 +59,12 @@ def _build_aws(raw: RawStack) -> Mapping[str, object]:
     except LookupError:
         if not checked.problems:
             raise
-        raise SettingsError(checked.problems) from None  # possible without checks: a type or zone that AWS does not offer
+        raise SettingsError(checked.problems) from None  # if checks are skipped, AWS may not offer a type or zone
 
 
 def _without_checks(examined: Examined[Settings, Facts]) -> Examined[Settings, Facts]:
-    """Turn errors into warnings, to see what AWS itself reports. A stack that cannot be planned still stops."""
+    """Downgrade errors to warnings, so that AWS itself rejects invalid settings. A stack that cannot be planned still
+    fails."""
     pulumi.log.warn(
         f"{SKIP_CHECKS}=1: failed checks are only warnings; AWS may reject some resources after it has created others"
     )

@@ -2,7 +2,7 @@
 
 "Default" means the version that `aws eks describe-addon-versions` marked as EKS's default for that Kubernetes version
 when it was looked up. `infra.facts` queries EKS at plan time, and validation reports a withdrawn version before
-anything is created. `gpumpi:target.addonVersions` overrides any of them."""
+anything is created. `gpumpi:target.addonVersions` overrides the add-on versions."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -18,31 +18,31 @@ FSX_CSI_DRIVER: Final = "aws-fsx-csi-driver"
 NODE_MONITORING_AGENT: Final = "eks-node-monitoring-agent"
 METRICS_SERVER: Final = "metrics-server"
 
-# The newest upstream release (2026-08). Seen as an add-on version in a public CDK program of 2026, without its Kubernetes
-# version; see _NOT_VERIFIED. The EKS user guide names v1.7.0-eksbuild.1 (2026-02).
+# The newest upstream release (2026-08). A public CDK program of 2026 uses this add-on version, but does not state the
+# Kubernetes version; see _NOT_VERIFIED. The EKS user guide names v1.7.0-eksbuild.1 (2026-02).
 _FSX_CSI: Final = "v1.9.0-eksbuild.1"
 
 _ADDONS: Final = MappingProxyType(
     {
         "1.33": {
-            VPC_CNI: "v1.22.4-eksbuild.3",  # default of 1.33, seen in a 1.33 -> 1.34 upgrade plan of 2026-08
+            VPC_CNI: "v1.22.4-eksbuild.3",  # default of 1.33, seen in an upgrade plan from 1.33 to 1.34, 2026-08
             POD_IDENTITY_AGENT: "v1.3.10-eksbuild.3",  # default of 1.33, looked up 2026-06-05
-            KUBE_PROXY: "v1.33.10-eksbuild.29",  # a public 1.33 cluster, 2026-09
-            COREDNS: "v1.13.2-eksbuild.31",  # the same cluster
+            KUBE_PROXY: "v1.33.10-eksbuild.29",  # seen in a public 1.33 cluster, 2026-09
+            COREDNS: "v1.13.2-eksbuild.31",  # seen in the same cluster
             EFS_CSI_DRIVER: "v3.4.2-eksbuild.1",  # seen with 1.34 to 1.36; see _NOT_VERIFIED
             FSX_CSI_DRIVER: _FSX_CSI,
-            NODE_MONITORING_AGENT: "v1.4.0-eksbuild.2",  # a public 1.33 cluster, 2025
-            METRICS_SERVER: "v0.8.1-eksbuild.14",  # newest for 1.33 in a table of 2026-07
+            NODE_MONITORING_AGENT: "v1.4.0-eksbuild.2",  # seen in a public 1.33 cluster, 2025
+            METRICS_SERVER: "v0.8.1-eksbuild.14",  # newest version for 1.33 in a table of 2026-07
         },
         "1.34": {
-            VPC_CNI: "v1.22.4-eksbuild.3",  # default of 1.34, several public clusters of 2026-08
+            VPC_CNI: "v1.22.4-eksbuild.3",  # default of 1.34, seen in several public clusters, 2026-08
             POD_IDENTITY_AGENT: "v1.3.10-eksbuild.3",  # default of 1.34, looked up 2026-06-24
-            KUBE_PROXY: "v1.34.6-eksbuild.29",  # log of an upgrade to 1.34, 2026-09
-            COREDNS: "v1.12.4-eksbuild.29",  # default of 1.34, a public cluster of 2026-08
-            EFS_CSI_DRIVER: "v3.4.2-eksbuild.1",  # a public 1.34 cluster, 2026-09
+            KUBE_PROXY: "v1.34.6-eksbuild.29",  # seen in the log of an upgrade to 1.34, 2026-09
+            COREDNS: "v1.12.4-eksbuild.29",  # default of 1.34, seen in a public cluster, 2026-08
+            EFS_CSI_DRIVER: "v3.4.2-eksbuild.1",  # seen in a public 1.34 cluster, 2026-09
             FSX_CSI_DRIVER: _FSX_CSI,
             NODE_MONITORING_AGENT: "v1.7.0-eksbuild.1",  # seen with 1.35; see _NOT_VERIFIED
-            METRICS_SERVER: "v0.9.0-eksbuild.11",  # log of an upgrade to 1.34, 2026-09
+            METRICS_SERVER: "v0.9.0-eksbuild.11",  # seen in the log of an upgrade to 1.34, 2026-09
         },
         "1.35": {
             VPC_CNI: "v1.22.4-eksbuild.3",  # default of 1.35, looked up 2026-10-02; v1.23.2-eksbuild.1 is newer
@@ -51,11 +51,11 @@ _ADDONS: Final = MappingProxyType(
             COREDNS: "v1.13.2-eksbuild.31",  # default of 1.35, looked up 2026-10-02; v1.14.6-eksbuild.4 is newer
             EFS_CSI_DRIVER: "v3.4.2-eksbuild.1",  # looked up for 1.35 on 2026-09-07
             FSX_CSI_DRIVER: _FSX_CSI,
-            NODE_MONITORING_AGENT: "v1.7.0-eksbuild.1",  # a public 1.35 cluster, 2026-08
-            METRICS_SERVER: "v0.9.0-eksbuild.7",  # a public 1.35 cluster, 2026-08
+            NODE_MONITORING_AGENT: "v1.7.0-eksbuild.1",  # seen in a public 1.35 cluster, 2026-08
+            METRICS_SERVER: "v0.9.0-eksbuild.7",  # seen in a public 1.35 cluster, 2026-08
         },
         "1.36": {
-            VPC_CNI: "v1.22.4-eksbuild.3",  # a public 1.36 cluster, 2026-10, like all others below except FSx's
+            VPC_CNI: "v1.22.4-eksbuild.3",  # seen in a public 1.36 cluster, 2026-10, like all versions below except FSx's
             POD_IDENTITY_AGENT: "v1.3.10-eksbuild.3",
             KUBE_PROXY: "v1.36.0-eksbuild.25",
             COREDNS: "v1.14.3-eksbuild.23",
@@ -74,16 +74,16 @@ _NOT_VERIFIED: Final = MappingProxyType(
         ("1.34", NODE_MONITORING_AGENT): "seen with 1.35 only, 2026-11-21; v1.4.2-eksbuild.1 was seen with 1.34",
     }
 )
-"""(Kubernetes version, add-on) -> what is known about a version above that has no source in
-localcloud/published/addons.yaml. `validate` prints them.
+"""(Kubernetes version, add-on) -> where the version above was seen, if localcloud/published/addons.yaml contains no
+source for it. `validate` prints these entries.
 """
 
 LIVE_KUBERNETES_VERSIONS: Final = tuple(_ADDONS)
 """The Kubernetes versions that a running cluster may have, oldest first."""
 
 EXTENDED_SUPPORT: Final = MappingProxyType({"1.33": "2026-07-29"})
-"""The versions that only running clusters may have, each with the day on which EKS's standard support ended. Until they
-are upgraded, EKS bills extended support:
+"""The versions that only running clusters may have, each with the day on which EKS's standard support ended. Until such
+a cluster is upgraded, AWS bills extended support for it:
 https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html, read 2026-11-21 (through endoflife.date)"""
 
 KUBERNETES_VERSIONS: Final = tuple(version for version in LIVE_KUBERNETES_VERSIONS if version not in EXTENDED_SUPPORT)
@@ -99,8 +99,8 @@ def addon_versions(kubernetes_version: str, *, lustre: bool = True) -> dict[str,
 
 
 def not_verified(kubernetes_version: str, own_addons: Collection[str] = (), *, monitoring: bool = False) -> dict[str, str]:
-    """Return what is known about each pinned version without a source. Exclude `own_addons`, whose versions the user
-    sets.
+    """Return component -> where its pinned version was seen, for versions without a source. Exclude `own_addons`, whose
+    versions the user sets.
     """
     pins = _ADDONS.get(kubernetes_version, {})
     return {
@@ -116,20 +116,20 @@ def not_verified(kubernetes_version: str, own_addons: Collection[str] = (), *, m
 # --- platform ------------------------------------------------------------------------------------------------------------
 
 # v0.20.0 is newer (2026-08), but its Go module is not available, so its manifest was not tested. Before v0.18.1, the
-# plugin looked for NVML only through the linker, and v0.19.0 to v0.19.2 turned GDRCopy on by mistake.
+# plugin searched for NVML only in the dynamic linker's paths. v0.19.0 to v0.19.2 enabled GDRCopy by mistake.
 NVIDIA_DEVICE_PLUGIN: Final = "v0.18.2"
 MPI_OPERATOR: Final = "v0.8.2"  # the newest release as of 2026-07
-# v0.19.2 is newer (2026-08). Its Go module is not available, and neither are those of v0.16.9, v0.17.7 and v0.17.8, so
-# none of them was tested. docs/operations.md lists the known bugs of this version; `infra.platform.admission` avoids
-# them.
+# v0.19.2 is newer (2026-08). The Go modules of v0.19.2, v0.16.9, v0.17.7 and v0.17.8 are not available, so none of
+# these versions was tested. docs/operations.md lists the known bugs of v0.16.1; `infra.platform.admission` avoids them.
 KUEUE: Final = "v0.16.1"
-# Kueue v0.16.1 is built with these versions. Trainer v2.2.0 renamed the field that Kueue writes (podTemplateOverrides).
+# Kueue v0.16.1 is built against these versions. Trainer v2.2.0 renamed podTemplateOverrides, the field that Kueue
+# writes.
 JOBSET: Final = "v0.10.1"
 TRAINER: Final = "v2.1.0"
 EFA_DEVICE_PLUGIN: Final = "v0.5.20"  # in chart aws-efa-k8s-device-plugin v0.5.30 (2026-08); NOT VERIFIED in an account
 
-# Runs the job controller from a ConfigMap. AWS mirrors Docker Hub's official image there, without Docker Hub's rate
-# limits. The tag was seen on Docker Hub with digest
+# Image for the job controller, whose code is in a ConfigMap. AWS mirrors Docker Hub's official images in this registry,
+# without Docker Hub's rate limits. The tag was seen on Docker Hub with digest
 # sha256:9d2e5553305c7c7b0097999bb17187c69b921ccd6bc9d40e4bb5ebe652c00285 (2026-09-08); NOT VERIFIED in the mirror.
 PYTHON_IMAGE: Final = "public.ecr.aws/docker/library/python:3.13.15-slim-trixie"
 AMAZON_LINUX: Final = "public.ecr.aws/amazonlinux/amazonlinux:2023.6.20250218.2"  # seen in a public Dockerfile, with digest
@@ -140,7 +140,7 @@ PROMETHEUS: Final = "v3.13.1"  # v3.14.0 is newer
 ALERTMANAGER: Final = "v0.34.1"
 KUBE_STATE_METRICS: Final = "v2.18.0"
 NODE_EXPORTER: Final = "v1.12.1"
-DCGM_EXPORTER: Final = "4.6.0-4.8.3-distroless"  # never run by this project: it needs a GPU
+DCGM_EXPORTER: Final = "4.6.0-4.8.3-distroless"  # this project never ran it, because it needs a GPU
 _MONITORING: Final = MappingProxyType(
     {
         "Prometheus, Alertmanager, kube-state-metrics and node-exporter": "seen in image lists of public clusters, 2026-11-23; "
@@ -152,7 +152,7 @@ _MONITORING: Final = MappingProxyType(
 _CLUSTER_AUTOSCALER: Final = MappingProxyType(
     {
         "1.33": "v1.33.0",  # the first release of this minor version
-        # The newest patch releases of kubernetes/autoscaler as of 2026-08. Only the source of 1.35.2 was run.
+        # The newest patch releases of kubernetes/autoscaler as of 2026-08. Only 1.35.2 was run, built from its source.
         "1.34": "v1.34.5",
         "1.35": "v1.35.2",
         "1.36": "v1.36.1",
@@ -203,8 +203,8 @@ def _kueue_crd(kind: str, sha256: str) -> Pinned:
     return _kueue(f"crd/bases/kueue.x-k8s.io_{kind}.yaml", sha256)
 
 
-# Kueue's Git tag does not contain the one-file manifest, only its parts. The long parts are fetched from there, and
-# `infra.platform.kueue_upstream` and `infra.platform.queue` add what `config/default` would add.
+# Kueue's Git tag does not contain the single-file manifest, only its parts. The program fetches the long parts from the
+# tag. `infra.platform.kueue_upstream` and `infra.platform.queue` add what `config/default` would add.
 KUEUE_CRDS: Final = (
     _kueue_crd("admissionchecks", "ef8b9850a104a556c6328fc3506970ec4817d333923be1688fa75a6c33a08d0c"),
     _kueue_crd("clusterqueues", "df80f55b9d52e5f2f5ac85fdb817bc4a275b2dc23f409ad4080b336bfbce7d68"),

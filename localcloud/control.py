@@ -27,7 +27,7 @@ class Control:
         self._ask("POST", "reset")
 
     def problems(self) -> list[str]:
-        """Return the failures of the local cloud's own parts since the last reset."""
+        """Return the failures of the local cloud's own components since the last reset."""
         found: list[str] = self._ask("GET", "problems", seconds=60.0)
         return found
 
@@ -54,7 +54,7 @@ class Control:
         return {name: entry["calls"] for name, entry in self.calls()["operations"].items() if not entry["read"]}
 
     def plan_fault(self, **fault: Any) -> None:
-        """Make matching calls fail. Keyword arguments: the fields of faults.Fault, without `id`."""
+        """Make matching calls fail. The keyword arguments are the fields of faults.Fault, except `id`."""
         self._ask("POST", "faults", fault)
 
     def faults(self) -> list[dict[str, Any]]:
@@ -88,7 +88,7 @@ class Control:
         return self._ask("POST", path, body)
 
     def send(self, method: str, path: str, body: Any = None) -> Any:
-        """Send any request of the control API."""
+        """Send any request to the control API."""
         return self._ask(method, path, body)
 
     def _ask(self, method: str, path: str, body: Any = None, seconds: float = TIMEOUT_SECONDS) -> Any:

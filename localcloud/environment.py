@@ -1,4 +1,6 @@
-"""Environment variables that point programs at a local cloud, and those that would point them at a real account."""
+"""Environment variables that point programs at a local cloud, and variables that would point programs at a real
+account.
+"""
 
 import os
 from collections.abc import Mapping
@@ -23,7 +25,9 @@ FOREIGN = (
 ENDPOINT_OF_A_SERVICE = "AWS_ENDPOINT_URL_"
 """Prefix of service-specific endpoint variables, which take precedence over AWS_ENDPOINT_URL."""
 OFFICIAL_PROGRAMS = "GPUMPI_OFFICIAL_PROGRAMS"
-"""Environment variable with the folder of Pulumi's official programs, which is searched before PATH."""
+"""Environment variable that contains the path of the folder with Pulumi's official programs. The folder is searched
+before PATH.
+"""
 LOCK = "lock"
 """File that marks the folder of a local cloud."""
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy")

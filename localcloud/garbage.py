@@ -1,7 +1,7 @@
 """Garbage collection for processes that keep most of their objects: the servers of a local cloud, and test processes.
 
-By default, CPython looks for reference cycles after every 700 new objects, and at exit it looks at all objects again.
-In these processes, this took up to a third of the CPU time (docs/measurements.md).
+By default, CPython's collector searches for reference cycles after every 700 new objects. At exit, it examines all
+objects again. In these processes, garbage collection took up to a third of the CPU time (docs/measurements.md).
 https://docs.python.org/3.11/library/gc.html
 """
 
@@ -15,13 +15,15 @@ with the default.
 
 
 def pause() -> None:
-    """Disable garbage collection at exit and until `resume`, while a process imports its modules."""
+    """Disable garbage collection while a process imports its modules, until `resume` is called. Also skip the
+    collection at exit.
+    """
     gc.disable()
     atexit.register(gc.freeze)
 
 
 def resume() -> None:
-    """Enable garbage collection, but skip the objects that exist now: they belong to modules, which are kept."""
+    """Enable garbage collection, but exclude the objects that exist now: they belong to modules, which stay loaded."""
     gc.freeze()
     gc.set_threshold(OBJECTS)
     gc.enable()

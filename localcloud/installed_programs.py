@@ -1,4 +1,4 @@
-"""Programs in the `bin` folder of a local cloud, which is first on the PATH of the user's shell."""
+"""Install programs into the `bin` folder of a local cloud. This folder is first on the PATH of the user's shell."""
 
 import shutil
 import sys
@@ -18,7 +18,7 @@ from localcloud.tools.catalogue import KUBECTL, PULUMI
 
 LANGUAGE_HOST = "pulumi-language-python"
 PLUGIN = "pulumi-resource-"
-"""Prefix of the names of resource plugins. A plugin in `bin` replaces the emulator."""
+"""Name prefix of Pulumi's resource plugins. A plugin in `bin` replaces the emulator of its provider."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Programs:
         self.language_host()
 
     def language_host(self) -> None:
-        """Install our language host; the engine then prefers it to any other."""
+        """Install our language host, which the engine then prefers to any other language host."""
         language_exec.ensure(self.report)
         self._write(LANGUAGE_HOST, "localcloud.engine.language_host")
 
@@ -91,5 +91,6 @@ class Programs:
 
 
 def official(program: str) -> str | None:
-    """Find a program on PATH outside the bin folders of local clouds: the user's shell may use another local cloud."""
+    """Return the path of a program on PATH, ignoring the bin folders of local clouds: the user's shell may use another
+    local cloud."""
     return shutil.which(program, path=path_without_local_clouds())

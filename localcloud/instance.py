@@ -1,4 +1,4 @@
-"""One local cloud: a folder with its servers, its Pulumi backend and the programs for the user's shell.
+"""Manage one local cloud: its servers, its Pulumi backend, and the programs for the user's shell, all in one folder.
 
 <folder>/lock           marks the folder of a local cloud; held during start and stop
          servers.json   running servers: pids, ports, logs
@@ -43,7 +43,8 @@ PASSPHRASE = "local"
 """Passphrase of the local stacks. Their state contains no real secrets and is deleted when the local cloud stops."""
 PARALLEL = 32
 """Number of parallel resource operations; most of them only wait. The engine's default of four per core allows only
-eight on a small machine. There, two namespaces that are slow to terminate would block all other operations."""
+eight on a small machine. On such a machine, two namespaces that are slow to terminate would block all other
+operations."""
 AWS_MODULE = "localcloud.aws"
 EMULATORS = {"aws": ("provider", "localcloud.engine.aws"), "kubernetes": ("kubernetes-provider", "localcloud.engine.kubernetes")}
 """Provider -> name and module of the server that emulates it."""
@@ -54,7 +55,7 @@ RESET_SECONDS = 60.0
 
 
 class NotRunning(Exception):
-    """The local cloud or one of its servers is not running. The message says which."""
+    """The local cloud or one of its servers is not running. The message contains the command that starts it."""
 
 
 class NotOurFolder(Exception):
@@ -83,7 +84,7 @@ class LocalCloud:
         return self.folder / "backend" / ".pulumi" / "stacks" / PROJECT / f"{stack}.json"
 
     def servers(self) -> list[Server]:
-        """Return the servers that were started and have not been stopped, including crashed ones."""
+        """Return the servers that were started and have not been stopped, including servers that have crashed."""
         return load(self._record)
 
     def crashed(self) -> list[Server]:
@@ -98,7 +99,7 @@ class LocalCloud:
         return host_state.load(self._hosts)
 
     def problems(self) -> list[str]:
-        """Return the failures of the running local cloud. A server that does not answer counts as a failure."""
+        """Return the failures of the running local cloud. A local AWS that does not answer counts as a failure."""
         aws = next((server for server in self.servers() if server.name == SERVERS[0] and server.is_serving()), None)
         try:
             return Control(aws.url).problems() if aws is not None else []
@@ -118,16 +119,16 @@ class LocalCloud:
 
     @property
     def emulators(self) -> dict[str, str]:
-        """Emulated providers and the names of their servers, except those replaced by official plugins."""
+        """Emulated provider -> name of its server. Providers that official plugins replace are left out."""
         return {name: server for name, (server, _) in EMULATORS.items() if not (self.bin / f"{PLUGIN}{name}").exists()}
 
     def must_run(self) -> None:
-        """Raises NotRunning unless the local AWS and the emulated providers are running."""
+        """Raise NotRunning unless the local AWS and the emulated providers are running."""
         for name in ("aws", *self.emulators.values()):
             self.server(name)
 
     def server(self, name: str) -> Server:
-        """Return a running server by name. Raises NotRunning."""
+        """Return the running server with this name. Raises NotRunning."""
         for server in self.servers():
             if server.name == name:
                 if server.process() is None:
@@ -152,12 +153,12 @@ class LocalCloud:
         account: str = "established",
     ) -> bool:
         """Start all servers. If the local AWS is already running, only restart crashed providers and return False.
-        Otherwise, first clean up after a crash.
+        Otherwise, first clean up after a local cloud that did not stop cleanly.
 
         With `kubernetes`, each EKS cluster runs as a Kubernetes cluster; otherwise it is only an API record. With
         `hosts`, EC2 instances run as hosts; otherwise they are only API records. `plugins` maps providers to
-        official plugins that run instead of the emulators. With `own_cli`, an official CLI is ignored. A `new` account
-        has AWS's default quotas and no service-linked roles.
+        official plugins that run instead of the emulators. With `own_cli`, an official pulumi on PATH is ignored. If
+        `account` is `new`, the account has AWS's default quotas and no service-linked roles.
         """
         if self.folder.exists() and not (self.folder / LOCK).exists() and any(self.folder.iterdir()):
             raise NotOurFolder(f"{self.folder} contains files that do not belong to a local cloud. Use an empty or new folder")
@@ -231,7 +232,7 @@ class LocalCloud:
         return self._hosts.exists()
 
     def environment(self) -> dict[str, str]:
-        """Return the variables that point plain `pulumi`, `aws` and boto3 at this local cloud."""
+        """Return the environment variables that make `pulumi`, `aws` and boto3 use this local cloud."""
         aws = self.server("aws")
         attached = [f"{name}:{self.server(server).port}" for name, server in self.emulators.items()]
         first = [str(self.bin), *filter(None, [os.environ.get(OFFICIAL_PROGRAMS)])]
@@ -258,7 +259,8 @@ class LocalCloud:
         return without_foreign(os.environ) | self.environment()
 
     def _start_servers(self, delay_factor: float, account: str) -> None:
-        """Start the servers. Record each server before it is ready, so that it can be stopped after a crash."""
+        """Start the servers. Record each server before it is ready, so that a later command can stop the server after a
+        crash."""
         clean, logs = _environment_of_servers(), self.folder / "logs"
         files = ("--file-systems", str(self.folder / "file-systems"))
         alive = ("--kubernetes", str(self.kubernetes_folder)) if self.kubernetes_folder.exists() else ()
@@ -352,7 +354,7 @@ def _is_still(path: Path, descriptor: int) -> bool:
 
 
 def _region(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that set the default region of SDKs and the AWS CLI: the user's region or, if there is none,
-    the one that `init` proposes."""
+    """Return the environment variables that set the default region of SDKs and the AWS CLI: the user's region or, if
+    there is none, the region that `init` proposes."""
     region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or REGION
     return {"AWS_REGION": region, "AWS_DEFAULT_REGION": region}

@@ -1,4 +1,5 @@
-"""Finds dead parts of a running local cloud, and restarts them without losing the account or the clusters' objects."""
+"""Find crashed processes of a running local cloud, and restart them. The AWS account and the clusters' objects are
+kept."""
 
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
@@ -13,25 +14,26 @@ CONTROL_PLANE = (*DAEMONS, loopback.NAME)
 
 
 def dead_parts(cloud: LocalCloud) -> list[str]:
-    """Return the dead processes of all clusters, such as `etcd of cluster gpumpi-local`."""
+    """Return the crashed processes of all clusters, such as `etcd of cluster gpumpi-local`."""
     return [part for cluster in cloud.clusters() for part in _dead(cluster)]
 
 
 def dead_parts_behind(cloud: LocalCloud, endpoint: str, *, nodes: bool) -> list[str]:
-    """Return the dead processes that serve the cluster with this endpoint; with `nodes`, also those of its nodes."""
+    """Return the crashed processes on which the cluster with this API endpoint depends. With `nodes`, include the
+    processes of the cluster's nodes."""
     served = [cluster for cluster in cloud.clusters() if cluster.endpoint == endpoint]
     dead = [part for cluster in served for part in _dead(cluster) if nodes or part.split()[0] in CONTROL_PLANE]
-    # The API servers use the local AWS to authenticate users.
+    # The API servers use the local AWS to authenticate users, so a crash of the server `aws` counts too.
     return [*(f"server {one.name}" for one in cloud.crashed() if served and one.name == "aws"), *dead]
 
 
 def _dead(cluster: ClusterState) -> list[str]:
-    """Return the dead processes of a cluster; none if the cluster did not start or is stopping."""
+    """Return the crashed processes of a cluster, or an empty list if the cluster is not ready."""
     return [f"{crash.name} of cluster {cluster.name}" for crash in cluster.crashes] if cluster.phase == "ready" else []
 
 
 def restart(cloud: LocalCloud) -> list[str]:
-    """Restart the dead processes and return them. Raises StartError if one cannot be restarted."""
+    """Restart the crashed processes and return them. Raises StartError if any of them cannot be restarted."""
     dead = dead_parts(cloud)
     if not dead:
         return []

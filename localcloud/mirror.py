@@ -1,4 +1,4 @@
-"""Local mirror of upstream manifests, filled from Go modules: some machines can reach only package registries."""
+"""Local mirror of upstream manifests, filled from Go modules for machines that can reach only package registries."""
 
 import json
 import shutil
@@ -56,7 +56,7 @@ def _fill(report: Report) -> None:
 
 def downloaded(go: str, module: str) -> Path:
     """Download a Go module and return the folder that contains its files."""
-    with tempfile.TemporaryDirectory() as empty:  # outside any module, so that no go.mod applies
+    with tempfile.TemporaryDirectory() as empty:  # an empty folder, so that no go.mod applies
         command = [go, "mod", "download", "-json", module]
         result = subprocess.run(command, cwd=empty, capture_output=True, text=True, check=False)
     if result.returncode:

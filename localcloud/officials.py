@@ -1,6 +1,6 @@
-"""Pulumi's official programs on this machine: the CLI, the language host and the resource providers.
+"""Find Pulumi's official programs on this machine: the CLI, the language host and the resource providers.
 
-A program counts as installed only if it works: a file with the right name proves nothing.
+A program counts as installed only if it answers a version query; a file with the right name is not enough.
 """
 
 import json
@@ -25,11 +25,11 @@ from localcloud.tools.catalogue import PULUMI
 ANSWER_SECONDS: Final = 60.0
 CLI, HOST = "pulumi", "pulumi-language-python"
 PROVIDERS: Final[Mapping[str, str]] = {"aws": "pulumi_aws", "kubernetes": "pulumi_kubernetes"}
-"""Provider -> package of its SDK. The plugin's version must match the SDK's."""
+"""Provider -> Python package of its SDK. The major and minor versions of the plugin and the SDK must be equal."""
 
 
 class NotInstalled(Exception):
-    """An official program is missing or unusable. The message says why and how to install it."""
+    """An official program is missing or unusable. The message gives the reason and how to install the program."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def _beside_the_cli(file: str) -> Path | None:
 
 
 def _in_plugins(name: str, wanted: str) -> Path | None:
-    """Return the newest plugin of the required series in Pulumi's plugin folder."""
+    """Return the newest plugin in Pulumi's plugin folder that has the same major and minor version as `wanted`."""
     home = Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi")
     folders = sorted(home.glob(f"plugins/resource-{name}-v{_series(wanted)}.*"), key=lambda folder: _numbers(folder.name))
     files = [folder / f"pulumi-resource-{name}" for folder in folders if folder.is_dir()]
@@ -102,7 +102,7 @@ def _in_series(name: str, path: Path, version: str, wanted: str, fix: str) -> Pr
 
 
 def _asked(path: Path, stub: Callable[[grpc.Channel], Any], fix: str) -> str:
-    """Start a plugin, query its version and stop it. Raises NotInstalled if it does not answer."""
+    """Start a plugin, query its version and stop it. Raises NotInstalled if the plugin does not answer."""
     try:
         with _started(path) as port, grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
             return str(stub(channel).GetPluginInfo(empty_pb2.Empty(), timeout=ANSWER_SECONDS).version).removeprefix("v")
@@ -113,7 +113,7 @@ def _asked(path: Path, stub: Callable[[grpc.Channel], Any], fix: str) -> str:
 
 @contextmanager
 def _started(path: Path) -> Any:
-    """Start a plugin without an engine and yield the port from its first line of output."""
+    """Start a plugin without an engine and yield the port that the plugin prints on its first line."""
     with subprocess.Popen(
         [path, "127.0.0.1:1"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:

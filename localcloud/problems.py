@@ -1,4 +1,5 @@
-"""Failures of the local cloud's own components, as shown by `scripts/cluster local status`. AWS has no counterpart."""
+"""Failures of the local cloud's own components, as shown by `scripts/cluster local status`. AWS has no equivalent of
+this list."""
 
 import logging
 import threading
@@ -6,14 +7,14 @@ import threading
 log = logging.getLogger(__name__)
 
 LIMIT = 20
-"""Maximum number of problems kept. The log contains all of them."""
+"""Maximum number of recorded problems. The log contains all problems."""
 
 _found: dict[str, None] = {}
 _lock = threading.Lock()
 
 
 def report(part: str, error: Exception) -> str:
-    """Log and record the failure of a component. Call it in an exception handler. Return the failure as a sentence."""
+    """Log and record a component's failure, and return it as a sentence. Must be called in an exception handler."""
     problem = f"{part} failed: {reason(error)}"
     log.exception("%s", problem)
     with _lock:
@@ -23,7 +24,7 @@ def report(part: str, error: Exception) -> str:
 
 
 def reason(error: Exception) -> str:
-    """Return the message of an error. Include its type, except for an OSError or RuntimeError with a message."""
+    """Return an error's message, with the error's type unless it is an OSError or RuntimeError with a message."""
     text = str(error)
     return text if text and isinstance(error, OSError | RuntimeError) else repr(error)
 

@@ -1,4 +1,4 @@
-"""Background processes that outlive the command that started them, identified by pid and start time."""
+"""Start and stop background processes that outlive the starting command. Pid and start time identify a process."""
 
 import json
 import signal
@@ -23,7 +23,7 @@ LOG_TAIL_LINES = 12
 
 
 class StartError(Exception):
-    """A server did not start. The message contains the end of its log."""
+    """A server did not start. The message contains the end of the server's log."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Server:
     started: float
     """Start time of the process, which distinguishes it from a later process with the same pid."""
     port: int
-    """Port of the server; 0 until it is ready."""
+    """Port on which the server listens; 0 until the server is ready."""
     log: str
 
     @property
@@ -59,7 +59,7 @@ class Server:
 
 
 def tail(log: Path) -> str:
-    """Return the last lines of a log file; empty if the file does not exist."""
+    """Return the last lines of a log file, or an empty string if the file does not exist."""
     try:
         return "\n".join(log.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:])
     except FileNotFoundError:
@@ -85,7 +85,8 @@ def spawn(name: str, module: str, folder: Path, environment: Mapping[str, str], 
 
 
 def await_ready(server: Server, limit: float = START_SECONDS) -> Server:
-    """Wait until the server is ready and return it with the port from its ready file. Raises StartError."""
+    """Wait until the server has written its ready file; return the server with the port from this file. Raises
+    StartError."""
     ready = _ready_file(Path(server.log))
 
     def port() -> int | None:
@@ -132,7 +133,7 @@ def save(servers: list[Server], file: Path) -> None:
 
 
 def load(file: Path) -> list[Server]:
-    """Return the servers recorded in `file`, including crashed ones; empty if the file does not exist."""
+    """Return the servers recorded in `file`, including crashed ones, or an empty list if the file does not exist."""
     if not file.exists():
         return []
     return [Server(**entry) for entry in json.loads(file.read_text())]

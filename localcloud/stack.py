@@ -1,7 +1,8 @@
-"""A stack on a local cloud. Runs plain `pulumi` on a copy of the stack file; the user's files never change.
+"""Run plain `pulumi` for a stack on a local cloud. It uses a copy of the stack file, so the user's file never changes.
 
-Pulumi writes the passphrase provider's salt and the values of `pulumi config set` to stack files. The copies are in the
-local cloud's project folder. `main` in that folder's Pulumi.yaml points to the Pulumi program in the repository.
+Pulumi writes the passphrase provider's salt and the values of `pulumi config set` to the stack file that it uses. The
+copies are in the local cloud's project folder. `main` in that folder's Pulumi.yaml points to the Pulumi program in the
+repository.
 """
 
 import codecs
@@ -32,12 +33,13 @@ from localcloud.processes import ROOT
 Verb = Literal["preview", "up", "refresh", "destroy"]
 WATCH_EVERY_SECONDS = 1.0
 SERVICES = ("autoscaling", "ec2", "ecr", "efs", "eks", "fsx", "iam", "kms", "logs", "s3", "ssm", "sts")
-"""AWS services that the Pulumi program uses. An official provider sends their API calls to the local AWS."""
+"""AWS services that the Pulumi program uses. An official provider is configured to send their API calls to the local
+AWS."""
 LOCKED = "the stack is currently locked by"
 """https://github.com/pulumi/pulumi/blob/v3.246.0/pkg/backend/diy/lock.go"""
 
 Watch = Callable[[EventLog, float], None]
-"""Callback that receives the events so far and the seconds since the start."""
+"""Callback that receives the operation's events so far and the seconds since its start."""
 
 
 @dataclass(frozen=True)
@@ -69,14 +71,14 @@ class NoStack(Exception):
 
 
 class PulumiError(Exception):
-    """A `pulumi` command failed. The message is its output."""
+    """A `pulumi` command failed. The message is the command's output."""
 
 
 class LocalStack:
-    """A stack of a local cloud, with its copy of the stack file and its commands."""
+    """A stack of a local cloud: its copy of the stack file, and the `pulumi` commands for it."""
 
     def __init__(self, cloud: LocalCloud, name: str, source: Path | None = None) -> None:
-        """`source` is the folder that contains Pulumi.<name>.yaml. Default: the repository's stacks/."""
+        """`source` is the folder that contains Pulumi.<name>.yaml; the default is stacks/ in the repository."""
         self.cloud = cloud
         self.name = name
         self.folder = source or ROOT / "stacks"
@@ -94,14 +96,15 @@ class LocalStack:
         return stack_file.read(self.config_file).region
 
     def prepare(self) -> None:
-        """Copy the current stack file, and create the stack if it is missing in the local backend."""
+        """Copy the current stack file, and create the stack in the local backend if it does not exist there."""
         source = self.source
         self.cloud.must_run()
         self._copy(source)
         self._pulumi("stack", "select", "--create", "--stack", self.name)
 
     def must_exist(self) -> None:
-        """Check that the stack exists, for commands that do not need the stack file. Raises NoStack or NotRunning."""
+        """Check that the stack exists, for commands that can use an existing copy of the stack file. Raises NoStack or
+        NotRunning."""
         self.cloud.must_run()
         if not self.exists():
             fix = f"scripts/cluster local up -s {self.name}"
@@ -109,10 +112,11 @@ class LocalStack:
         self._copy_if_missing()
 
     def grant(self) -> list[str]:
-        """Create, in the local account, the prerequisites that the stack references. Return their names."""
+        """In the local account, create the prerequisites to which the stack refers. Return the names of these
+        prerequisites."""
         raw = stack_file.read(self.source)
         if stack_file.is_existing(raw.values):
-            return []  # the stack uses nothing in AWS
+            return []  # the stack uses no AWS resources
         return self.cloud.control().grant(raw.region, raw.values)
 
     def set_config(self, path: str, value: str) -> None:
@@ -142,19 +146,20 @@ class LocalStack:
         return state
 
     def recover(self, report: Report = print) -> recover_stack.Recovered:
-        """Recover from a killed engine: remove its stack lock, repair the state file, resolve pending operations."""
+        """Recover from a killed engine: remove the lock, repair the state file, and resolve pending operations."""
         self.cloud.must_run()
         self._copy_if_missing()
         self.unlock()
         return recover_stack.recover(self._pulumi, self.name, self.cloud.clients, report)
 
     def mend(self) -> None:
-        """Replace files that a killed engine left truncated."""
+        """Repair what a killed engine left truncated: restore the state file from its backup, and delete attributes
+        files."""
         state = self.cloud.state_file(self.name)
         backup = state.with_name(f"{state.name}.bak")
         if not _is_whole(state) and _is_whole(backup):
             shutil.copy2(backup, state)
-        # The backend writes an attributes file next to each file, but can read the file without its attributes:
+        # The backend writes an attributes file next to each file, but does not need it to read the file:
         # https://github.com/google/go-cloud/blob/master/blob/fileblob/attrs.go
         for attributes in (self.cloud.folder / "backend").rglob("*.attrs"):
             if not _is_whole(attributes):
@@ -184,7 +189,7 @@ class LocalStack:
         return Run(verb, process.returncode, seconds, events.changes, tuple(events.steps), errors, output)
 
     def how_to_unlock(self, output: str) -> str:
-        """Return how to unlock the stack if it is locked.
+        """Return how to unlock the stack, or "" if `output` does not report a lock.
 
         Pulumi suggests `pulumi cancel`, which does not recover resources that a killed engine was creating.
         """
@@ -196,7 +201,7 @@ class LocalStack:
 
     @contextmanager
     def started(self, verb: Verb, *extra: str, color: bool = False) -> Iterator[tuple[subprocess.Popen[str], EventLog]]:
-        """Start a Pulumi operation and yield its process and events, for callers that interrupt it."""
+        """Start a Pulumi operation and yield its process and events, for callers that interrupt the operation."""
         events = EventLog(self.project / f"{self.name}.{verb}.events.json")
         options = ["--stack", self.name, "--non-interactive", "--event-log", str(events.file)]
         options += ["--color", "always" if color else "never", *([] if verb == "preview" else ["--yes", "--skip-preview"])]
@@ -204,7 +209,7 @@ class LocalStack:
             with subprocess.Popen(
                 ["pulumi", verb, *options, *extra],
                 cwd=self.project,
-                # --event-log is one of the engine's debugging options.
+                # This variable enables --event-log, which is a debugging option.
                 env=self.cloud.process_environment() | {"PULUMI_DEBUG_COMMANDS": "true"},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -239,7 +244,7 @@ class LocalStack:
         return result.stdout
 
     def _copy_if_missing(self) -> None:
-        """Copy the stack file if there is no copy yet, for example after plain `pulumi` commands."""
+        """Copy the stack file if there is no copy yet, for example because plain `pulumi` created the stack."""
         if not self.config_file.exists():
             self._copy(self.source)
 
@@ -254,7 +259,10 @@ class LocalStack:
             self._point_official_provider_at_the_local_aws()
 
     def _point_official_provider_at_the_local_aws(self) -> None:
-        """https://www.pulumi.com/registry/packages/aws/api-docs/provider/ (2026-11-23). NOT VERIFIED: never run."""
+        """Send the official provider's API calls to the local AWS. NOT VERIFIED: never run.
+
+        Settings: https://www.pulumi.com/registry/packages/aws/api-docs/provider/ (2026-11-23)
+        """
         content = yaml.safe_load(self.config_file.read_text())
         content["config"] |= {
             "aws:endpoints": [dict.fromkeys(SERVICES, self.cloud.server("aws").url)],
@@ -265,7 +273,8 @@ class LocalStack:
         self.config_file.write_text(yaml.safe_dump(content, sort_keys=False))
 
     def _remove_platform_and_jobs(self) -> None:
-        """Remove the platform and the jobs from an EKS stack: a cluster that is only an API record cannot run them."""
+        """Remove the platform and the jobs from an EKS stack: a cluster that exists only as an API record cannot run
+        them."""
         try:
             content = yaml.safe_load(self.config_file.read_text())
             config = content["config"]
@@ -288,7 +297,7 @@ class LocalStack:
 
 
 def _copied(process: subprocess.Popen[str], stream: TextIO | None) -> str:
-    """Copy the engine's output to `stream` live, and return all of it, including progress dots."""
+    """Copy the engine's output, including progress dots, to `stream` as it arrives. Return the whole output."""
     assert process.stdout is not None
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     parts: list[str] = []

@@ -34,7 +34,8 @@ DIGITS_FILE: Final = "sklearn/datasets/data/digits.csv.gz"
 
 
 def pack(to: IO[bytes], report: Report) -> None:
-    """Write an archive of the packages and the current programs. Packages are fetched only once. Raises BuildError."""
+    """Write an archive of the packages and the current training programs. The packages are fetched only once. Raises
+    BuildError."""
     with tarfile.open(fileobj=to, mode="w|") as archive:
         for path in [*sorted(ensure(report).iterdir()), *PROGRAMS]:
             archive.add(path, path.name, filter=_anybody)
@@ -76,7 +77,7 @@ def _take_digits(made: Path, work: Path) -> None:
 
 
 def _anybody(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Clear the owner and make the entry readable by everyone: the user who unpacks the archive owns the files."""
+    """Clear the owner, because the user who unpacks the archive must own the files, and let everyone read the entry."""
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""
     entry.mode |= 0o755 if entry.isdir() else 0o644

@@ -23,7 +23,7 @@ Client = Callable[..., Any]
 
 
 _SESSION = boto3.Session()
-"""Shared by all tests, so that botocore loads its service models only once."""
+"""boto3 session for all tests, so that botocore loads its service models only once."""
 
 
 def client(service: str, region: str = REGION, **options: Any) -> Any:

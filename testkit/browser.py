@@ -40,7 +40,7 @@ class PageError(Exception):
 
 
 class Tab:
-    """A browser tab. Records the requests and errors of its page since the page was opened."""
+    """A browser tab. Records the requests and errors of the page in this tab."""
 
     def __init__(self, address: str) -> None:
         import websocket
@@ -102,7 +102,7 @@ class Tab:
         self.until(f"location.href === {json.dumps(url)} && document.readyState === 'complete'")
 
     def press(self, key: str, code: int) -> None:
-        """Press and release a key: its name and key code, such as `Tab` and 9."""
+        """Press and release a key, given by its name and key code, such as `Tab` and 9."""
         text = {"text": "\r"} if key == "Enter" else {}
         for kind in ("keyDown", "keyUp"):
             self.send("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, **text)
@@ -115,7 +115,7 @@ class Tab:
 
 @contextmanager
 def tab(folder: Path, report: Report, options: Sequence[str] = ()) -> Iterator[Tab]:
-    """Yield a tab of a new browser, which keeps its files in `folder`. Raises BuildError if there is no Chromium."""
+    """Yield a tab of a new browser with `folder` as its data folder. Raises BuildError if Chromium is unavailable."""
     program = debian.ensure(PACKAGE, report) / PROGRAM
     command = [str(program), *OPTIONS, *options, f"--user-data-dir={folder}", "about:blank"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:

@@ -28,10 +28,10 @@ CONTROLLERS = (
     "persistentvolumeclaim-protection-controller",
 )
 USERS = {"root": "system:masters", "stranger": "nobody"}
-"""User name -> group. A user's token is the user name itself."""
+"""User name -> group. The token of a user is the user name."""
 START_SECONDS = 120.0
 ATTEMPTS = 3
-"""Number of start attempts: another process may take the free port before the API server does."""
+"""Number of start attempts. An attempt fails if another process takes the free port before the API server does."""
 
 
 class NoAnswer(Exception):
@@ -39,7 +39,7 @@ class NoAnswer(Exception):
 
 
 class NoControlPlane(Exception):
-    """The control plane did not start; the message contains the last lines of its logs."""
+    """The control plane did not start; the message contains the last lines of the component's log."""
 
 
 @dataclass
@@ -80,7 +80,7 @@ class ControlPlane:
                     raise
 
     def stop(self) -> None:
-        """Kill the servers at once: their data is no longer needed."""
+        """Kill the servers without a graceful shutdown, because their data is no longer needed."""
         for process in self.processes.values():
             process.kill()
         for process in self.processes.values():
@@ -199,7 +199,7 @@ class ControlPlane:
 
 @dataclass(frozen=True)
 class Objects:
-    """Objects in a namespace, accessed as a cluster admin."""
+    """Reads and writes the objects in a namespace as a cluster admin."""
 
     plane: ControlPlane
     namespace: str

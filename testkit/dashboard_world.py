@@ -1,4 +1,4 @@
-"""A sample cluster for the dashboard's tests and screenshots, in which every part of the page has something to show."""
+"""A sample cluster for the dashboard's tests and screenshots, with data for every part of the page."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -37,9 +37,9 @@ def is_over(phases: Sequence[tuple[str, float]]) -> bool:
 
 
 def steps(first: tuple[int, float], last: tuple[int, float], regained: float, saved_minutes: float = 0) -> dict[str, Any]:
-    """Return the progress of an attempt. `first` and `last` are steps: their number, and how many minutes ago.
+    """Return the progress of an attempt. `first` and `last` are steps: (step number, minutes since the step).
 
-    `regained` is how many minutes ago the attempt completed its first new step.
+    `regained` is the number of minutes since the attempt completed its first new step.
     """
     (begin, at), (end, until) = first, last
     return {
@@ -56,7 +56,8 @@ def steps(first: tuple[int, float], last: tuple[int, float], regained: float, sa
 def attempts(
     phases: Sequence[tuple[str, float]], causes: Sequence[str], found: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return the attempts of a job. All but the last have failed. The last has failed if the job failed."""
+    """Return the attempts of a job. All attempts before the last one have failed, and so has the last one if the job
+    failed."""
     running = [minutes for phase, minutes in phases if phase == "Running"]
     ends = [minutes for phase, minutes in phases if phase in ("Restarting", "Succeeded", "Failed")]
     begun = [minutes for phase, minutes in phases if phase == "Starting"] + [one - 0.5 for one in ends]
@@ -91,7 +92,8 @@ def record(
 ) -> JobRecord:
     """Return the record of a job.
 
-    `phases` lists the phases that it entered, and how many minutes ago. `found` lists the progress of its attempts.
+    `phases` lists the job's phases as (phase, minutes since it began). `found` lists the progress of the job's
+    attempts.
     """
     over = is_over(phases)
     ends = [text(minutes) for _, minutes in phases[1:]] + [text(phases[-1][1]) if over else None]

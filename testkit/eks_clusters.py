@@ -1,4 +1,4 @@
-"""EKS clusters that tests create with boto3 in a local cloud, and a search for their leftovers on this machine."""
+"""Create EKS clusters with boto3 in a local cloud, and search for the leftovers of deleted clusters on this machine."""
 
 import json
 import os
@@ -41,7 +41,7 @@ class Account:
         return self.client("eks")
 
     def begin(self, name: str, version: str | None = None, **access: Any) -> "Running":
-        """Start creating a cluster; return it in status CREATING."""
+        """Start creating a cluster; return it while its status is CREATING."""
         vpc = {"subnetIds": self.world.subnets, **(access or PUBLIC)}
         self.eks.create_cluster(
             name=name,
@@ -111,7 +111,7 @@ class Running:
 
     @property
     def api(self) -> Api:
-        """Return an API client in group system:masters that connects inside the cluster's network namespace."""
+        """Return an API client of group system:masters that connects from inside the cluster's network namespace."""
         pki = self.folder / "pki"
         admin, authority = (Certificate(pki / f"{name}.crt", pki / f"{name}.key") for name in ("admin", "ca"))
         return Api("https://10.0.0.1:443", self.state.namespace, authority, admin)
@@ -150,9 +150,7 @@ def remains(cloud: LocalCloud) -> list[str]:
 
 
 def control_groups(mark: str) -> list[str]:
-    """Return the paths of the cgroups whose names contain the mark. os.walk tolerates cgroups that disappear during the
-    walk.
-    """
+    """Return the paths of cgroups whose names contain `mark`. os.walk skips cgroups that disappear during the walk."""
     folders = (Path(path) / name for path, names, _ in os.walk("/sys/fs/cgroup") for name in names)
     return [str(folder) for folder in folders if mark in folder.name]
 

@@ -45,7 +45,8 @@ def allow(*actions: str) -> str:
 
 @dataclass
 class World:
-    """One VPC with a NAT gateway and a subnet in each of three zones, and roles for the cluster, nodes, pods and an admin."""
+    """A VPC with a NAT gateway and subnets in three zones, and IAM roles for the cluster, its nodes, its pods and an
+    admin."""
 
     client: Client
     region: str = REGION
@@ -87,7 +88,7 @@ class World:
         self.client("iam").put_role_policy(RoleName="node", PolicyName="joins", PolicyDocument=allow(*actions))
 
     def session_client(self, service: str, keys: dict[str, str]) -> Any:
-        """Return a client with the credentials of a session, such as those of a pod."""
+        """Return a client with the temporary credentials of a role session, such as a pod's session."""
         return self.client(
             service,
             aws_access_key_id=keys["AccessKeyId"],
@@ -143,7 +144,7 @@ class World:
         return {key: value for key, value in {**request, **settings}.items() if value is not None}
 
     def node_group(self, name: str = "workers", cluster: str = "demo", **settings: Any) -> DOCUMENT:
-        """Create a node group; return its description after its simulated creation time."""
+        """Create a node group; return EKS's description of it."""
         self.eks.create_nodegroup(**self.node_group_request(name, cluster, **settings))
         return self.describe_group(name, cluster)
 

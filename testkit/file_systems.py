@@ -11,7 +11,7 @@ from testkit.waiting import wait_while
 
 @dataclass
 class Storage:
-    """EFS file systems of the account, created with boto3."""
+    """Creates EFS file systems in the account with boto3."""
 
     account: Account
 

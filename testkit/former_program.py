@@ -11,7 +11,7 @@ from localcloud.stack import LocalStack
 
 
 def copy_program(folder: Path, pins: Mapping[str, str]) -> Path:
-    """Copy the Pulumi program and replace the keys of `pins` with their values in `infra/versions.py`."""
+    """Copy the Pulumi program. In the copy's `infra/versions.py`, replace each key of `pins` with its value."""
     shutil.copytree(ROOT / "infra", folder / "infra", ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("__main__.py", "Pulumi.yaml"):
         shutil.copyfile(ROOT / name, folder / name)

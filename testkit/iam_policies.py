@@ -1,4 +1,4 @@
-"""The user policies in docs/iam, and functions that restrict the local cloud's user to them."""
+"""The IAM policies for users in docs/iam, and functions that restrict the local cloud's user to these policies."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -24,24 +24,24 @@ def policy(name: str) -> dict[str, Any]:
 
 
 def actions(path: Path) -> set[str]:
-    """Return the actions that a policy allows."""
+    """Return the actions that a policy file allows."""
     return {action for statement in json.loads(path.read_text())["Statement"] for action in as_list(statement["Action"])}
 
 
 def sources() -> dict[str, str]:
-    """Return the source of each action: a recorded call, code or a document."""
+    """Return action -> source that shows why a user needs it: a recorded call, code or a document."""
     found: dict[str, str] = yaml.safe_load((FOLDER / "sources.yaml").read_text())
     return found
 
 
 def without(document: dict[str, Any], action: str) -> dict[str, Any]:
-    """Return a policy that allows everything but an action."""
+    """Return a copy of a policy without one of its actions."""
     statements = [{**one, "Action": [name for name in as_list(one["Action"]) if name != action]} for one in document["Statement"]]
     return {**document, "Statement": [one for one in statements if one["Action"]]}
 
 
 def restrict(client: Callable[[str], Any], documents: Iterable[dict[str, Any]]) -> None:
-    """Replace the account user's policies until the account is reset. The user must still be an administrator."""
+    """Replace the administrator policy of the account's user with these policies, until the account is reset."""
     iam = client("iam")
     for place, document in enumerate(documents):
         made = iam.create_policy(PolicyName=f"restricted-{place}", PolicyDocument=json.dumps(document))["Policy"]

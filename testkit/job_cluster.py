@@ -24,8 +24,8 @@ STACK, POOL, NAMESPACE = "jobs", "train", "mpi-jobs"
 IMAGE = "openmpi:5"
 LIMIT_SECONDS = 600.0
 HOME_VARIABLE = "GPUMPI_TEST_CLOUD"
-"""Environment variable for test development: the folder of a running local cloud. Tests then use that cloud and its
-stack, and leave both running.
+"""Environment variable for test development: the folder of a running local cloud. If it is set, tests use that cloud
+and its stack, and leave both running.
 """
 
 
@@ -99,7 +99,8 @@ class JobCluster:
     def remains(self, job: str, *, deleted_with_kubectl: bool = False) -> list[str]:
         """Return the objects of a job that still exist.
 
-        After `kubectl delete`, the record of the job's files on the shared volume stays, so its logs can still be read.
+        With `deleted_with_kubectl`, ignore the record of the job's files on the shared volume: it outlives `kubectl
+        delete`, so that the job's logs can still be read.
         """
         kinds = "pods,jobs,statefulsets,services,configmaps,secrets,serviceaccounts,roles,rolebindings,mpijobs"
         found = self.objects(kinds, f"gpumpi.io/job={job}" + (",gpumpi.io/role!=files" if deleted_with_kubectl else ""))
@@ -110,14 +111,15 @@ class JobCluster:
         return found[0] if found else "gone"
 
     def await_phase(self, job: str, *phases: str) -> str:
-        """Wait until the job is in one of the phases. On timeout, report pods, events and launcher logs."""
+        """Wait until the job is in one of the phases. On a timeout, the error shows pods, events and launcher logs."""
         try:
             return str(wait_until(lambda: self.phase(job), lambda phase: phase in phases))
         except RetryError:
             raise AssertionError(f"job {job} is {self.phase(job)}, not {' or '.join(phases)}\n{self._evidence()}") from None
 
     def _evidence(self) -> str:
-        """Return pods, why they wait, and the end of launcher logs. CI truncates long failures at the start."""
+        """Return the pods, the nodes' CSI drivers, the end of the launcher logs and the last events. The text is short,
+        because CI cuts off the start of long failure messages."""
         pods = self.kubectl("get", "pods", "-A", "-o", "wide").out
         drivers = self.kubectl("get", "csinodes").out
         launchers = self.kubectl(

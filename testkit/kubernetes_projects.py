@@ -20,7 +20,7 @@ opts = pulumi.ResourceOptions(provider=provider)
 
 @dataclass
 class KubernetesProject:
-    """A project whose program first creates a Kubernetes provider and `opts`, resource options with this provider."""
+    """A project whose program first creates a Kubernetes provider and `opts`, which selects this provider."""
 
     project: Project
     objects: Objects

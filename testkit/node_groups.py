@@ -76,7 +76,8 @@ class NodeGroup:
 
 @contextmanager
 def node_group(cluster: Running, name: str, size: int, kind: str, **request: Any) -> Iterator[NodeGroup]:
-    """Create a node group and delete it at the end. GPU types get EFA, huge pages and a taint."""
+    """Create a node group and delete it at the end. For an instance type p*, add EFA interfaces, huge pages and the GPU
+    taint."""
     world, group = cluster.account.world, NodeGroup(cluster, name)
     gpu = kind.startswith("p")
     if gpu:
@@ -98,7 +99,7 @@ def node_group(cluster: Running, name: str, size: int, kind: str, **request: Any
 
 
 def gpu_template(cluster: Running, name: str, kind: str) -> Object:
-    """Create a launch template with two EFA interfaces; return its reference."""
+    """Create a launch template with two EFA interfaces; return the reference that CreateNodegroup accepts."""
     config = eks_node.node_config(raid0=True, pinned_memory=True)
     interfaces = [
         {"DeviceIndex": 0, "NetworkCardIndex": 0, "InterfaceType": "interface"},
@@ -118,7 +119,7 @@ def name_of(item: Object) -> str:
 
 
 def daemon(cluster: Running, node: Object, kind: str) -> psutil.Process:
-    """Return the process of a daemon on a real node, such as the kubelet."""
+    """Return the process of a real node's daemon, such as its kubelet."""
     server = cluster.process(f"{kind}-{name_of(node).split('.')[0]}")
     (process,) = psutil.Process(server.pid).children()
     return process

@@ -1,8 +1,8 @@
-"""Generates stacks and accounts to test whether `up` does what `plan` reports.
+"""Generate stacks and accounts to test whether `up` succeeds or fails as `plan` predicts.
 
-`plan` queries the local AWS in this process. `up` is the program under Pulumi's mocks. The mocks create each
-resource in the same account with the local provider's handlers, so the local AWS rejects what AWS would reject. The
-mocks take one or two seconds per stack, a Pulumi engine 40.
+`plan` queries the local AWS in this process, and `up` runs the Pulumi program with mocks. The mocks create each
+resource in the same account with the local provider's handlers, so the local AWS rejects what AWS would reject. With
+mocks, a stack takes one or two seconds; with a Pulumi engine, it takes 40 seconds.
 """
 
 import asyncio
@@ -41,21 +41,21 @@ VPC: Final = {"vpcId": "vpc-0123456789abcdef0", "subnetIds": ["subnet-0123456789
 TYPES: Final = ("g5.xlarge", "g5.8xlarge", "g6.48xlarge", "p4d.24xlarge", "p5.48xlarge", "p5en.48xlarge", "c7i.2xlarge")
 ZONES: Final = tuple(f"{REGION}{letter}" for letter in "abcd")
 QUOTAS: Final = {
-    "L-417A185B": (0, 96, 192, 384),  # P on demand
-    "L-DB2E81BA": (0, 4, 32, 192),  # G on demand
-    "L-1216C47A": (0, 2, 4, 5, 100),  # standard on demand
-    "L-3819A6DF": (0, 32, 192),  # G spot
-    "L-7212CCBC": (0, 96),  # P4 spot
-    "L-C4BD4855": (0, 192),  # P5 spot
+    "L-417A185B": (0, 96, 192, 384),  # vCPUs of On-Demand P instances
+    "L-DB2E81BA": (0, 4, 32, 192),  # vCPUs of On-Demand G instances
+    "L-1216C47A": (0, 2, 4, 5, 100),  # vCPUs of On-Demand standard instances
+    "L-3819A6DF": (0, 32, 192),  # vCPUs of Spot G instances
+    "L-7212CCBC": (0, 96),  # vCPUs of Spot P4 instances
+    "L-C4BD4855": (0, 192),  # vCPUs of Spot P5 instances
     "L-F678F1CE": (0, 1, 2),  # VPCs
     "L-A4707A72": (0, 1, 2),  # internet gateways
-    "L-0263D0A3": (0, 1, 2),  # addresses
+    "L-0263D0A3": (0, 1, 2),  # Elastic IP addresses
     "L-DF5E4CA3": (2, 8, 40),  # network interfaces
     "L-1194D53C": (0, 1),  # EKS clusters
-    "L-BD136A63": (1, 2, 3),  # nodes per group
-    "L-FE177D64": (0, 5, 60),  # roles
+    "L-BD136A63": (1, 2, 3),  # nodes per node group
+    "L-FE177D64": (0, 5, 60),  # IAM roles
 }
-"""Quota code -> values just below and above what the generated stacks need."""
+"""Quota code -> values just below and just above the usage of the generated stacks."""
 ACTIONS: Final = (
     *("ec2:CreateVpc", "ec2:CreateSubnet", "ec2:CreateNatGateway", "ec2:CreateVpcEndpoint", "ec2:CreateSecurityGroup"),
     *("ec2:CreateLaunchTemplate", "ec2:CreatePlacementGroup", "ec2:RunInstances", "ec2:CreateFlowLogs", "ec2:AllocateAddress"),
@@ -81,7 +81,7 @@ class Reservation:
 
 @dataclass(frozen=True)
 class World:
-    """A stack file, and the account for which it is planned."""
+    """A stack file, and the AWS account in which `plan` and `up` run."""
 
     values: Mapping[str, Any]
     reservations: Sequence[Reservation] = ()
@@ -108,7 +108,7 @@ class World:
 
 
 def drawn(count: int, number: int) -> list[World]:
-    """Return `count` distinct worlds. The same seed always gives the same worlds."""
+    """Return `count` distinct worlds. `number` is the random seed: the same seed always gives the same worlds."""
     found: dict[str, World] = {}
 
     @seed(number)
@@ -125,7 +125,8 @@ def drawn(count: int, number: int) -> list[World]:
 
 @st.composite
 def worlds(draw: st.DrawFn) -> World:
-    """Draw a stack and an account. At most two settings are unusual, so most failures have a single reason."""
+    """Draw a stack and an account. At most two conditions of the account are unusual (quotas, a denied action, scarce
+    capacity, a new account), so most failures have a single reason."""
     kind = draw(st.sampled_from(["eks", "eks", "eks", "ec2"]))
     reservations: list[Reservation] = []
     count = 1 if kind == "ec2" else draw(st.integers(1, 2))
@@ -212,9 +213,11 @@ REASONS: Final[Mapping[str, str]] = {
     "service-linked roles": r"ServiceLinkedRole|AccessDenied|not authorized|UnauthorizedOperation",
     "permissions": r"AccessDenied|UnauthorizedOperation|not authorized|AuthorizationError",
 }
-"""Check -> how `up` reports its reason. A rejection by a check that is not listed counts as a disagreement."""
+"""Check of `plan` -> pattern of the error that `up` reports for the same reason. For a check that is not listed, the
+error must contain the check's own sentence."""
 NO_CAPACITY: Final = r"InsufficientInstanceCapacity|UnfulfillableCapacity|no Spot capacity|sufficient \S+ capacity"
-"""AWS does not report available capacity in advance, so `plan` cannot either."""
+"""Pattern of capacity errors. AWS does not report available capacity in advance, so `plan` cannot predict these errors.
+"""
 
 
 @dataclass(frozen=True)
@@ -224,7 +227,7 @@ class Outcome:
     world: World
     answers: tuple[Answer, ...]
     failure: str
-    """Why `up` failed; empty if it created everything."""
+    """Error with which `up` failed; empty if `up` created everything."""
 
     @property
     def refused(self) -> tuple[Answer, ...]:
@@ -237,7 +240,7 @@ class Outcome:
 
     @property
     def disagreement(self) -> str:
-        """Return the disagreement; empty if `plan` and `up` agree."""
+        """Describe how `plan` and `up` disagree; return an empty string if they agree."""
         if not self.refused:
             excused = self._is_unknown() or (self.world.scarce and re.search(NO_CAPACITY, self.failure))
             return "" if not self.failure or excused else f"plan passes, up fails: {self.failure}"
@@ -275,7 +278,7 @@ class Outcome:
 
 
 def compare(world: World) -> Outcome:
-    """Plan a stack, then create it in the same account whatever the plan reports."""
+    """Plan a stack, then create it in the same account, even if `plan` rejects it."""
     quotas.use_account("new" if world.new_account else "established")
     try:
         with MotoMocks(REGION) as mocks:
@@ -295,13 +298,13 @@ def _planned(world: World) -> Sequence[Answer]:
 
 
 def _created(world: World, mocks: MotoMocks) -> str:
-    """Run `up` without its checks and return why it fails; empty if it succeeds."""
+    """Run `up` without its checks; return the error if it fails, or an empty string."""
     texts = {f"gpumpi:{name}": json.dumps(value) for name, value in world.values.items()}
     set_all_config({"aws:region": REGION, **texts})
     quiet = patch.multiple(pulumi.log, warn=lambda *_, **__: None, error=lambda *_, **__: None)
     try:
         with patch.dict(os.environ, {program.SKIP_CHECKS: "1"}), quiet, _own_loop():
-            set_mocks(mocks, project="gpumpi", stack=STACK)  # its futures belong to the loop
+            set_mocks(mocks, project="gpumpi", stack=STACK)  # Pulumi binds its futures to the current event loop
             under_mocks(program.run)()  # type: ignore[no-untyped-call]
     except (Exception, SystemExit) as error:
         return " ".join(str(error).split()) or type(error).__name__
@@ -312,7 +315,7 @@ def _created(world: World, mocks: MotoMocks) -> str:
 
 @contextmanager
 def _own_loop() -> Iterator[None]:
-    """Give a run its own event loop, so no task of a failed run continues in the next account."""
+    """Give a run its own event loop, so that no task of a failed run continues during the next run."""
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     loop.set_exception_handler(lambda *_: None)
@@ -329,7 +332,8 @@ def _own_loop() -> Iterator[None]:
 
 
 def _grown(world: World) -> str:
-    """Return why pools in reservations cannot grow to their maximum. Empty pools do not use their reservation yet."""
+    """Scale the pools with reservations to their maximum size, because empty pools do not use their reservation yet.
+    Return the error if this fails."""
     client = Clients(REGION).autoscaling
     reserved = [pool["name"] for pool in world.values["pools"] if "reservationId" in pool.get("capacity", {})]
     pools = ["-workers-"] if world.values["target"]["kind"] == "ec2" else [f"-{name}-" for name in reserved]
@@ -341,7 +345,8 @@ def _grown(world: World) -> str:
 
 
 def _missing_nodes() -> str:
-    """Return the failed launches of groups with fewer instances than desired. Pulumi would wait for the instances."""
+    """Return why a group has fewer instances than desired; empty if none has. A Pulumi engine would wait for the
+    instances."""
     autoscaling = backend_of("autoscaling", ACCOUNT, REGION)
     lacking = [
         group for group in autoscaling.autoscaling_groups.values() if len(group.instance_states) < (group.desired_capacity or 0)

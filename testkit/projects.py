@@ -64,7 +64,7 @@ class Project:
         self.pulumi("config", "set", "--stack", self.stack, *options, key, value)
 
     def run(self, verb: str, *extra: str) -> Outcome:
-        """Run a Pulumi verb to completion, whether it succeeds or fails."""
+        """Run a Pulumi command to completion. Return the result even if the command fails."""
         with self.running(verb, *extra) as (process, events):
             output, _ = process.communicate()
         changes = {operation: count for operation, count in events.changes.items() if operation != "same"}
@@ -91,13 +91,13 @@ class Project:
             events.close()
 
     def state(self) -> dict[str, dict[str, Any]]:
-        """Return the resources in the stack's state by logical name."""
+        """Return the resources in the stack's state, keyed by logical name."""
         exported = json.loads(self.pulumi("stack", "export", "--stack", self.stack))
         resources = exported["deployment"].get("resources", [])
         return {resource["urn"].split("::")[-1]: resource for resource in resources}
 
     def pulumi(self, *arguments: str, text: str | None = None) -> str:
-        """Run a command with `text` on standard input and return its output."""
+        """Run a `pulumi` command with `text` on standard input and return its output."""
         result = subprocess.run(
             ["pulumi", *arguments, "--non-interactive"],
             cwd=self.folder,

@@ -1,4 +1,4 @@
-"""Routes to the internet for the subnets of a VPC. EKS nodes need them to join."""
+"""Create routes to the internet for a VPC's subnets. EKS nodes need these routes to join their cluster."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ class Routes:
 
 
 def add_nat_gateway(ec2: Any, vpc: str, cidr: str, zone: str) -> Routes:
-    """Create a public subnet with a NAT gateway, and make that gateway the VPC's default route."""
+    """Create a public subnet with a NAT gateway, and route the VPC's traffic to the internet through this gateway."""
     internet = ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
     ec2.attach_internet_gateway(InternetGatewayId=internet, VpcId=vpc)
     subnet = ec2.create_subnet(VpcId=vpc, CidrBlock=cidr, AvailabilityZone=zone)["Subnet"]["SubnetId"]

@@ -1,7 +1,7 @@
-"""Simulated official plugins: our emulators under the official names, in the folders of `pulumi plugin install`.
+"""Install our emulators under the official plugins' names, in the folders that `pulumi plugin install` uses.
 
-The engine starts and stops them like the official plugins, with the same handshake. They do not show what the official
-plugins accept.
+The engine starts and stops these simulated plugins like the official ones, with the same handshake. Tests with them do
+not show which inputs the official plugins accept.
 """
 
 import sys
@@ -51,7 +51,7 @@ class Provider(emulator.Provider):
 
 provider = Provider(VERSION, os.environ.get("AWS_ENDPOINT_URL", ""))
 """
-"""Like the official plugin, this one accepts the setting `endpoints`, which our emulator rejects."""
+"""Like the official plugin, this simulated plugin accepts the setting `endpoints`, which our emulator rejects."""
 _HOST = """
 from localcloud.engine import language_host
 language_host.main()

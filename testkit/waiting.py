@@ -1,4 +1,4 @@
-"""Polling until other processes reach a state. A timeout raises tenacity's RetryError."""
+"""Poll until other processes reach a state. On a timeout, `wait_until` and `wait_while` raise tenacity's RetryError."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -23,6 +23,7 @@ def wait_while(look: Callable[[], T], condition: Callable[[T], object], seconds:
 
 
 def eventually(check: Callable[[], T], *errors: type[Exception], seconds: float = LIMIT_SECONDS) -> T:
-    """Retry the check until it raises none of the errors; return its value."""
+    """Retry the check until it raises none of `errors` (default: OSError); return its value. On a timeout, raise the
+    last error."""
     again = retry_if_exception_type(errors or (OSError,))
     return Retrying(retry=again, wait=PAUSE, stop=stop_after_delay(seconds), reraise=True)(check)

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 
 from localcloud import garbage
 
-garbage.pause()  # every test process imports all tests, and garbage collection would slow that down
+garbage.pause()  # every test process imports all tests, and garbage collection would slow down these imports
 
 # Hypothesis deadlines are off: speed depends on the machine, which runs other tests at the same time.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -20,13 +20,13 @@ LONGEST_FIRST = ("jobs", "kubernetes", "hosts", "packer", "job-images", "killed"
 it while the other workers were idle.
 """
 SKIP_CHECKPOINTS = "PULUMI_SKIP_CHECKPOINTS"
-"""Makes the engine save its state only at the end. Saving it before and after each step would take half the time of an
-`up`.
+"""Environment variable that makes the engine save the state only at the end. Saving it before and after each step would
+take half the time of an `up`.
 """
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # A shell without job control starts background commands with SIGINT ignored, and children inherit that.
+    # A shell without job control starts background commands with SIGINT ignored, and child processes inherit this setting.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     config.option.loadscopereorder = False  # otherwise xdist would start with the group that has the most tests
     config.option.randomly_reset_seed = False  # otherwise the next test would draw the same random names
@@ -68,7 +68,7 @@ def pytest_runtestloop() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Set or clear the variable before any fixture runs, because module-scoped fixtures also start Pulumi engines."""
+    """Set or clear PULUMI_SKIP_CHECKPOINTS before any fixture runs: module-scoped fixtures start Pulumi engines too."""
     if item.get_closest_marker("checkpoints"):
         os.environ.pop(SKIP_CHECKPOINTS, None)
     else:

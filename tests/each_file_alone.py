@@ -1,9 +1,10 @@
-"""`python -m tests.each_file_alone [PATH...]`: run each test file in its own process. Exits with 1 if one fails.
+"""`python -m tests.each_file_alone [PATH...]`: run each test file in its own process. Exits with code 1 if a file
+fails.
 
 Skips files that have passed before, so you can interrupt a run and continue it later. A file runs again if it changes,
-or if a module in tests/ or testkit/ that it imports changes. Nothing else can make it depend on other test files.
+or if a module in tests/ or testkit/ that it imports changes. Its result depends on no other test files.
 
-The parent imports slow libraries once, before it forks. Each child imports this repository's modules itself.
+The parent process imports slow libraries once, before it forks. Each child imports this repository's modules itself.
 """
 
 import argparse
@@ -66,7 +67,7 @@ def _files(module: str) -> Iterator[Path]:
 
 
 def passes(file: Path) -> bool:
-    """Run the file's tests in a child process, and print its output if one fails."""
+    """Run the file's tests in a child process, and print the output if a test fails. Return whether all tests pass."""
     child = os.fork()
     if child:
         return os.waitpid(child, 0)[1] == 0

@@ -31,7 +31,7 @@ REPEATS = 20
 WARM_UP = 3
 """Untimed warm-up rounds, in which MPI registers its own memory and opens the other rank's memory."""
 LARGEST_SUMMED = 1 << 16
-"""Upper bound of the values in a test pattern. The bound keeps sums over ranks exact in float32."""
+"""Upper bound of the values in a test pattern, chosen so that float32 represents sums over ranks exactly."""
 
 
 class CannotRun(Exception):
@@ -74,7 +74,9 @@ class Cuda:
     """cudaMemcpyKind: https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html"""
 
     def __init__(self, local_rank: int) -> None:
-        """Create the GPU's context. Call this before MPI starts, so that MPI finds the context. Raises CannotRun."""
+        """Create the GPU's context. Call this before MPI is initialized, so that MPI finds the context. Raises
+        CannotRun.
+        """
         self.library = _load_runtime()
         self.library.cudaGetErrorString.restype = ctypes.c_char_p
         self.library.cudaMemcpy.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
@@ -113,7 +115,8 @@ class DeviceBuffer:
     def __init__(self, cuda: Cuda, count: int) -> None:
         self.cuda, self.bytes, self.address = cuda, 4 * count, ctypes.c_void_p()
         cuda.call("cudaMalloc", ctypes.byref(self.address), ctypes.c_size_t(self.bytes))
-        # mpi4py passes the address to MPI: https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html
+        # mpi4py reads the address from this attribute and passes it to MPI:
+        # https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html
         self.__cuda_array_interface__ = {
             "version": 3,
             "shape": (count,),
@@ -215,7 +218,7 @@ class Pair:
             self.world.Send(own, dest=0)
 
     def _staged_ping_pong(self, own: Buffer, theirs: Buffer, out: np.ndarray, back: np.ndarray) -> None:
-        """Do the same as `_ping_pong`, but copy to host memory before each message and from host memory after it."""
+        """Like `_ping_pong`, but copy the data to host memory before each message and back to the buffer after it."""
         for sender in (0, 1):
             if self.world.rank == sender:
                 own.read(out)
@@ -255,7 +258,7 @@ def _runtimes() -> Iterator[str]:
 
 
 def must_be_cuda_aware() -> None:
-    """Raise CannotRun unless MPI is CUDA-aware: other MPIs would treat GPU addresses as host addresses."""
+    """Raise CannotRun unless MPI is CUDA-aware: any other MPI library would treat GPU addresses as host addresses."""
     loaded = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "/libmpi.so" in line}
     queries = [getattr(ctypes.CDLL(library), "MPIX_Query_cuda_support", None) for library in sorted(loaded)]
     if not any(query and query() for query in queries):
@@ -265,7 +268,7 @@ def must_be_cuda_aware() -> None:
 
 
 def _start(memory: str) -> tuple[Any, Cuda | None]:
-    # Open MPI or PMIx sets one of these variables before MPI starts
+    # mpiexec sets one of these variables: the first in Open MPI, the second in Intel MPI and MPICH
     local_rank = int(os.environ.get("OMPI_COMM_WORLD_LOCAL_RANK", os.environ.get("MPI_LOCALRANKID", "0")))
     cuda = Cuda(local_rank) if memory == "device" else None
     from mpi4py import MPI

@@ -1,1 +1,1 @@
-"""Measures the time from a fault under a running job to the job's next step."""
+"""Measure the time from a fault during a job to the job's next step."""

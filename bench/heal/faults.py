@@ -14,13 +14,13 @@ from localcloud.aws.ec2.notices import INTERRUPTION
 from testkit.projects import client
 
 Act = Callable[[Bench, str], None]
-"""Breaks or repairs a node, or hangs a rank of the job."""
+"""Function that breaks or repairs a node, or hangs a rank of the job."""
 
 JOB: Final = "bench-heal"
 NEXT: Final = "next step"
 LOST: Final = "steps done twice"
 WITHIN_SECONDS: Final = 30
-"""`progress.within` of the job: the allowed minimum."""
+"""The job's `progress.within`, set to the smallest value that is allowed."""
 SAVED: Final = 5
 """Steps between checkpoints."""
 FAST: Final = {REPORTED: 5.0, CORDONED: 5.5, NEXT: 65.0, LOST: SAVED}
@@ -32,15 +32,16 @@ STAGES: Final = (REPORTED, CORDONED, NOTICED, TOLD, DOWN, NEW_NODE, NEXT, BACK, 
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault and the repair of its node."""
+    """A fault to measure, and how the broken node is repaired."""
 
     title: str
     break_it: Act
     condition: str = READY
-    """Condition of the node that shows the fault."""
+    """Node condition that reports the fault."""
     repair: Act | None = None
     workers: int = 1
-    """Number of workers: one leaves a spare node, two leave none."""
+    """Number of workers, each on its own node. With one worker, the other node is a spare; with two, there is no spare.
+    """
     goals: Mapping[str, float] = field(default_factory=lambda: FAST)
     is_hang: bool = False
 

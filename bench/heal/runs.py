@@ -20,9 +20,9 @@ from testkit.waiting import wait_until
 POOL, IMAGE = "train", "openmpi:5"
 NODES: Final = 2
 HARMLESS: Final = 24
-"""Number of application errors. None of them may cordon a node."""
+"""Number of application errors (Xids) to simulate. None of them may cause the controller to cordon the node."""
 BRAKE_SECONDS: Final = 15
-"""Time to watch a second broken node: fifteen times the controller's polling interval."""
+"""How long to wait for a node to be cordoned: fifteen times the controller's polling interval."""
 PROGRAM: Final = """
 import json, os, pathlib, sys, time
 folder = pathlib.Path("/shared", sys.argv[1])
@@ -44,13 +44,15 @@ if not over.exists():
     print("steps", json.dumps(lines), flush=True)
     over.touch()
 """
-"""Rank 0 completes two steps per second and saves a checkpoint every five steps. After a restart, it runs three."""
+"""Rank 0 completes two steps per second and saves a checkpoint every five steps. After a restart, it completes three
+steps and ends.
+"""
 
 
 def one_run(bench: Bench, fault: Fault) -> dict[str, float]:
     """Return the seconds from the fault to each stage, and the number of repeated steps.
 
-    The time of the return to service counts from the repair.
+    The time until the node is back in service counts from the repair.
     """
     _forget_broken_nodes(bench)
     _await_nodes(bench)
@@ -76,7 +78,7 @@ def one_run(bench: Bench, fault: Fault) -> dict[str, float]:
 
 
 def harmless(bench: Bench) -> int:
-    """Report application errors on a node; return how many nodes were cordoned."""
+    """Simulate application errors on a node; return the number of cordoned nodes (0 or 1)."""
     _await_nodes(bench)
     node = _gpu_nodes(bench)[0]
     errors = sorted(APPLICATION)
@@ -120,8 +122,8 @@ def _watched_nodes(bench: Bench, nodes: list[str], shown_by: str) -> Iterator[Se
 
 
 def _forget_broken_nodes(bench: Bench) -> None:
-    """Restart the controller with an empty journal. Otherwise, a broken node could stay in service, because an earlier
-    fault is still within the brake's window.
+    """Restart the controller with an empty journal. Otherwise, a broken node could stay in service, because earlier
+    faults still count toward the limit in infra/health/brake.py.
     """
     if bench.client.find("ConfigMap", journal.CONFIG_MAP, PLATFORM_NAMESPACE):
         bench.client.delete("ConfigMap", journal.CONFIG_MAP, PLATFORM_NAMESPACE)
@@ -149,7 +151,7 @@ def _takes_jobs(node: Object) -> bool:
 
 
 def _await_step(bench: Bench) -> str:
-    """Wait until the job has done seven steps, five of them saved; return the first worker's node."""
+    """Wait until the job has completed step 7 and saved a checkpoint at step 5; return the first worker's node."""
     wait_until(lambda: bench.shell.cluster("logs", JOB).out.splitlines(), lambda lines: "step 7" in lines, LIMIT_SECONDS)
     workers = bench.client.list("Pod", bench.namespace, {JOB_LABEL: JOB, ROLE_LABEL: "worker"})
     first = min(workers, key=lambda one: str(one["metadata"]["name"]))
@@ -157,8 +159,8 @@ def _await_step(bench: Bench) -> str:
 
 
 def _await_end(bench: Bench) -> list[list[float]]:
-    """Wait until the job has ended. Return for each step: the checkpoint from which its attempt started, its number,
-    and its time.
+    """Wait until the job has ended. Return one list per completed step: the checkpoint from which the attempt started,
+    the step's number, and its time.
     """
     wait_until(lambda: bench.shell.phase(JOB), lambda phase: phase in ("Succeeded", "Failed"), LIMIT_SECONDS)
     found: list[list[float]] = bench.printed(JOB, "steps")
@@ -172,6 +174,6 @@ def _job(fault: Fault) -> dict[str, object]:
         "workers": fault.workers,
         "image": IMAGE,
         "command": ["python3", "-u", "-c", PROGRAM, f"heal-{time.time_ns()}"],
-        "maxRestarts": int(fault.is_hang),  # restarts after node failures do not count
+        "maxRestarts": int(fault.is_hang),  # restarts after node failures do not count toward maxRestarts
         **({"progress": {"pattern": r"^step (\d+)$", "within": f"{WITHIN_SECONDS}s"}} if fault.is_hang else {}),
     }

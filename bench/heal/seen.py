@@ -1,4 +1,4 @@
-"""Times of events of a broken node and of its job's pods, as seen by watches."""
+"""Record when a broken node and its job's pods reach each stage, as observed through watches."""
 
 import threading
 from collections.abc import Collection
@@ -18,7 +18,7 @@ BACK = "in service again"
 
 @dataclass
 class Seen:
-    """Times at which the broken node, the job and the pods of its first attempt reached each stage."""
+    """Times at which the broken nodes, the job, and the pods of the job's first attempt reached each stage."""
 
     broken: Collection[str]
     """Names of the broken nodes."""
@@ -63,7 +63,7 @@ class Seen:
             self._reach(NOTICED, now)
 
     def wait(self, stage: str, seconds: float = LIMIT_SECONDS) -> bool:
-        """Return whether the stage was reached within this time."""
+        """Wait for a stage, and return whether it was reached within `seconds`."""
         with self._changed:
             return self._changed.wait_for(lambda: stage in self.times, seconds)
 

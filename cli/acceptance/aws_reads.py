@@ -18,7 +18,7 @@ PREFIX = "gpumpi:"
 
 @dataclass(frozen=True)
 class Instance:
-    """A running instance of the stack."""
+    """An instance of the stack."""
 
     id: str
     type: str
@@ -51,7 +51,7 @@ def ask(region: str, question: Callable[[], Answer]) -> Answer:
 
 
 def of_stack(clients: Clients, stack: str) -> list[Instance]:
-    """Return the stack's instances that currently cost money, sorted by ID."""
+    """Return the stack's pending, running and stopping instances, sorted by ID."""
     return _instances(clients, {f"tag:{STACK_TAG}": [stack], "instance-state-name": ["pending", "running", "stopping"]})
 
 
@@ -80,7 +80,7 @@ def _instance(described: Mapping[str, Any]) -> Instance:
 
 
 def images(clients: Clients, ids: Sequence[str]) -> dict[str, Image]:
-    """Return the AMIs by ID. Deregistered AMIs are missing, although their instances keep running."""
+    """Return the AMIs, keyed by ID. Deregistered AMIs are missing, although instances of such AMIs keep running."""
     wanted = sorted(set(ids))
     if not wanted:
         return {}

@@ -19,13 +19,13 @@ class Notebook:
     evidence: list[Evidence] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     lacks: list[str] = field(default_factory=list)
-    """Hardware that the check needs and did not find."""
+    """Sentences about hardware that the check needs but did not find."""
     not_run: str = ""
     """Why the check could not run, such as an earlier failure."""
     left_out: str = ""
     """Why the check does not apply to the stack."""
     parts: "dict[str, Notebook]" = field(default_factory=dict)
-    """Additional rows that the check produced, by name."""
+    """Additional rows that the check produced, keyed by name."""
 
     def part(self, name: str) -> "Notebook":
         return self.parts.setdefault(name, Notebook())
@@ -49,15 +49,16 @@ class Check:
     run: Callable[[Notebook], None]
     """Fills the notebook. A CommandError fails the row; other exceptions are bugs and end the run."""
     needs: tuple[str, ...] = ()
-    """Names of earlier checks. If one of them failed, this check is not run."""
+    """Names of earlier checks that must pass. If one of them failed or was not run, this check is not run."""
 
 
 Emulated = Callable[[], Mapping[str, str]]
-"""Returns the nodes' current declarations about their devices (see `emulation`); empty on real hardware."""
+"""Function that returns the nodes' current declarations about their devices (see `emulation`); empty on real hardware.
+"""
 
 
 def row(name: str, notes: Notebook, emulated: Mapping[str, str], seconds: float) -> Row:
-    """Return the verdict on a check. Unless `emulated` contains a declaration, missing hardware is a failure."""
+    """Return the row for a check. Missing hardware is a failure, unless `emulated` contains a declaration."""
     evidence = tuple(notes.evidence)
     if notes.lacks and not emulated:
         notes.failures.append(f"{'; '.join(notes.lacks)}. {UNDECLARED}")
@@ -80,7 +81,7 @@ def run(
     report: Callable[[str], None],
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Row | LeftOut]:
-    """Run the checks and yield their rows. A check is not run if one of its prerequisites failed."""
+    """Run the checks and yield their rows. A check is not run if one of its prerequisites failed or was not run."""
     bad: set[str] = set()
     for check in checks:
         if broken := [name for name in check.needs if name in bad]:

@@ -1,4 +1,4 @@
-"""Choose the pools of an EKS cluster that acceptance uses, and compute how many nodes it starts in them. Pure."""
+"""Choose the EKS pools that acceptance uses, and compute how many nodes acceptance starts in each. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Choice:
     """Pool of the smoke test and of the job that loses a worker."""
     workers: int
     scale: PoolDescription | None
-    """Pool to scale from zero; None if no pool can be empty."""
+    """Pool to scale from zero; None if no pool can be scaled to zero."""
 
     def starts(self, there: Mapping[str, int]) -> list[tuple[PoolDescription, int]]:
         """Return how many nodes the run may add to each pool, given the number of ready nodes."""
@@ -28,7 +28,7 @@ class Choice:
         return [(pool, number - there.get(pool.name, 0)) for pool, number in most if number > there.get(pool.name, 0)]
 
     def sentences(self, there: Mapping[str, int]) -> list[str]:
-        """Describe the nodes that the run starts."""
+        """Return sentences about the nodes that the run starts and removes."""
         found = [f"{number} x {pool.instance_type} in pool {pool.name}" for pool, number in self.starts(there)]
         text = [f"starts {', '.join(found)}; the autoscaler removes them again"] if found else ["starts no nodes"]
         if self.scale is not None and there.get(self.scale.name, 0):
@@ -63,6 +63,6 @@ def _smoke_pool(pools: Sequence[PoolDescription], there: Mapping[str, int]) -> P
 
 
 def _scale_pool(pools: Sequence[PoolDescription], in_aws: Mapping[str, PoolStatus]) -> PoolDescription | None:
-    """Return an empty pool or, if there is none, a pool that may lose all of its nodes."""
+    """Return an empty pool or, if there is none, a pool that may be scaled to zero."""
     can = [one for one in pools if one.max_size and (found := in_aws.get(one.name)) and found.minimum == 0]
     return next((one for one in can if not in_aws[one.name].wanted), can[0] if can else None)

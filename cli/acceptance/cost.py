@@ -19,12 +19,12 @@ class Bill:
 
     region: str
     instances: Mapping[str, int]
-    """Number of instances by type."""
+    """Instance type -> number of instances."""
     eks: bool
 
     @property
     def unknown(self) -> list[str]:
-        """Types without a known price, and `EKS` if its price is unknown."""
+        """Instance types whose price is unknown, and `EKS` if the price of the control plane is unknown."""
         lacking = sorted(one for one, number in self.instances.items() if number and self._price(one) is None)
         return [*lacking, EKS] if self.eks and self._eks is None else lacking
 

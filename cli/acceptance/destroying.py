@@ -21,8 +21,8 @@ KINDS: Final = {
     "endpoint": ("describe_vpc_endpoints", "VpcEndpoints", "VpcEndpointId"),
     "VPC": ("describe_vpcs", "Vpcs", "VpcId"),
 }
-"""Kind -> operation, key of its list, key of the ID. AWS deletes a VPC only once it is empty, so a leftover VPC also
-reveals other leftovers.
+"""Kind of resource -> EC2 operation that lists the resources, and the keys of the list and of the ID in the response.
+AWS deletes a VPC only once it is empty, so a leftover VPC also reveals other leftovers.
 """
 
 
@@ -54,7 +54,9 @@ def leftovers(clients: Clients, stack: str) -> list[str]:
 
 
 def _in_ec2(clients: Clients, stack: str) -> list[str]:
-    """Return EC2 resources that still exist. DescribeTags would also list deleted ones."""
+    """Return EC2 resources that still exist. Each kind is listed by its own operation, because DescribeTags also lists
+    deleted resources.
+    """
     wanted = [{"Name": f"tag:{STACK_TAG}", "Values": [stack]}]
     found = []
     for kind, (operation, key, id_key) in KINDS.items():

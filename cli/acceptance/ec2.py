@@ -1,4 +1,4 @@
-"""Acceptance rows of an EC2 cluster."""
+"""Checks that acceptance runs on an EC2 cluster. Each check becomes a row of the report."""
 
 import os
 import shlex
@@ -73,7 +73,7 @@ class Ec2Target:
         return Plan(checks, Cost(now, now.plus(more), [text]), left_out)
 
     def clean(self) -> list[str]:
-        """Kill our ranks and restore the number of workers."""
+        """Kill the ranks that acceptance started, and restore the number of workers."""
         problems = []
         try:
             self._end_ranks()
@@ -87,7 +87,7 @@ class Ec2Target:
         return problems
 
     def _end_ranks(self) -> None:
-        # The mark is unique to this run. Because of the brackets, neither pattern matches the shell that contains it.
+        # The mark is unique to this run. Because of the brackets, the pkill pattern does not match its own shell.
         folder, name = os.path.split(self._mark)
         end = f"pkill -9 -f '[{name[0]}]{name[1:]}'; rm -f {folder}/[{name[0]}]{name[1:]}*; true"
         self._remote.everywhere(self._joined(), end)
@@ -204,7 +204,7 @@ class Ec2Target:
         ec2_nccl.check(notes, self._remote, found, kind, f"{self._mark}-nccl.py")
 
     def _killed(self, notes: Notebook) -> None:
-        """Kill a rank while all ranks run. A second attempt with the same command must succeed."""
+        """Kill a rank while all ranks run. A later attempt with the same command must succeed."""
         addresses = {hosts.host_name(node.address): node for node in self._joined()}
         number = min(2, len(self._slots()))
         run = f"mpiexec -n {number} -N 1 python3 -u -c {shlex.quote(programs.TWICE)} {self._mark}"

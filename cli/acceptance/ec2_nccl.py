@@ -1,4 +1,4 @@
-"""Check NCCL on an EC2 cluster with the program and the verdict of smoke's NCCL level."""
+"""Check NCCL on an EC2 cluster, with the same program and the same requirements as `smoke --level nccl`."""
 
 import shlex
 from collections.abc import Sequence
@@ -22,9 +22,10 @@ NODES: Final = 2
 
 
 def check(notes: Notebook, remote: Remote, workers: Sequence[Instance], kind: InstanceType, file: str) -> None:
-    """Run all_reduce_perf on all GPUs of two workers; each check of the verdict becomes a row.
+    """Run all_reduce_perf on all GPUs of two workers; each NCCL check becomes a row.
 
-    `kind`: instance type of the workers. `file`: path for the program on the nodes; the caller deletes it.
+    `kind`: instance type of the workers. `file`: path on the nodes to which the program is copied; the caller deletes
+    this file.
     """
     _, said = remote.run(f"ls {PROGRAMS} 2>/dev/null | head -n 1")
     program = said.strip()
@@ -50,7 +51,9 @@ def expected(workers: Sequence[Instance], kind: InstanceType) -> NcclExpected:
 
 
 def command(wanted: NcclExpected, program: str, file: str) -> str:
-    """Return the command for the head node. With EFA, NCCL_NET=Libfabric makes NCCL fail instead of using TCP."""
+    """Return the command for the head node. With EFA, NCCL_NET=Libfabric makes NCCL fail instead of falling back to
+    TCP.
+    """
     env = dict(smoke.NCCL_LOG)
     if wanted.network == "efa":
         env["NCCL_NET"] = "Libfabric"

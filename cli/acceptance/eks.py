@@ -1,4 +1,4 @@
-"""Acceptance rows of an EKS cluster."""
+"""Checks that acceptance runs on an EKS cluster. Each check becomes a row of the report."""
 
 import json
 import sys
@@ -44,7 +44,7 @@ class EksTarget:
     kind = "eks"
 
     def __init__(self, raw: RawStack, folder: Path, options: Options, scratch: Path) -> None:
-        """Connect to the cluster. `folder`: folder of the stack files; `scratch`: where a kubeconfig may be written."""
+        """Connect to the cluster. `folder`: folder of the stack files; `scratch`: folder for a temporary kubeconfig."""
         self.region, self._raw, self._options = raw.region, raw, options
         self.cluster = Naming(raw.stack).cluster
         self._account, self._clients = EksAccount(raw.stack, raw.region), Clients(raw.region)
@@ -102,7 +102,7 @@ class EksTarget:
 
     def _checks(self, choice: Choice) -> tuple[list[Check], list[LeftOut]]:
         pool, left_out, checks = choice.smoke, list[LeftOut](), list[Check]()
-        if pool.gpus:  # first, because its job adds the nodes that the next rows inspect
+        if pool.gpus:  # run this check first, because its job adds the nodes that the next checks inspect
             checks.append(Check(DRIVERS, partial(self._drivers, choice)))
         else:
             left_out.append(LeftOut(DRIVERS, f"pool {pool.name} has no GPUs"))

@@ -1,7 +1,7 @@
 """Read the local cloud's declaration that GPUs and EFA devices are emulated. Pure.
 
-Only this declaration turns missing hardware into `not on this hardware`. It counts only if every node makes it, so it
-never hides a broken node on AWS.
+Only this declaration turns missing hardware into `not on this hardware`. The declaration counts only if every node
+makes it, so that it never hides a broken node on AWS.
 """
 
 import json
@@ -22,7 +22,7 @@ def of_nodes(nodes: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 def of_hosts(files: Mapping[str, str]) -> dict[str, str]:
     """Return the declaration of each host; empty unless all of them declare emulation.
 
-    `files`: content of `EMULATED_DEVICES_FILE` on each host; empty where the file does not exist.
+    `files`: host -> content of `EMULATED_DEVICES_FILE`, which is empty if the file does not exist on that host.
     """
     found: dict[str, str] = {}
     for host, text in files.items():
@@ -37,5 +37,5 @@ def of_hosts(files: Mapping[str, str]) -> dict[str, str]:
 
 
 def text(emulated: Mapping[str, str]) -> str:
-    """Return the report's line about devices."""
+    """Return the text for `devices` in the report: the declarations or, without any, `hardware`."""
     return "; ".join(dict.fromkeys(emulated.values())) or "hardware"

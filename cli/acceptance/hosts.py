@@ -13,7 +13,7 @@ MANIFEST: Final = "/etc/gpumpi/manifest.json"
 MPI: Final = "/etc/gpumpi/mpi"
 
 Files = Mapping[str, str]
-"""Content of one file by node address; empty where it does not exist."""
+"""Address of a node -> content of one file, which is empty if the file does not exist on that node."""
 
 
 def check_amis(notes: Notebook, found: Sequence[Instance], images: Mapping[str, Image], head_node: str) -> None:
@@ -55,7 +55,7 @@ def _manifest(text: str) -> str:
 
 
 def check_first_boot(notes: Notebook, files: Files, found: Sequence[Instance], gpus: Mapping[str, int]) -> None:
-    """Check each node's first-boot report. `gpus`: GPUs per node by instance type, as EC2 reports them."""
+    """Check each node's first-boot report. `gpus`: instance type -> GPUs per node, as EC2 reports them."""
     by_address = {one.address: one for one in found}
     for address, text in files.items():
         instance = by_address[address]
@@ -75,9 +75,9 @@ def check_first_boot(notes: Notebook, files: Files, found: Sequence[Instance], g
 
 
 def check_ranks(notes: Notebook, reports: Sequence[Mapping[str, Any]], slots: Mapping[str, int]) -> None:
-    """Check that a rank ran in every slot, on the right node, with the right sum.
+    """Check that each host ran one rank per slot, and that the allreduce returned the correct sum.
 
-    `slots`: slots by host name, as the nodes published them.
+    `slots`: host name -> number of slots that the node published.
     """
     total = sum(slots.values())
     where = Counter(one["host"].split(".")[0] for one in reports)

@@ -17,7 +17,7 @@ KUBELET_SKEW: Final = 3
 https://kubernetes.io/releases/version-skew-policy/
 """
 PLUGINS: Final = ("nvidia-device-plugin", "aws-efa-k8s-device-plugin")
-"""Parts of the names of the device plugins' DaemonSets for GPUs and EFA."""
+"""Substrings of the names of the DaemonSets that run the device plugins for GPUs and EFA."""
 MIB: Final = 1 << 20
 
 
@@ -76,7 +76,7 @@ def check_devices(
 ) -> None:
     """Check that device plugins are ready, and that every ready node advertises the devices in its pool's description.
 
-    `smoke`: the pool of the smoke test, which must have nodes.
+    `smoke`: the pool of the smoke test, which must have at least one ready node.
     """
     for plugin in plugins:
         name, status = name_of(plugin), plugin["status"]
@@ -107,7 +107,7 @@ def check_node(notes: Notebook, pool: PoolDescription, node: Object) -> None:
 
 
 def check_drivers(notes: Notebook, reports: Sequence[Mapping[str, Any]], pool: PoolDescription, workers: int) -> None:
-    """Check the driver versions that pods found on the nodes of one pool."""
+    """Check the driver versions that pods reported from the nodes of one pool."""
     if len(reports) != workers:
         notes.fail(f"{len(reports)} of {workers} workers reported their driver versions")
     for one in reports:

@@ -1,4 +1,4 @@
-"""The jobs that acceptance submits, and other people's jobs that it must not disturb."""
+"""Run acceptance's own jobs, and find other users' jobs, which acceptance must not disturb."""
 
 import io
 import json
@@ -27,7 +27,7 @@ REPORT: Final = "acceptance {"
 
 @dataclass(frozen=True)
 class JobWorld:
-    """The cluster for acceptance's jobs, and the options of all jobs."""
+    """The cluster in which acceptance runs its jobs, and the settings that these jobs share."""
 
     cluster: Cluster
     described: ClusterDescription
@@ -89,7 +89,7 @@ class JobWorld:
             self.delete(job.name)
 
     def delete(self, name: str) -> None:
-        """Delete one of our jobs and wait until its pods are gone, so the next job finds free GPUs."""
+        """Delete one of acceptance's jobs and wait until its pods are gone, so that the next job finds free GPUs."""
         try:
             state = job_objects.find(self.cluster, name, self.namespace)
             self.cluster.delete(state.kind, state.object_name, self.namespace)
@@ -98,7 +98,7 @@ class JobWorld:
         wait_for_pods(self.cluster, state, PODS_GONE_SECONDS)
 
     def clean(self) -> list[str]:
-        """Delete all of our jobs; return an error message for each one that could not be deleted."""
+        """Delete all of acceptance's jobs; return an error message for each one that could not be deleted."""
         problems = []
         try:
             names = [one.name for one in job_objects.all_jobs(self.cluster, self.namespace) if one.name.startswith(PREFIX)]
@@ -113,7 +113,7 @@ class JobWorld:
 
 
 def reports(lines: Sequence[str]) -> list[Mapping[str, Any]]:
-    """Parse the lines `acceptance {...}` of a log, with or without the launcher's prefix."""
+    """Parse the log lines of the form `acceptance {...}`, with or without the launcher's prefix."""
     found = []
     for line in lines:
         if (start := line.find(REPORT)) >= 0:
@@ -133,7 +133,7 @@ def foreign(cluster: Cluster) -> list[str]:
 
 
 def _gpu_pods(pods: Sequence[Object], jobs: set[str]) -> Iterator[str]:
-    """Yield pods that hold GPUs and belong to none of the jobs."""
+    """Yield descriptions of unfinished pods that request GPUs and belong to none of the jobs."""
     for pod in pods:
         metadata = pod["metadata"]
         labels = metadata.get("labels", {})

@@ -1,4 +1,6 @@
-"""Programs that acceptance runs on nodes, as text. They need Python 3.8 and, where they import it, mpi4py."""
+"""Source code of the programs that acceptance runs on nodes. All programs need Python 3.8; programs with ranks also
+need mpi4py.
+"""
 
 from typing import Final
 
@@ -27,7 +29,8 @@ report = {"node": os.environ.get("GPUMPI_NODE") or platform.node(), "kernel": pl
 report.update(nvidia=text("/sys/module/nvidia/version"), cuda=cuda.group(1) if cuda else "", efa=efa, efaDevices=devices())
 print("acceptance " + json.dumps(report), flush=True)
 """
-"""Prints one line with the driver versions of a node. In every pod, /sys shows the node's kernel modules.
+"""Program that prints one line with a node's driver versions. It may run in any pod, because /sys shows the node's
+kernel modules in every pod.
 
 NOT VERIFIED on a machine with a GPU or EFA: the output format of nvidia-smi is from memory (2026-11-23). EFA's kernel
 module has a version file only if the EFA installer installed it.
@@ -53,8 +56,8 @@ if world.allreduce(world.rank, MPI.SUM) != world.size * (world.size - 1) // 2:
 if world.rank == 0:
     print("{ENDED}", flush=True)
 """
-"""Waits to be killed in the first attempt and exits in the second. A file on the surviving nodes distinguishes the
-attempts.
+"""Program that waits to be killed in the first attempt and succeeds in the second. It recognizes the second attempt by
+a file that the first one created on the surviving nodes.
 """
 
 MARK: Final = "/tmp/gpumpi-acceptance"
@@ -70,4 +73,4 @@ reports = world.gather(report)
 for one in reports or ():
     print("acceptance " + json.dumps(one), flush=True)
 """
-"""Rank 0 prints one line per rank: host, sum over all ranks, GPUs of the host."""
+"""Program in which rank 0 prints one line per rank: host, sum over all ranks, GPUs of the host."""

@@ -19,7 +19,7 @@ def read_line(question: str) -> str:
 
 
 def confirm_cost(*, yes: bool, terminal: bool, ask: Ask = read_line) -> None:
-    """Ask whether to start. Raises CommandError unless the answer is yes."""
+    """Ask whether to start the run, unless `yes` is set. Raises CommandError unless the answer is yes."""
     if yes:
         return
     if not terminal:

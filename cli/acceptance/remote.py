@@ -1,4 +1,4 @@
-"""Runs scripts on the nodes of an EC2 cluster, through its head node."""
+"""Run scripts on the nodes of an EC2 cluster, through the head node."""
 
 import base64
 import shlex
@@ -25,7 +25,9 @@ class Remote:
         self._cluster, self._identity, self._seconds = cluster, identity, minutes * 60
 
     def run(self, script: str, *, stdin: bytes = b"") -> tuple[int, str]:
-        """Run a script on the head node; return its exit code and its output. Raises CommandError if ssh fails."""
+        """Run a script on the head node; return its exit code and its output. Raises CommandError if ssh fails or the
+        time limit expires.
+        """
         with to_head_node(self._cluster, self._identity) as head_node:
             command = head_node.command("bash", "-lc", script)
             try:
@@ -54,7 +56,7 @@ class Remote:
         return process.returncode, lines
 
     def everywhere(self, nodes: Sequence[Ec2Node], script: str) -> dict[str, tuple[int, str]]:
-        """Run a script on the head node and on all workers; return exit code and stdout by address."""
+        """Run a script on each of `nodes`; return the exit code and the output of each, keyed by address."""
         quoted = shlex.quote(script)
         parts = []
         for node in nodes:

@@ -1,4 +1,4 @@
-"""The report of an acceptance run, as JSON and as a Markdown table. Pure, except for `write`."""
+"""The report of an acceptance run, as JSON and as a Markdown table. Only `write` has side effects."""
 
 import json
 from collections import Counter
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 SCHEMA: Final = 1
-"""Version of the JSON document. A change that removes or renames a key needs a new version."""
+"""Version of the JSON format. Increase it when you remove or rename a key."""
 
 Result = Literal["passed", "failed", "not on this hardware", "not run"]
 
@@ -51,7 +51,7 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Report:
-    """All data about one run."""
+    """The data of one run."""
 
     stack: str
     cluster: str
@@ -59,7 +59,7 @@ class Report:
     region: str
     level: str
     product: str
-    """Version and, in a clone, the commit of this program."""
+    """Version of this program and, in a clone, its commit."""
     started: datetime
     devices: str
     """`hardware`, or the local cloud's declaration that GPUs and EFA devices are emulated."""
@@ -73,7 +73,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """True if the run is complete, no row failed and every row ran."""
+        """True if the run is complete, every row ran, no row failed, and there are no problems outside the rows."""
         wrong = any(row.result in ("failed", "not run") for row in self.rows)
         return self.complete and bool(self.rows) and not wrong and not self.notes
 
@@ -101,7 +101,7 @@ class Report:
         }
 
     def summary(self) -> str:
-        """Return one line: the number of rows per result."""
+        """Return one line with the number of rows for each result."""
         counted = Counter(row.result for row in self.rows)
         order: tuple[Result, ...] = ("passed", "failed", "not on this hardware", "not run")
         counts = ", ".join(f"{counted[one]} {one}" for one in order if counted[one]) or "no rows"

@@ -1,4 +1,4 @@
-"""Scale a pool from zero with a job, and wait until the autoscaler has removed its nodes again."""
+"""Scale a pool from zero with a job, and wait until the autoscaler has removed the pool's nodes again."""
 
 import threading
 import time
@@ -20,7 +20,7 @@ REMOVAL_MINUTES: Final = 15.0
 """Maximum time to remove an idle node after its `idleMinutes`: drain, terminate, delete the Node object."""
 AWS_SECONDS: Final = 120.0
 SIMULATED_LABEL: Final = "gpumpi.dev/simulated"
-"""Label of nodes beyond the local cloud's limit. They run no pods."""
+"""Label of nodes that are only simulated because the local cloud has reached its limit. Such nodes run no pods."""
 NO_ROOM: Final = "only simulated until another node is removed: the local cloud's limit (GPUMPI_LOCAL_NODES) is reached"
 
 
@@ -52,7 +52,7 @@ class Scaling:
         return len(self.jobs.cluster.list("Node", selector=self.pool.selector))
 
     def _up(self, notes: Notebook) -> None:
-        """Run a job on the empty pool. A thread reports the pool's nodes meanwhile."""
+        """Run a job on the empty pool, while a thread prints the number of the pool's nodes."""
         started = self.clock()
         job = self.jobs.job(NAME, self.pool.name, 1, ("true",))
         self.jobs.submit(job)
@@ -78,13 +78,13 @@ class Scaling:
             nodes.check_node(notes, self.pool, node)
 
     def _watch(self, ended: threading.Event) -> None:
-        """Report the number of nodes; the follower reports the reason for the wait."""
+        """Print the number of nodes whenever it changes. The job's follower prints why the job is waiting."""
         last = ""
         while not ended.wait(POLL_SECONDS):
             try:
                 there = self.jobs.cluster.list("Node", selector=self.pool.selector)
             except CommandError:
-                continue  # the follower reports that the API server does not answer
+                continue  # the job's follower reports an unavailable API server
             simulated = sum(SIMULATED_LABEL in one["metadata"]["labels"] for one in there)
             text = f"  pool {self.pool.name}: {nodes.counted(len(there))}{f', {simulated} {NO_ROOM}' if simulated else ''}"
             if text != last:
@@ -113,7 +113,7 @@ class Scaling:
         notes.saw(f"nodes of pool {self.pool.name} {when}", f"0 after {seconds:.0f} s")
 
     def _settled(self) -> int | None:
-        """Return 0 once the desired size is 0, or the last desired size at the time limit."""
+        """Wait until the desired size is 0, and return 0; at the time limit, return the last desired size."""
         started = self.clock()
         while (wanted := self.in_aws().wanted) and self.clock() - started < AWS_SECONDS:
             self.pause(POLL_SECONDS)

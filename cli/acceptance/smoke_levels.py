@@ -1,4 +1,4 @@
-"""Runs the verb `smoke` and turns each of its checks into a row."""
+"""Run the verb `smoke` and turn each of its checks into a row."""
 
 import io
 import json
@@ -23,7 +23,7 @@ def smoke(options: Sequence[str]) -> Mapping[str, Any]:
     """Run `smoke --json` and return its document. Raises CommandError."""
     command = verb("smoke")
     output = io.StringIO()
-    # `main` would turn ^C into an exit code
+    # do not use `main`, which would turn ^C into an exit code
     with redirect_stdout(output), command.make_context("smoke", [*options, "--json"]) as context:
         command.invoke(context)
     document: Mapping[str, Any] = json.loads(output.getvalue())
@@ -31,7 +31,8 @@ def smoke(options: Sequence[str]) -> Mapping[str, Any]:
 
 
 def judge(notes: Notebook, document: Mapping[str, Any], source: str, pool: PoolDescription) -> None:
-    """Record a smoke run, and each of its checks as a separate row. An unknown result is a failure. Pure.
+    """Record a smoke run, and each of its checks as a separate row. A check with an unknown result counts as failed.
+    Pure.
 
     Leaves out checks that smoke could not judge although nothing failed, such as a slow node if there are only two
     nodes.
@@ -51,7 +52,7 @@ def judge(notes: Notebook, document: Mapping[str, Any], source: str, pool: PoolD
 
 
 def add_nccl(notes: Notebook, checks: Sequence[Check], instance_type: str) -> None:
-    """Record NCCL's checks on instances of this type, each as a separate row. Pure."""
+    """Record each NCCL check as a separate row. `instance_type`: type of the tested nodes. Pure."""
     failed = any(one.failures for one in checks)
     for one in checks:
         absent = _without_gpudirect(instance_type) if one.name == nccl_verdict.GPUDIRECT else ""
@@ -59,7 +60,9 @@ def add_nccl(notes: Notebook, checks: Sequence[Check], instance_type: str) -> No
 
 
 def _add(notes: Notebook, source: str, name: str, result: str, detail: str, *, absent: str, failed: bool) -> None:
-    """Record one check. `absent`: why the hardware may lack the tested feature. `failed`: whether any check failed."""
+    """Record one check. `absent`: why the tested feature may be absent from this hardware. `failed`: whether any check
+    failed.
+    """
     part, detail = notes.part(f"smoke: {name}"), detail or result
     part.saw(f"{source}: {name}", f"{result}: {detail}")
     if result == NOT_HERE:

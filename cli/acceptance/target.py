@@ -1,4 +1,4 @@
-"""Interface of `eks` and `ec2` for the verb: the rows of a target, their cost, and the cleanup."""
+"""Interface that `eks` and `ec2` implement for the verb: the rows of a target, their cost, and the cleanup."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -43,7 +43,7 @@ class Target(Protocol):
     region: str
 
     def foreign(self) -> list[str]:
-        """Return descriptions of everything on the cluster that acceptance did not start."""
+        """Return descriptions of jobs and processes that use the cluster and that acceptance did not start."""
 
     def emulated(self) -> Mapping[str, str]:
         """Return the nodes' declarations about emulated devices."""
@@ -52,4 +52,6 @@ class Target(Protocol):
         """Return the rows in order, and their cost. Raises CommandError."""
 
     def clean(self) -> list[str]:
-        """Delete everything that the run created and restore the scale. Return an error message for each leftover."""
+        """Delete everything that the run created, and restore the number of nodes. Return an error message for each
+        leftover.
+        """

@@ -91,7 +91,7 @@ def _target(raw: RawStack, folder: Path, chosen: Options, scratch: Path) -> Targ
 
 
 def _prepare(target: Target) -> Plan:
-    """Print the cost, and fail if other jobs are running. Creates nothing."""
+    """Print the cost, and raise CommandError if other jobs are running. Creates nothing."""
     plan = target.plan()
     for line in plan.cost.lines():
         say(line)
@@ -100,7 +100,7 @@ def _prepare(target: Target) -> Plan:
         raise CommandError(
             f"{len(foreign)} jobs that acceptance did not create are running: {', '.join(foreign)}; {fix}", REFUSED
         )
-    if left := target.clean():  # finished jobs of an earlier run
+    if left := target.clean():  # delete finished jobs of an earlier run
         raise CommandError("; ".join(left))
     return plan
 
@@ -143,14 +143,16 @@ def _destroy_check(raw: RawStack) -> Check:
 
 
 class Run:
-    """One run. Writes the report after each row, so an interrupted run keeps its results."""
+    """One run. Writes the report after each row, so that the results of an interrupted run are kept."""
 
     def __init__(self, target: Target, plan: Plan, report: Report, folder: Path) -> None:
         self._target, self._plan, self._folder = target, plan, folder
         self._report = report
 
     def all(self, destroy: Check | None, tell: Callable[[str], None] = say) -> Report:
-        """Run all rows, clean up, and return the report. After an interrupt, clean up; the report stays incomplete."""
+        """Run all rows, clean up, and return the report. After an interrupt, only clean up; the report then stays
+        incomplete.
+        """
         try:
             self._add(checklist.run(self._plan.checks, self._emulated, report=tell))
         finally:

@@ -24,7 +24,7 @@ class Choice:
     total: Decimal | None
     """USD for all nodes and hours, without costs that are already paid; None if a price is unknown."""
     gpus: int
-    """GPUs of all nodes."""
+    """Total number of GPUs of all nodes."""
     start: datetime | None = None
     end: datetime | None = None
     id: str = ""
@@ -56,7 +56,9 @@ class Choice:
 
 
 def choices(found: Found) -> list[Choice]:
-    """Return all choices, cheapest first. Those without enough room, and then those with an unknown price, come last."""
+    """Return the choices that have room for all nodes, then the others. Both groups are sorted by price, with unknown
+    prices last.
+    """
     rows = [row for region in found.regions for row in _of_region(found, region)]
     return sorted(rows, key=_rank)
 
@@ -87,8 +89,8 @@ def _of_region(found: Found, region: RegionCapacity) -> Iterator[Choice]:
 
 
 def _reserved(wanted: Wanted, region: str, one: Reservation, gpus: int) -> Choice:
-    """Return the account's own reservation. It is already paid for, or billed whether it is used or not, so it costs
-    nothing extra.
+    """Return a choice that uses the account's own reservation. This costs nothing extra, because the reservation is
+    already paid for, or billed even if unused.
     """
     room = one.total if one.state != "active" else one.available
     kind = "your Capacity Block" if one.kind == "capacity-block" else "your reservation, billed even if unused"

@@ -37,7 +37,7 @@ class Edit:
     path: Path
     before: str
     after: str
-    """Contains a placeholder for the ID until the block is bought."""
+    """New content of the file, with a placeholder that `write` replaces with the reservation ID."""
     pool: str
     is_eks: bool
 
@@ -52,7 +52,7 @@ class Edit:
 
 
 def current(clients: Clients, known: BlockOffering) -> BlockOffering:
-    """Return the current version of the offering. Raises CommandError if it no longer exists or has another price."""
+    """Return the offering as AWS now reports it. Raises CommandError if it no longer exists or its price has changed."""
     wanted = Wanted(known.instance_type, known.count, known.asked_hours, known.start, known.end)
     found: list[BlockOffering] = _asked(clients.region, lambda: offerings(clients, wanted, known.count, known.asked_hours))
     place = known.zone, known.start, known.end
@@ -76,7 +76,9 @@ def edit(path: Path, pool: str | None, offering: BlockOffering) -> Edit:
 
 
 def _checked(path: Path, text: str) -> Settings:
-    """Return the settings in the file. Raises CommandError if the file is invalid, before anything is paid."""
+    """Return the settings in the changed file. Raises CommandError if the file is invalid. This check precedes the
+    purchase.
+    """
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder, path.name)
         copy.write_text(text, encoding="utf-8")
@@ -89,7 +91,7 @@ def _checked(path: Path, text: str) -> Settings:
 
 
 def dry_run(clients: Clients, offering: BlockOffering) -> None:
-    """Check whether AWS would accept the purchase."""
+    """Check that AWS would accept the purchase. Raises CommandError if it would not."""
     try:
         _asked(clients.region, lambda: _purchase(clients, offering, DryRun=True))
     except CommandError as error:
@@ -116,7 +118,9 @@ def wait_until_paid(
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
     pause: Callable[[float], object] = time.sleep,
 ) -> str:
-    """Return the state once the payment has succeeded, or the last state at the time limit. Raises CommandError."""
+    """Return the state once the payment has succeeded, or the last state at the time limit. Raises CommandError if the
+    payment fails.
+    """
     deadline = now() + limit
     while True:
         question = {"CapacityReservationIds": [reservation]}

@@ -21,7 +21,9 @@ def path() -> Path:
 
 
 def save(offerings: Iterable[BlockOffering]) -> None:
-    """Add the offerings to the file. If the file cannot be written, the user has to run `find` again."""
+    """Add the offerings to the file. If the file cannot be written, ignore the error: the user then has to run `find`
+    again before `reserve`.
+    """
     new = {one.id: _as_json(one) for one in offerings}
     known = {name: one for name, one in _read().items() if name not in new}
     kept = dict(list({**known, **new}.items())[-KEPT:])

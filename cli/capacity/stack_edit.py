@@ -1,4 +1,4 @@
-"""Put a Capacity Block into a stack file. Preserves the comments, order and quotes of the file."""
+"""Set the Capacity Block of a pool in a stack file. Preserves the file's comments, order and quotes."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -13,13 +13,13 @@ from cli.exit_codes import REFUSED
 
 POOLS: Final = "gpumpi:pools"
 WIDTH: Final = 4096
-"""Wider than any line, so no line is wrapped."""
+"""Line width for the YAML writer, larger than any line, so that it wraps none."""
 
 
 def with_block(text: str, pool: str | None, instance_type: str, reservation: str, zone: str, nodes: int) -> tuple[str, str]:
     """Return the changed file and the name of the changed pool. Raises CommandError if no pool fits.
 
-    The pool starts at size 0; its nodes are added when the block starts.
+    Sets the size of the pool to 0, because nodes cannot start before the block does.
     """
     yaml = _parser(text)
     try:
@@ -51,7 +51,9 @@ def _parser(text: str) -> YAML:
 
 
 def _indents(text: str) -> tuple[int, int]:
-    """Return the indentation of the pools for the YAML writer: of their fields and of `- `, relative to the key."""
+    """Return how far the fields of a pool, and its `- `, are indented relative to the key: `sequence` and `offset` of
+    the YAML writer.
+    """
     lines = text.splitlines()
     for number, line in enumerate(lines):
         if line.strip().startswith(f"{POOLS}:"):

@@ -24,7 +24,7 @@ from infra.facts.capacity import BlockOffering, Found, Progress, Wanted
 from infra.facts.clients import Clients
 
 HOME_REGION: Final = "us-east-1"
-"""Region of the first queries if none is configured."""
+"""Region for the first queries if the AWS configuration sets no Region."""
 REPORT_EVERY: Final = 10
 DATE: Final = ["%Y-%m-%d", "%Y-%m-%dT%H:%M"]
 
@@ -116,8 +116,8 @@ def _listed(text: str) -> tuple[str, ...]:
 
 @contextmanager
 def _progress(*, quiet: bool) -> Iterator[Progress]:
-    """Show how many Regions have answered. On a terminal, update one line; otherwise, print a new line from time to
-    time.
+    """Show how many Regions have answered. On a terminal, update one line; otherwise, print a new line after every
+    REPORT_EVERY Regions.
     """
     console = make_console(stderr=True)
     if console.is_terminal and not quiet:

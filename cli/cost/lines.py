@@ -12,7 +12,9 @@ from infra.settings.stack import Settings
 
 
 def of_stack(settings: Settings, facts: Facts | None, prices: Prices) -> str:
-    """Return the hourly cost of a stack, such as `cost: 0.37 USD per hour idle, 44.30 configured, 88.35 maximum`."""
+    """Return the hourly cost of a stack, such as `cost in USD per hour: 0.37 idle, 44.30 configured, 88.35 maximum
+    (snapshot, DATE)`.
+    """
     try:
         found = bill(settings, facts, prices)
     except LookupError:
@@ -31,7 +33,7 @@ def _source(prices: Prices, found: Bill) -> str:
 
 
 def of_job(job: Job, cluster: ClusterDescription) -> str | None:
-    """Return the hourly cost of a job's nodes at the prices of the snapshot; None outside AWS."""
+    """Return the hourly cost of a job's nodes, at the prices in the snapshot; None if the nodes are not in AWS."""
     pool = cluster.pool(job.pool)
     if pool is None or not pool.instance_type or not cluster.region:
         return None

@@ -1,4 +1,4 @@
-"""Compute the cost of a stack so far from data of AWS and the cluster."""
+"""Read data from AWS and the cluster, and compute the cost of a stack so far."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from infra.settings.stack import Settings
 
 @dataclass(frozen=True)
 class Ran:
-    """Instances of a stack, with their prices and GPUs per type."""
+    """Instances of a stack, the prices of the instance types, and the number of GPUs per type."""
 
     runs: Sequence[Run]
     prices: Prices
@@ -32,7 +32,9 @@ class Ran:
 
 
 def instances(settings: Settings, uses: Uses | None = None) -> Ran:
-    """Read the instances, and the prices of their types and of the types that jobs used. Raises Denied or FactsError."""
+    """Read the stack's instances, and the prices of all instance types that the stack or its jobs used. Raises Denied
+    or FactsError.
+    """
     region = settings.region
     clients = query(region, lambda: Clients(region))
     found = completed(query(region, lambda: runs(clients, settings.stack)), _pools(settings))
@@ -53,7 +55,7 @@ def so_far(settings: Settings, connect: Callable[[], Cluster] | None = None) -> 
 
 
 def examine(settings: Settings, access: Access, *, since: datetime | timedelta | None) -> Spending:
-    """Return the spending, including that of jobs, since a date or for a period until now. Raises CommandError."""
+    """Return the spending, including that of jobs, since a date, or for a period that ends now. Raises CommandError."""
     try:
         return _spending(settings, access.connect, since=since)
     except Denied as denied:
@@ -73,7 +75,7 @@ def _spending(settings: Settings, connect: Callable[[], Cluster] | None, *, sinc
 
 
 def _pools(settings: Settings) -> dict[str, tuple[str, Market]]:
-    """Return the instance type and market of each pool, including EKS's system nodes."""
+    """Return the instance type and market of each pool, including the pool of EKS's system nodes."""
     found = {pool.name: (pool.instance_type, _market(pool.capacity)) for pool in settings.pools}
     return {**found, SYSTEM_POOL: (settings.eks.system.instance_type, "on-demand")} if settings.is_eks else found
 
@@ -88,7 +90,7 @@ def _market(capacity: object) -> Market:
 
 
 def _uses(settings: Settings, connect: Callable[[], Cluster]) -> tuple[Uses | None, str]:
-    """Return the nodes that jobs used, including deleted jobs, or the reason why they could not be read."""
+    """Return the node usage of all jobs, including deleted ones; if it could not be read, return None and the reason."""
     if not settings.is_eks:
         return None, "jobs: an EC2 cluster keeps no records of jobs"
     try:

@@ -21,7 +21,7 @@ class Spent:
     instance_hours: Decimal = Decimal(0)
     gpu_hours: Decimal = Decimal(0)
     unknown: bool = False
-    """Whether the price of some of its hours is unknown."""
+    """Whether `usd` is incomplete, because the price of some of the hours is unknown."""
 
     def as_json(self) -> dict[str, object]:
         return {
@@ -62,7 +62,9 @@ class Spending:
 
 
 def price_of(run: Run | Use, prices: Prices) -> Decimal | None:
-    """Return the USD per hour; None if unknown. Instances of a Capacity Block were paid for when it was bought."""
+    """Return the price in USD per hour; None if it is unknown. In a Capacity Block, the price is 0, because the block
+    was paid for when it was bought.
+    """
     if run.market == "capacity-block":
         return Decimal(0)
     price = prices.spot_price(run.instance_type, run.zone) if run.market == "spot" else prices.on_demand(run.instance_type)
@@ -78,7 +80,7 @@ def spending(
     since: datetime,
     now: datetime,
 ) -> Spending:
-    """Add up the spending of a period. `gpus` maps instance types to GPUs per instance; `uses` is None if jobs could
+    """Compute the spending in a period. `gpus` maps instance types to GPUs per instance; `uses` is None if jobs could
     not be read.
     """
     found = Spending(since, now)
@@ -108,7 +110,7 @@ def _add(spent: Spent, hours: Decimal, price: Decimal | None, gpu_hours: Decimal
 
 
 def _add_jobs(found: Spending, uses: Uses, prices: Prices, gpus: Mapping[str, int]) -> None:
-    """Add the cost of jobs, and the GPU hours that no job used."""
+    """Add the cost of each job and namespace, and the GPU hours that no job used."""
     used: dict[str, Decimal] = defaultdict(Decimal)
     shares = node_hours(uses.workers, gpus, found.since, found.until)
     for use, hours in zip(uses.workers, shares, strict=True):

@@ -1,4 +1,6 @@
-"""Nodes that jobs used: from the records of the job controller or, for jobs without a record, from their objects. Pure."""
+"""Find the nodes that jobs used. The data comes from the job controller's records or, for jobs without a record, from
+the jobs' objects. Pure.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,14 +16,14 @@ from cli.records import JobRecord
 from infra.facts.spending import Market
 
 MARKETS: Final[Mapping[str, Market]] = {"ON_DEMAND": "on-demand", "SPOT": "spot", "CAPACITY_BLOCK": "capacity-block"}
-"""Values of the label `eks.amazonaws.com/capacityType`."""
+"""Value of the node label `eks.amazonaws.com/capacityType` -> market."""
 Pools = Mapping[str, tuple[str, Market]]
 """Pool -> instance type and market, from the stack file."""
 
 
 @dataclass(frozen=True)
 class Use:
-    """A worker of a job on a node, from its start to its end."""
+    """Use of a node by one worker of a job, from the worker's start to its end."""
 
     namespace: str
     job: str
@@ -35,7 +37,7 @@ class Use:
     """None if the worker is assumed to use the whole node."""
     started: datetime
     ended: datetime | None = None
-    """None while it runs."""
+    """None while the worker runs."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -44,7 +46,7 @@ class Use:
 
 @dataclass(frozen=True)
 class Uses:
-    """The workers of all jobs."""
+    """Node usage of all jobs."""
 
     workers: Sequence[Use]
     incomplete: frozenset[tuple[str, str]] = frozenset()
@@ -58,7 +60,7 @@ class Uses:
 
 
 def of_jobs(records: Sequence[JobRecord], jobs: Sequence[JobState], pools: Pools, *, controller: bool) -> Uses:
-    """Return the nodes that jobs used. `jobs` are the existing jobs; those with a record are ignored."""
+    """Return the nodes that jobs used. Jobs in `jobs` that also have a record are counted only once, from the record."""
     recorded = {one.key for one in records}
     others = [one for one in jobs if (one.namespace, one.name, one.created) not in recorded and one.phase != "Queued"]
     lacking = [one.content for one in records if one.content.get("droppedGpuSeconds")]
@@ -85,7 +87,9 @@ def _of_record(record: Mapping[str, Any], pools: Pools) -> Iterator[Use]:
 
 
 def _only_pool(instance_type: str, pools: Pools) -> str:
-    """Return the pool with this instance type, for MPIJobs whose record lacks the pool; empty if it is ambiguous."""
+    """Return the pool with this instance type, for MPIJobs whose record lacks the pool; empty unless exactly one pool
+    has this type.
+    """
     found = [name for name, (kind, _) in pools.items() if kind == instance_type]
     return found[0] if len(found) == 1 else ""
 
@@ -100,11 +104,12 @@ def _of_objects(jobs: Iterable[JobState], pools: Pools) -> Iterator[Use]:
 
 
 def node_hours(uses: Sequence[Use], gpus: Mapping[str, int], since: datetime, now: datetime) -> list[Decimal]:
-    """Return the node hours that each worker pays for. `gpus` maps instance types to GPUs per node.
+    """Return the node hours that each worker is charged for. `gpus` maps instance types to GPUs per node.
 
-    A worker pays for its share of the node's GPUs. On a node without GPUs, concurrent workers pay equal shares. Their
-    CPU requests are only minimums and do not show how much each worker needs the CPUs. A worker without GPUs on a GPU
-    node pays nothing: the GPUs determine the node's price, and stay free for other jobs.
+    A worker pays for its share of the node's GPUs. On a node without GPUs, concurrent workers pay equal shares. CPU
+    requests do not determine the shares, because they are only minimums and do not show how much CPU time each worker
+    uses. A worker without GPUs on a GPU node pays nothing, because the GPUs determine the node's price and stay free
+    for other jobs.
     """
     hours = [Decimal(0)] * len(uses)
     together: dict[str, list[int]] = defaultdict(list)
@@ -124,7 +129,7 @@ def node_hours(uses: Sequence[Use], gpus: Mapping[str, int], since: datetime, no
 
 
 def _divide(hours: list[Decimal], spans: Mapping[int, tuple[datetime, datetime]]) -> None:
-    """Divide each moment of a node equally among the workers that were on it."""
+    """Divide a node's time, at each moment, equally among the workers that were on the node."""
     times = sorted({time for span in spans.values() for time in span})
     for start, end in pairwise(times):
         present = [index for index, (first, last) in spans.items() if first <= start and end <= last]

@@ -50,7 +50,7 @@ def command(
 
 
 def parse_since(text: str) -> datetime | timedelta:
-    """Read a date, or a period such as `7d`. Raises CommandError."""
+    """Parse a date, or a period such as `7d`. Raises CommandError."""
     if match := re.fullmatch(r"(\d+)([hdw])", text):
         return timedelta(**{UNITS[match[2]]: int(match[1])})
     try:

@@ -1,1 +1,3 @@
-"""`dashboard`: a page on loopback. `reading` runs the queries, `model` builds the data, and `server` serves the page."""
+"""`dashboard`: serve a page about a cluster on loopback. `reading` runs the queries, `model` builds the data, and
+`server` serves the page.
+"""

@@ -19,7 +19,7 @@ NO_GPU_METRICS: Final = "GPU utilization: no data source. The table shows the GP
 
 @dataclass(frozen=True)
 class Seen:
-    """Data read at one point in time. If a query failed, the field contains the reason as a string."""
+    """Data read at one point in time. If a query failed, its field contains the reason as a string."""
 
     at: datetime
     status: Status
@@ -29,11 +29,15 @@ class Seen:
     unknown: tuple[str, ...] = ()
     """Other data that could not be read, and why."""
     stale: str = ""
-    """Why the last attempt to read failed. The other fields are from the previous attempt."""
+    """Why the last attempt to read failed; empty if it succeeded. After a failure, the other fields except `spending`
+    are from the last successful attempt.
+    """
 
 
 def page(seen: Seen, now: datetime) -> dict[str, Any]:
-    """Return the document that the page shows. `rows` are in the order of the page; `empty` is shown if there are none."""
+    """Return the document that the page shows. In each section, the page shows `rows` in this order or, if there are
+    none, the text `empty`.
+    """
     status = seen.status
     return {
         "version": VERSION,
@@ -143,8 +147,8 @@ def _knows_jobs(status: Status) -> bool:
 
 
 def _knows(status: Status, kind: str) -> bool:
-    """Return whether an empty list means that no such objects exist. `unknown` contains the kinds that could not be
-    listed.
+    """Return whether an empty list means that no objects of this kind exist. It does not if `unknown` reports that the
+    kind could not be listed.
     """
     return bool(status.cluster) and not any(kind in sentence for sentence in status.unknown)
 

@@ -26,9 +26,9 @@ from infra.facts import FactsError
 from infra.facts.clients import Denied
 
 EVERY_SECONDS: Final = 4.0
-"""The page requests data every 5 s. Several open pages share the data."""
+"""Minimum time between two reads. Each open page requests data every 5 s, and all pages share the data."""
 SPENDING_SECONDS: Final = 60.0
-"""The cost changes slowly, and the queries count against AWS's rate limits."""
+"""Minimum time between two reads of the cost: it changes slowly, and the queries count against AWS's rate limits."""
 NO_STACK: Final = "cost so far: unknown without a stack. Start the dashboard with -s STACK"
 NOT_AWS: Final = "cost so far: this cluster is not in AWS"
 NO_NODES: Final = "an EC2 cluster without Kubernetes; `scripts/cluster hosts -s STACK` lists its nodes"
@@ -38,7 +38,7 @@ Answer = TypeVar("Answer")
 
 @dataclass
 class Kubernetes:
-    """Data from the cluster in addition to its status. Keeps the reason for each failed query."""
+    """Reads data from the cluster in addition to its status. `unknown` contains the reason for each failed query."""
 
     connect: Callable[[], Cluster]
     unknown: list[str] = field(default_factory=list)
@@ -46,13 +46,15 @@ class Kubernetes:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def cluster(self) -> Cluster:
-        with self._lock:  # the spending is read in a separate thread
+        with self._lock:  # another thread reads the spending
             if self._cluster is None:
                 self._cluster = self.connect()
             return self._cluster
 
     def records(self) -> Sequence[JobRecord] | str:
-        """Return the records of the job namespaces that the caller may read; the reason if there is no such namespace."""
+        """Return the records of all job namespaces that the caller may read; if the caller may read none, return the
+        reason.
+        """
         described = self._or_reason(lambda: self.cluster().description())
         if isinstance(described, str):
             return described
@@ -101,7 +103,7 @@ class SpendingReader:
         self._last: Spending | str = "cost so far: reading prices"
 
     def latest(self) -> Spending | str:
-        """Return the latest result, and start another read if it is old."""
+        """Return the latest result. If it is too old, start another read in the background."""
         if self._raw is None:
             return NO_STACK
         target = self._raw.values.get("target")
@@ -109,7 +111,7 @@ class SpendingReader:
             return NOT_AWS
         is_old = self._at is None or self._clock() - self._at >= SPENDING_SECONDS
         if is_old and (self._thread is None or not self._thread.is_alive()):
-            self._thread = threading.Thread(target=self._renew, args=(self._raw,), daemon=True)  # ^C does not wait for AWS
+            self._thread = threading.Thread(target=self._renew, args=(self._raw,), daemon=True)  # ^C must not wait for AWS
             self._thread.start()
         return self._last
 
@@ -130,7 +132,9 @@ class SpendingReader:
 
 
 class Reader:
-    """Returns the page's document. Reads again if the last result is old. Simultaneous requests share one result."""
+    """Returns the document that the page shows, and reads the data again if the last result is too old. Simultaneous
+    requests share one result.
+    """
 
     def __init__(
         self,
@@ -145,7 +149,7 @@ class Reader:
         self._at = 0.0
 
     def start(self) -> None:
-        """Read for the first time. Raises CommandError unless the caller only lacks permissions."""
+        """Read for the first time. Raises CommandError if this fails, except if the caller lacks permissions."""
         try:
             self._seen = self._read()
         except Forbidden as error:

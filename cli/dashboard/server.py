@@ -26,7 +26,7 @@ FILES: Final[Mapping[str, tuple[str, str]]] = {
     "table.js": ("table.js", "text/javascript; charset=utf-8"),
     "icon.svg": ("icon.svg", "image/svg+xml"),
 }
-"""Path below the token -> file and media type. Nothing else is served."""
+"""Path below the token -> file and media type. The server offers no other files."""
 DATA: Final = "data.json"
 HEADERS: Final[Mapping[str, str]] = {
     "Cache-Control": "no-store",
@@ -45,7 +45,7 @@ Data = Callable[[], Mapping[str, Any]]
 
 
 class DashboardServer(ThreadingHTTPServer):
-    """Server of one page. `data` returns the document that the page shows."""
+    """HTTP server for the dashboard's page. `data` returns the document that the page shows."""
 
     daemon_threads = True  # a browser's open connection must not keep the program alive
 
@@ -119,7 +119,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Answer requests that http.server itself rejects, such as other methods."""
+        """Answer requests that http.server itself rejects, such as those with an unsupported method."""
         self.close_connection = True
         self._refuse(HTTPStatus(code), message or "")
 

@@ -93,7 +93,7 @@ def queues(found: Sequence[QueueStatus]) -> list[Row]:
 
 
 def nodes(found: Sequence[NodeHealth], now: datetime) -> list[Row]:
-    """Return the nodes, the most serious ones first. If there are too many, omit only healthy nodes."""
+    """Return the nodes, the most serious ones first. If there are more than NODES_SHOWN, omit only healthy nodes."""
     rank = {state: number for number, state in enumerate(SEVERITIES)}
     ordered = sorted(found, key=lambda one: (rank[one.state], one.is_quiet, one.pool, one.name))
     loud = sum(not one.is_quiet for one in ordered)
@@ -171,7 +171,9 @@ def _job(state: JobState, why: str, record: JobRecord | None, now: datetime) -> 
 
 
 def _why(reason: str, record: JobRecord | None) -> str:
-    """Return why a job waits, ended or restarted. The progress cell shows why a job is not watched."""
+    """Return why a job waits, ended or restarted. Omit problems with a job's progress, because the progress cell shows
+    them.
+    """
     problem = _progress_problem(record)
     return shortened(reason if reason != problem else "") or _last_restart(record)
 
@@ -187,7 +189,7 @@ def _restarts(state: JobState, record: JobRecord | None) -> dict[str, Any]:
 
 
 def _last_restart(record: JobRecord | None) -> str:
-    """Return why the last failed attempt failed, in the wording of `jobs`; empty if none has failed."""
+    """Return why the last failed attempt failed, in the same words as `jobs` prints; empty if no attempt has failed."""
     attempts = list(record.content.get("attempts", ())) if record else []
     failed = [one for one in attempts if one.get("outcome") in ("Failed", "Disrupted") and one.get("cause")]
     if record is None or not failed:
@@ -199,7 +201,7 @@ def _last_restart(record: JobRecord | None) -> str:
 
 
 def progress(record: JobRecord | None, now: datetime) -> dict[str, Any]:
-    """Return the last step in the record. A job reports steps only if its file sets `progress`."""
+    """Return a cell with the last step in the record. A job reports steps only if its file sets `progress`."""
     attempts = record.content.get("attempts", ()) if record else ()
     problem = _progress_problem(record)
     steps = next((one["steps"] for one in reversed(attempts) if one.get("steps")), None)
@@ -214,7 +216,7 @@ def _progress_problem(record: JobRecord | None) -> str:
 
 
 def _parts(spent: Account | None) -> list[dict[str, Any]]:
-    """Return the phases of a job for its bar, in a fixed order."""
+    """Return the parts of a job's bar: its phases in a fixed order."""
     seconds = {phase: spent.spent[phase].total_seconds() for phase in PHASES} if spent else {}
     return [{"name": phase, "seconds": round(number, 1)} for phase, number in seconds.items() if number >= 1]
 

@@ -1,4 +1,4 @@
-"""Divides the time of a job among six phases, from its record. Pure.
+"""Divide the time of a job among six phases, based on the job's record. Pure.
 
 If the record contains steps (`progress` of the job), the steps determine the phase of each moment:
 
@@ -39,7 +39,7 @@ class Account:
 
     spent: Mapping[Phase, timedelta]
     has_steps: bool
-    """False if the lost time is unknown."""
+    """Whether the records of all jobs contain steps. Without steps, the lost time is unknown."""
     weighted: tuple[timedelta, timedelta]
     """Training time and total time outside the queue, each multiplied by the number of GPUs."""
 
@@ -64,7 +64,7 @@ class Account:
 
 
 def of_job(record: Record, now: datetime) -> Account:
-    """Return the account of one job until its end, or until now."""
+    """Return the account of one job until its end or, while it runs, until now."""
     spent: dict[Phase, timedelta] = dict.fromkeys(PHASES, timedelta())
     for phase, seconds in _dropped(record).items():
         spent[OF_RECORD[phase]] += timedelta(seconds=seconds)
@@ -88,7 +88,7 @@ def total(accounts: Sequence[Account]) -> Account:
 
 
 def _kept(record: Record, now: datetime) -> Iterator[tuple[str, datetime, datetime]]:
-    """Yield the phases in the record with their start and end."""
+    """Yield each phase that the record lists, with its start and end."""
     for one in record["phases"]:
         if one["phase"] in OF_RECORD:
             begin = moment(one["from"])
@@ -96,7 +96,7 @@ def _kept(record: Record, now: datetime) -> Iterator[tuple[str, datetime, dateti
 
 
 def _dropped(record: Record) -> dict[str, float]:
-    """Return the seconds of phases that the record keeps only as sums."""
+    """Return the seconds per phase that the record contains only in its sums, not in its list of phases."""
     sums = {phase: float(seconds) for phase, seconds in record["seconds"].items() if phase in OF_RECORD}
     for one in record["phases"]:
         if one["to"] and one["phase"] in OF_RECORD:

@@ -1,1 +1,1 @@
-"""`health`: print faults of nodes, their consequences, and the history of a node."""
+"""`health`: print the faults of nodes, the next steps and the affected jobs, and the history of one node."""

@@ -19,15 +19,17 @@ NODE_GROUP_LABEL: Final = "eks.amazonaws.com/nodegroup"
 TYPE_LABEL: Final = "node.kubernetes.io/instance-type"
 WITHDRAWN: Final = "DevicePluginWithdrewGpus"
 NOTICED_LATER: Final = timedelta(minutes=2)
-"""Maximum time between the end of a worker and the end of its attempt, if its node is the cause."""
+"""Maximum time from the end of a worker to the end of its attempt. Within this time, the worker's node may have caused
+the end of the attempt.
+"""
 _DOES: Final = {"replace": "replaces", "reboot": "reboots"}
 
 
 def health(
     node: Object, events: Sequence[Object], records: Sequence[JobRecord], now: datetime, journal: Journal | None = None
 ) -> NodeHealth:
-    """Return the health of a node. `events` and `records` may include other nodes. `journal`: the job controller's
-    journal; None if it has never acted.
+    """Return the health of a node. `events` and `records` may include those of other nodes. `journal`: the job
+    controller's journal; None if the controller has never acted on a node.
     """
     labels, name = node["metadata"].get("labels", {}), node["metadata"]["name"]
     found, warnings = tuple(_faults(node)), tuple(_warnings(name, events))
@@ -54,7 +56,7 @@ def is_called(node: Object, name: str) -> bool:
 
 
 def gone(name: str, events: Sequence[Object], records: Sequence[JobRecord], journal: Journal | None = None) -> NodeHealth | None:
-    """Return the health of a node that no longer exists; None if nothing is known about it."""
+    """Return the health of a node that no longer exists; None if no event, record or journal mentions it."""
     known = any(_is_about(one, name) for one in events) or any(_workers(one, name) for one in records)
     known = known or bool(repairs.moments(journal, name))
     return NodeHealth(name, "gone", warnings=tuple(_warnings(name, events))) if known else None
@@ -87,8 +89,8 @@ def _state(node: Object, found: Sequence[Fault]) -> State:
 
 
 def _warnings(name: str, events: Sequence[Object]) -> list[Fault]:
-    """Return the faults in events from EKS's agent. The event's reason is the condition, and its message starts with
-    the fault's reason.
+    """Return the faults that EKS's node monitoring agent reported as events, newest first. The event's reason is the
+    condition, and its message starts with the fault's reason.
     """
     found = []
     for one in events:
@@ -99,7 +101,9 @@ def _warnings(name: str, events: Sequence[Object]) -> list[Fault]:
 
 
 def _next_of(node: Object, found: Sequence[Fault], out: TakenOut | None, journal: Journal | None, now: datetime) -> str:
-    """Return the next step: by the job controller, or else by EKS, or else by a person."""
+    """Return a sentence about the next step: what the job controller will do or, if it does nothing, what EKS or a
+    person must do.
+    """
     if out is not None:
         return repairs.after(node, out, _instance(node), by_eks=NODE_GROUP_LABEL in node["metadata"].get("labels", {}))
     by_controller = ""

@@ -1,4 +1,4 @@
-"""Health of nodes at one point in time, as plain values."""
+"""Data classes for the health of nodes at one point in time."""
 
 import json
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from typing import Final, Literal
 from infra.health.annotation import TakenOut
 
 State = Literal["healthy", "not ready", "broken", "cordoned", "draining", "repairing", "verifying", "gone"]
-"""From draining to verifying, the job controller has taken the node out of service."""
+"""In the states `draining`, `repairing` and `verifying`, the job controller has taken the node out of service."""
 Severity = Literal["good", "doubtful", "bad"]
 SEVERITIES: Final[Mapping[State, Severity]] = {
     "not ready": "bad",
@@ -21,7 +21,7 @@ SEVERITIES: Final[Mapping[State, Severity]] = {
     "cordoned": "doubtful",
     "healthy": "good",
 }
-"""The most serious state first."""
+"""State -> severity, the most serious state first."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,13 @@ class NodeHealth:
     instance_type: str = ""
     is_cordoned: bool = False
     gpus: tuple[int, int] = (0, 0)
-    """GPUs that pods can use, and GPUs of the node."""
+    """Number of GPUs that pods can use, and number of all GPUs of the node."""
     faults: tuple[Fault, ...] = ()
     """Sorted by severity, the most serious first."""
     warnings: tuple[Fault, ...] = ()
-    """Reports of EKS's agent that do not affect the node's service, newest first."""
+    """Events that leave the node in service: a scheduled event of EC2, then reports of EKS's node monitoring agent,
+    newest first.
+    """
     taken_out: TakenOut | None = None
     """Set if the job controller has taken the node out of service."""
     next: str = ""

@@ -1,4 +1,4 @@
-"""Read the history of nodes from the cluster: their events, and the journal of the job controller."""
+"""Read data about the history of nodes from the cluster: the nodes' events, and the journal of the job controller."""
 
 from cli.cluster_access import Cluster, Object
 from infra.health import journal

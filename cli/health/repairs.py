@@ -1,5 +1,5 @@
-"""Actions of the job controller on a node, and the next step, from the node's annotation and the controller's journal.
-Pure.
+"""Describe the job controller's actions on a node, and the next step, based on the node's annotation and the
+controller's journal. Pure.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,9 @@ SOON: Final = "the job controller takes it out of service"
 
 
 def after(node: Object, out: TakenOut, instance: str, *, by_eks: bool) -> str:
-    """Return the next step for a node that is out of service. `by_eks`: the node belongs to a managed node group."""
+    """Return the next step for a node that is out of service. `by_eks`: whether the node belongs to a managed node
+    group, which EKS repairs.
+    """
     if out.state == "verifying":
         return f"accepts jobs again at {out.since + VERIFYING:%H:%M:%S} UTC if it has no fault until then"
     if not node["spec"].get("unschedulable"):
@@ -55,8 +57,8 @@ def _after_silence(out: TakenOut, *, by_eks: bool) -> str:
 
 
 def of_broken(name: str, condition: str, reason: str, known: Journal | None) -> str:
-    """Return the job controller's next action on a broken node in service. Empty if another component owns the fault,
-    or there is no controller.
+    """Return the job controller's next action on a broken node that is still in service. Empty if another component
+    handles the fault, or if there is no journal.
     """
     if known is None or faults.decide(condition, reason).owner != "controller":
         return ""

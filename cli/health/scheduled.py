@@ -1,4 +1,4 @@
-"""Scheduled events of EC2 for the instances of nodes: retirement, reboot or stop.
+"""EC2's scheduled events for the nodes' instances: retirement, stop, reboot or maintenance.
 
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/monitoring-instances-status-check_sched.html
 """
@@ -17,7 +17,7 @@ from infra.facts.clients import Clients, Denied, query
 
 CONDITION: Final = "ScheduledEvent"
 COMPLETED: Final = ("[Completed]", "[Canceled]")
-"""EC2 lists an event for a week after it has ended."""
+"""Prefixes of the descriptions of ended events, which EC2 still lists for a week."""
 _DOES: Final = {
     "instance-retirement": "ends",
     "instance-stop": "stops",
@@ -43,7 +43,7 @@ def read(stack: str, folder: Path) -> Scheduled:
 
 
 def listed(clients: Clients) -> Scheduled:
-    """Return the next event of each instance that has one."""
+    """Return the next scheduled event of each instance that has one."""
     filters = [{"Name": "event.code", "Values": [*_DOES]}]
     found: dict[str, Mapping[str, Any]] = {}
     for page in clients.ec2.get_paginator("describe_instance_status").paginate(Filters=filters):
@@ -57,7 +57,7 @@ def listed(clients: Clients) -> Scheduled:
 
 
 def marked(nodes: Sequence[NodeHealth], scheduled: Scheduled) -> list[NodeHealth]:
-    """Return the nodes, with a warning for each whose instance has an event."""
+    """Return the nodes, with a warning added to each node whose instance has an event."""
     return [_marked(one, scheduled[one.instance]) if one.instance in scheduled else one for one in nodes]
 
 

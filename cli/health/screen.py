@@ -15,7 +15,7 @@ STYLES: Mapping[Severity, str] = {"good": "green", "doubtful": "yellow", "bad": 
 
 
 def overview(nodes: Sequence[NodeHealth], unknown: Sequence[str], now: datetime) -> RenderableType:
-    """Render the nodes that have something to report, and the number of healthy nodes."""
+    """Render the nodes that are not healthy or have a warning, and the number of all other nodes."""
     return Group(*_overview(nodes, unknown, now))
 
 

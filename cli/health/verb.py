@@ -18,7 +18,7 @@ from cli.health.reading import node_events, read_journal
 from cli.records import JobRecord
 
 NAMED = 10
-"""Number of nodes that an error lists."""
+"""Maximum number of nodes that an error message lists."""
 Answer = TypeVar("Answer")
 
 
@@ -46,7 +46,9 @@ def command(
 
 
 class _Seen:
-    """Data from the cluster. Only the nodes are required; if another query fails, its reason is kept."""
+    """Data from the cluster. Only the query for nodes must succeed. If another query fails, `unknown` contains the
+    reason.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         self.unknown: list[str] = []
@@ -58,7 +60,7 @@ class _Seen:
         self.scheduled: scheduled.Scheduled = {}
 
     def ask_ec2(self, stack: str, folder: Path) -> None:
-        """Read the events that EC2 has scheduled for the instances. Stacks outside AWS have no such events."""
+        """Read the events that EC2 has scheduled for the instances. Do nothing if the nodes are not in AWS."""
         if not any(str(one["spec"].get("providerID", "")).startswith("aws:") for one in self.nodes):
             return
         found = self._query(lambda: [scheduled.read(stack, folder)], "events that EC2 has scheduled")

@@ -1,4 +1,4 @@
-"""Programs that build container images. They have the same commands, so any of them works."""
+"""Programs that build container images. All of them accept the same commands, so any one can be used."""
 
 import shutil
 import subprocess
@@ -11,9 +11,9 @@ from cli.errors import CommandError
 
 Name = Literal["docker", "podman", "finch", "buildah"]
 NAMES: Final[tuple[Name, ...]] = get_args(Name)
-"""Tried in this order."""
+"""Names of the programs, in the order in which they are tried."""
 PLATFORM: Final = "linux/amd64"
-"""AWS's images with EFA exist for x86 only."""
+"""Platform of the images. AWS's images with EFA exist only for x86."""
 STDERR: Final = 2
 """File descriptor for the builder's output, because stdout is for the result."""
 
@@ -34,7 +34,9 @@ class Builder:
         self._run([self.name, "push", reference], f"push {reference}")
 
     def login(self, registry: str, user: str, password: str) -> None:
-        """Log in to a registry. The password is passed through stdin: other users can read command lines."""
+        """Log in to a registry. The password is passed through stdin, because other users of this machine can read
+        command lines.
+        """
         command = [self.name, "login", "--username", user, "--password-stdin", registry]
         done = subprocess.run(command, input=password, capture_output=True, text=True, check=False)
         if done.returncode:
@@ -58,8 +60,8 @@ def choose(name: str | None) -> Builder:
 
 
 def _unusable(name: str) -> str | None:
-    """Return why a builder cannot be used. `version` fails if docker's daemon or finch's virtual machine is not
-    running.
+    """Return why a builder cannot be used; None if it can. `version` fails if docker's daemon or finch's virtual
+    machine is not running.
     """
     if shutil.which(name) is None:
         return f"{name} is not on PATH"

@@ -18,7 +18,7 @@ from infra.jobs.smoke import IMAGES
 ROOT: Final = CLONE or Path()
 TAG_CHARACTERS: Final = 12
 NOT_VERIFIED: Final = "written from the sources of AWS's images (2026-08-21) and tested with stubs; see docs/images.md"
-"""Printed for each recipe, until a user reports a build from AWS's images."""
+"""Note that is printed for each recipe until a user has reported a build from AWS's images."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,8 @@ class Recipe:
         return self.files[0]
 
     def tag(self, base: str, arguments: Mapping[str, str]) -> str:
-        """Return the default tag: it changes with the Dockerfile, the files that it copies, the base and the build arguments.
+        """Return the default tag, which changes with the Dockerfile, the copied files, the base image and the build
+        arguments.
 
         Tags in ECR repositories of a stack are immutable, so a changed recipe needs another tag.
         """
@@ -91,8 +92,8 @@ def find(name: str) -> Recipe:
 def default_image(pool: PoolDescription | None, implementation: MpiImplementation) -> str:
     """Return the image for jobs that this program itself runs on a pool.
 
-    GPU nodes get the recipe `mpi`, with CUDA, NCCL and EFA. Without the recipes, an installation uses the same image as
-    on other nodes.
+    For Open MPI on GPU nodes, this is the image of the recipe `mpi`, which contains CUDA, NCCL and EFA. If the recipes
+    are not installed, GPU nodes use the same image as other nodes.
     """
     if pool and pool.gpus and implementation == "OpenMPI" and (recipe := _by_name().get("mpi")):
         return f"{recipe.name}:{recipe.default_tag}"
@@ -100,7 +101,7 @@ def default_image(pool: PoolDescription | None, implementation: MpiImplementatio
 
 
 def valid_tag(tag: str) -> str:
-    """Return the tag. Raises CommandError if a registry would reject it.
+    """Return the tag unchanged. Raises CommandError if a registry would reject the tag.
 
     https://github.com/opencontainers/distribution-spec/blob/v1.1.0/spec.md#pulling-manifests
     """

@@ -1,4 +1,4 @@
-"""Repositories for images: those of a stack, or one given by the user. Includes access to AWS's registry, ECR."""
+"""Image repositories of a stack, and access to AWS's registry, ECR."""
 
 import base64
 import json
@@ -12,7 +12,9 @@ from infra.facts.clients import Clients, Denied, is_error, query
 from infra.facts.registries import ecr_repository
 
 OUTPUT: Final = "imageRepository"
-"""Output of a stack: the prefix of its repositories, such as 123456789012.dkr.ecr.eu-central-1.amazonaws.com/my-cluster."""
+"""Name of the stack output that contains the prefix of the stack's repositories, such as
+123456789012.dkr.ecr.eu-central-1.amazonaws.com/my-cluster.
+"""
 
 
 def of_stack(stack: str) -> str:
@@ -34,7 +36,7 @@ class Ecr:
 
     @classmethod
     def of(cls, repository: str) -> "Ecr | None":
-        """Return the registry of a repository, or None if it is not in ECR."""
+        """Return the registry of a repository, or None if the repository is not in ECR."""
         found = ecr_repository(repository)
         return cls(repository.partition("/")[0], *found[:2]) if found else None
 
@@ -75,4 +77,4 @@ class Ecr:
 
 
 USER: Final = "AWS"
-"""User name of every login to ECR."""
+"""User name for every login to ECR."""

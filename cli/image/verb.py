@@ -97,7 +97,7 @@ def _prefix(stack: str | None, repository: str | None, *, push: bool) -> str:
 
 
 def _made(order: _Order, wanted: str | None, *, push: bool) -> dict[str, object]:
-    """Build the image, and push it on request. Every step that can fail without a build runs first."""
+    """Build the image, and push it on request. All checks that need no build run first."""
     report = make_console(stderr=True).print
     ecr = Ecr.of(order.repository) if push else None
     if ecr and ecr.digest(order.repository, order.tag):

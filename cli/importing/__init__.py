@@ -1,1 +1,1 @@
-"""`import`: turn jobs of other systems into job files, and list everything that could not be kept."""
+"""`import`: turn jobs of other systems into job files, and list everything that could not be converted."""

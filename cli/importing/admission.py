@@ -1,4 +1,4 @@
-"""Reasons why the cluster would reject a foreign manifest: Pod Security, and the cluster's admission control.
+"""Find out why a cluster would reject a foreign manifest: Pod Security, and the cluster's admission control.
 
 https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
 """
@@ -97,8 +97,8 @@ _CONTAINER: Final = {"restricted": _restricted, "baseline": _baseline}
 
 
 def refusals(manifest: Mapping[str, Any], cluster: Cluster, namespace: str) -> Iterator[Problem]:
-    """Submit each pod template to the cluster's API server as a dry run, and yield the rejections. Creates nothing.
-    Raises CommandError.
+    """Submit a pod from each pod template to the cluster's API server as a dry run, and yield the rejections. Creates
+    nothing. Raises CommandError.
     """
     for path, spec in pods(manifest):
         metadata = {"name": "gpumpi-dry-run", "namespace": namespace}

@@ -1,4 +1,4 @@
-"""Job of batch/v1.
+"""Import Kubernetes Jobs (`batch/v1`).
 
 https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/job-v1/
 """
@@ -11,7 +11,7 @@ from infra.jobs import starters
 
 
 def read(draft: Draft, source: Source) -> None:
-    """Read the job. Its pods become workers, one rank each unless the command starts more."""
+    """Read the job. The job's pods become workers, with one rank per worker unless the command starts more."""
     containers.metadata(draft, source)
     spec = source.at("spec")
     parallel = spec.at("parallelism").value or 1

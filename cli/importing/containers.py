@@ -20,7 +20,7 @@ QUEUE: Final = "kueue.x-k8s.io/queue-name"
 PRIORITY: Final = "kueue.x-k8s.io/priority-class"
 USER: Final = 1000
 SECRET: Final = re.compile(r"secret:(?P<name>[^/]+)/(?P<key>.+)")
-"""Value of `--set` that refers to a key of a Secret."""
+"""Pattern of `--set` values that refer to a key of a Secret."""
 
 _SECRET: Final = ("name", "key")
 
@@ -80,7 +80,7 @@ def template_metadata(draft: Draft, template: Source, role: str = "worker") -> N
 
 
 def workers(draft: Draft, spec: Source, container: Source) -> None:
-    """Read the pod template of formats with one kind of worker, except for its command."""
+    """For formats with one kind of worker, read the pod template except for its command."""
     pod_settings(draft, spec)
     ports(draft, container)
     draft.set("workingDir", container.take("workingDir"))
@@ -91,7 +91,7 @@ def workers(draft: Draft, spec: Source, container: Source) -> None:
 
 
 def pod_settings(draft: Draft, spec: Source, role: str = "worker") -> None:
-    """Read those pod fields of a role that a job also has."""
+    """Read a role's tolerations, affinity, grace period and image pull secrets."""
     draft.override(role, "tolerations", spec.take("tolerations"))
     if affinity := spec.take("affinity"):
         draft.override(role, "affinity", affinity)
@@ -102,7 +102,7 @@ def pod_settings(draft: Draft, spec: Source, role: str = "worker") -> None:
 
 
 def _grace_period(draft: Draft, spec: Source) -> None:
-    """Read the grace period. A job has only one: the longest of its roles."""
+    """Read the grace period. All pods of a job have the same grace period: the longest in the source."""
     key = "terminationGracePeriodSeconds"
     given = [one for one in (spec, draft.grace_period) if one is not None and one.at(key).value is not None]
     if not given:
@@ -118,7 +118,9 @@ def _grace_period(draft: Draft, spec: Source) -> None:
 
 
 def pod(spec: Source, name: str | None = None) -> Source:
-    """Record the pod fields that a job does not keep. Return the main container: by name, or else the first."""
+    """Record the pod fields that job files do not support. Return the main container: the one with this name, or else
+    the first.
+    """
     for key, why in _POD.items():
         spec.drop(key, why=why)
     spec.change("restartPolicy", to=RANKS_RESTART)
@@ -138,7 +140,9 @@ def pod(spec: Source, name: str | None = None) -> Source:
 
 
 def _security(one: Source) -> None:
-    """Record security settings that jobs do not keep: their pods run as user 1000 under Pod Security `restricted`."""
+    """Record security settings that job files do not support. A job's pods run as user 1000 under Pod Security
+    `restricted`.
+    """
     for key in ("runAsUser", "runAsGroup", "fsGroup"):
         if one.at("securityContext", key).value == USER:
             one.take("securityContext", key)
@@ -153,7 +157,7 @@ def _security(one: Source) -> None:
 
 
 def command(container: Source) -> list[str]:
-    """Return command and args."""
+    """Return the container's `command` and `args` as one list."""
     entry = container.take("command") or []
     if not entry and container.at("args").value:
         container.change("args", to=WITHOUT_ENTRYPOINT)
@@ -161,7 +165,7 @@ def command(container: Source) -> list[str]:
 
 
 def ports(draft: Draft, container: Source, role: str = "worker") -> None:
-    """Read the ports, except the launcher's own."""
+    """Read the ports, except those that the launcher itself uses."""
     found = []
     for one in container.each("ports"):
         if one.at("containerPort").value in LAUNCHER_PORTS:
@@ -172,7 +176,7 @@ def ports(draft: Draft, container: Source, role: str = "worker") -> None:
 
 
 def environment(draft: Draft, container: Source) -> None:
-    """Read the variables, except those that the launcher sets to place and number ranks."""
+    """Read the environment variables, except those that the launcher or the device plugin sets."""
     if sources := container.take("envFrom"):
         known = draft.values.get("envFrom", [])
         draft.set("envFrom", [*known, *(one for one in sources if one not in known)], "must exist in the job's namespace")
@@ -188,7 +192,9 @@ def environment(draft: Draft, container: Source) -> None:
 
 
 def _variable(draft: Draft, name: str, one: Source) -> None:
-    """Read a variable with a value or from a Secret. As in Kubernetes, the last of several with the same name wins."""
+    """Read an environment variable that has a literal value or refers to a Secret. As in Kubernetes, the last of
+    several variables with the same name wins.
+    """
     value: str | dict[str, str]
     if secret := one.at("valueFrom", "secretKeyRef").value:
         field, value = "secretEnv", {key: str(one.take("valueFrom", "secretKeyRef", key)) for key in _SECRET if key in secret}
@@ -217,7 +223,7 @@ def _replaced(former: Source, value: str) -> None:
 
 
 def resources(draft: Draft, source: Source) -> None:
-    """Read the resources of one worker: limits, else requests."""
+    """Read the resources of one worker: each limit or, if there is none, the request."""
     limits, requests = source.at("limits"), source.at("requests")
     amounts = {**(requests.value or {}), **(limits.value or {})}
     found: dict[str, Any] = {}
@@ -233,7 +239,7 @@ def resources(draft: Draft, source: Source) -> None:
 
 
 def _amount(draft: Draft, found: dict[str, Any], name: str, amount: Any) -> bool:
-    """Store one amount; return whether a job has a field for it."""
+    """Store the amount of one resource; return whether job files have a field for this resource."""
     if name == GPU_RESOURCE:
         draft.set("gpusPerWorker", _whole(amount))
     elif name == EFA_RESOURCE:
@@ -261,7 +267,7 @@ def _mib(amount: Any) -> Any:
 
 
 def volumes(draft: Draft, spec: Source, container: Source, role: str = "worker") -> None:
-    """Read claims, shared memory, and volumes that Pod Security allows."""
+    """Read PersistentVolumeClaims, shared memory, and other volumes that Pod Security allows."""
     by_name = {str(one.at("name").value): one for one in spec.each("volumes")}
     claims = []
     for mount in container.each("volumeMounts"):
@@ -303,7 +309,8 @@ def _other_volume(draft: Draft, role: str, mount: Source, volume: Source) -> Non
     elif kind not in KINDS:
         mount.take("mountPath")
         whys = {
-            "hostPath": f"Pod Security forbids it. Mount a claim at {path}, or set writableRoot and create {path} in the container"
+            "hostPath": f"Pod Security forbids it. Mount a claim at {path}, or set writableRoot and create {path} in the "
+            "container"
         }
         volume.drop(kind, why=whys.get(kind, f"put the files of {path} into the image or on a claim"))
     elif any(one["name"] == name for one in known):

@@ -1,4 +1,4 @@
-"""The job file that an import writes: its fields in the model's order, each with the reason for its value."""
+"""Job file that an import writes. The fields are in the model's order; comments explain their values."""
 
 import textwrap
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ _Dumper.add_representer(str, _text)
 
 @dataclass
 class Draft:
-    """Fields of a job, by their names in job files."""
+    """Fields of a job, keyed by their names in job files."""
 
     values: dict[str, Any] = field(default_factory=dict)
     comments: dict[str, str] = field(default_factory=dict)

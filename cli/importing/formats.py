@@ -1,4 +1,4 @@
-"""Recognizes a foreign job and turns it into a job file."""
+"""Recognize the format of a foreign job, and convert the job into a job file."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,14 +24,14 @@ UNDERSTOOD: Final = "MPIJob, PyTorchJob, TrainJob, batch Job and sbatch"
 
 @dataclass(frozen=True)
 class Imported:
-    """A draft of a job file, and notes on what differs from its source."""
+    """A draft of a job file, and notes on its differences from the source."""
 
     draft: Draft
     notes: Sequence[Note]
 
 
 def documents(text: str) -> list[Mapping[str, Any]]:
-    """Return the Kubernetes objects in a text, with Lists expanded; none if the text is something else."""
+    """Return the Kubernetes objects in a text, with Lists expanded; an empty list if the text contains no such objects."""
     try:
         found = [one for one in yaml_text.load_all(text) if one is not None]
     except yaml_text.NotYaml as error:
@@ -49,7 +49,7 @@ def is_sbatch(text: str) -> bool:
 
 
 def read(text: str, given: Mapping[str, str]) -> Imported:
-    """Return the job in a text. `given`: values of template variables. Raises NotImportable."""
+    """Convert the job in a text. `given`: template variable -> value. Raises NotImportable."""
     draft = Draft()
     if is_sbatch(text):
         return Imported(draft, sbatch.read(draft, text))
@@ -78,7 +78,9 @@ def read(text: str, given: Mapping[str, str]) -> Imported:
 
 
 def _full_image_name(draft: Draft) -> None:
-    """Add the registry that Kubernetes assumes: in a job file, a short name means the cluster's image repository."""
+    """Add the registry that Kubernetes assumes, docker.io, because a short image name in a job file refers to the
+    cluster's image repository.
+    """
     image = str(draft.values.get("image", ""))
     if image and is_short(image):
         folder = "" if "/" in image else "library/"
@@ -112,7 +114,7 @@ def unset_variables(manifest: Mapping[str, Any]) -> list[variables.Unset]:
 
 
 def _require(job: Mapping[str, Any]) -> None:
-    """Reject template variables without a value where nothing would expand them."""
+    """Raise NotImportable if a template variable has no value and nothing would expand it."""
     if missing := unset_variables(job):
         listed = ", ".join(f"{one.name} ({one.path})" for one in missing)
         options = " ".join(f"--set {one.name}={'secret:NAME/KEY' if names_a_secret(one.name, '') else '...'}" for one in missing)

@@ -1,4 +1,4 @@
-"""MPIJob of kubeflow.org, versions v2beta1 (mpi-operator 0.3 and newer) and v1 (training-operator).
+"""Import MPIJobs (`kubeflow.org`) of versions v2beta1 (mpi-operator 0.3 and newer) and v1 (training-operator).
 
 https://github.com/kubeflow/mpi-operator/blob/v0.8.2/pkg/apis/kubeflow/v2beta1/types.go
 https://github.com/kubeflow/training-operator/blob/v1.9.3/pkg/apis/kubeflow.org/v1/mpi_types.go
@@ -25,7 +25,7 @@ _POLICY: Final[Mapping[str, str]] = {
 
 
 def read(draft: Draft, source: Source) -> None:
-    """Read the job. Its command comes from the launcher; everything else comes from the workers."""
+    """Read the job. The command comes from the launcher; everything else comes from the workers."""
     containers.metadata(draft, source)
     spec = source.at("spec")
     launcher, worker = (spec.at("mpiReplicaSpecs", role) for role in ("Launcher", "Worker"))
@@ -100,7 +100,9 @@ def _templates(draft: Draft, launcher: Source, worker: Source) -> None:
 
 
 def _sshd(worker: Source) -> None:
-    """Drop the workers' command. If it only starts sshd, nothing is lost: every job starts sshd itself."""
+    """Drop the workers' command. If the command only starts sshd, nothing is lost, because the workers of every job
+    start sshd.
+    """
     whole = " ".join(str(word) for key in ("command", "args") for word in worker.at(key).value or [])
     why = "workers start sshd" if "sshd" in whole or not whole else "workers start only sshd; move the rest to setup or the image"
     worker.drop("command", why=why)

@@ -1,4 +1,4 @@
-"""Find out why a cluster's queue would not admit the pods of a foreign manifest, or why they would fit on no node."""
+"""Find out why a cluster's queue would not admit the pods of a foreign manifest, or why the pods would fit on no node."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
@@ -13,7 +13,9 @@ from infra.naming import EFA_RESOURCE, GPU_RESOURCE, QUEUE_GROUP
 QUEUE_LABEL: Final = f"{QUEUE_GROUP}/queue-name"
 INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
 OF_NODES: Final = ("kubernetes.io/", "k8s.io/", "k8s.aws/", "eks.amazonaws.com/")
-"""Parts of the keys of labels that Kubernetes, EKS and others set on nodes. Cluster descriptions lack them."""
+"""Substrings of the keys of labels that Kubernetes, EKS and others set on nodes. Cluster descriptions do not contain
+these labels.
+"""
 
 
 def problems(manifest: Mapping[str, Any], cluster: ClusterDescription, namespace: NamespaceDescription | None) -> list[Problem]:
@@ -36,7 +38,7 @@ def _queue(manifest: Mapping[str, Any], namespace: NamespaceDescription | None) 
 
 
 def _most_of(cluster: ClusterDescription) -> dict[str, tuple[str, int, Callable[[str], int], Callable[[int], str]]]:
-    """Return for each resource: its name in messages, the largest amount on any node, a parser and a formatter."""
+    """Return resource -> (name in messages, largest amount on any node, parser of amounts, formatter of amounts)."""
     pools = cluster.pools
     return {
         GPU_RESOURCE: ("GPUs", max((pool.gpus for pool in pools), default=0), int, str),
@@ -64,7 +66,7 @@ def _sizes(spec: Mapping[str, Any], cluster: ClusterDescription) -> Iterator[tup
 
 
 def _amount(wanted: object, read: Callable[[str], int]) -> int | None:
-    """Return an amount; None if it is missing or is a template variable."""
+    """Parse an amount; return None if it is missing or is a template variable."""
     try:
         return None if wanted is None else read(str(wanted))
     except ValueError:

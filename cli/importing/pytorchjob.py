@@ -1,4 +1,4 @@
-"""PyTorchJob of kubeflow.org/v1.
+"""Import PyTorchJobs (`kubeflow.org/v1`).
 
 https://github.com/kubeflow/training-operator/blob/v1.9.3/pkg/apis/kubeflow.org/v1/pytorch_types.go
 """
@@ -54,7 +54,7 @@ def _elastic(draft: Draft, spec: Source) -> None:
 
 
 def _template(draft: Draft, roles: list[Source]) -> None:
-    """Read the last role, whose pods become the workers, and compare the others with it."""
+    """Read the last role's pod template for the workers, and compare the other roles' templates with it."""
     *others, chosen = roles
     pod = chosen.at("template", "spec")
     main = containers.pod(pod, CONTAINER)

@@ -1,4 +1,5 @@
-"""Slurm batch scripts. The script stays unchanged; shell functions that precede it replace srun and scontrol.
+"""Import Slurm batch scripts. The commands of the script stay unchanged; shell functions before them replace srun and
+scontrol.
 
 https://slurm.schedmd.com/sbatch.html, https://slurm.schedmd.com/srun.html
 """
@@ -36,7 +37,7 @@ _SHORT: Final[Mapping[str, str]] = {
     "G": "gpus",
 }
 _ALIASES: Final = {"tasks-per-node": "ntasks-per-node"}
-"""Names that sbatch accepts but does not document."""
+"""Option name that sbatch accepts but does not document -> documented name."""
 _DROPPED: Final[Mapping[str, str]] = {
     "output": "see the log with `logs`",
     "error": "see the log with `logs`",
@@ -70,7 +71,7 @@ _OF_SRUN: Final[Mapping[str, str]] = {
     "container-workdir": "set workingDir",
 }
 _ALL_NODES: Final = ("$SLURM_JOB_NUM_NODES", "${SLURM_JOB_NUM_NODES}", "$SLURM_NNODES", "${SLURM_NNODES}")
-"""Values that mean all nodes."""
+"""Values of `srun --nodes` that mean all nodes of the job."""
 _SHELLS: Final = ("sh", "bash", "dash", "ash")
 """Shells whose scripts bash can also run."""
 _PYTORCH: Final = re.compile(r"\b(torchrun|torch\.distributed\.(run|launch)|accelerate\s+launch|deepspeed)\b")
@@ -79,7 +80,7 @@ _HOST: Final = re.compile(r"\$\(\s*(?:srun[^)]*\s)?hostname\b[^)]*\)|`hostname[^
 
 
 def read(draft: Draft, text: str) -> list[Note]:
-    """Read the script; return what was dropped and changed. Raises NotImportable."""
+    """Read the script; return notes on everything that was dropped or changed. Raises NotImportable."""
     shell, notes = _shell(text)
     options: dict[str, tuple[int, str]] = {}
     for number, name, value in _options(text):
@@ -108,7 +109,9 @@ def read(draft: Draft, text: str) -> list[Note]:
 
 
 def _shell(text: str) -> tuple[list[str], list[Note]]:
-    """Return the shell that runs the script, with its options, and notes on dropped ones. Raises NotImportable."""
+    """Return the shell that runs the script, with the shell's options, and notes on the options that were dropped.
+    Raises NotImportable.
+    """
     first = text.partition("\n")[0]
     words = first.removeprefix("#!").split() if first.startswith("#!") else ["bash"]
     if words and words[0].endswith("/env"):
@@ -131,7 +134,8 @@ def _shell(text: str) -> tuple[list[str], list[Note]]:
 def _body(text: str) -> tuple[str, list[Note]]:
     """Return the script without its directives, with only the whitespace that a YAML block scalar can contain.
 
-    Scripts with here-documents keep their whitespace: there it is data, and `<<-` strips leading tabs.
+    Scripts with here-documents keep their whitespace, because it is data in a here-document, and `<<-` strips leading
+    tabs.
     """
     lines = [line for line in text.splitlines() if not line.startswith(("#SBATCH", "#!"))]
     body = "\n".join(lines).strip("\n")
@@ -142,7 +146,9 @@ def _body(text: str) -> tuple[str, list[Note]]:
 
 
 def _of_srun(text: str, sizes: Sizes, *, is_torch: bool) -> Iterator[Note]:
-    """Yield the srun options that its function ignores, except those that ask for what the job does anyway."""
+    """Yield a note for each srun option that the function in place of srun ignores, except options that request what
+    the job does anyway.
+    """
     same = {"nodes": sizes.workers, "ntasks": sizes.workers, "ntasks-per-node": 1 if is_torch else sizes.tasks}
     for line, name, option in srun_options.found(text):
         is_read = name == "ntasks" and not is_torch

@@ -1,4 +1,4 @@
-"""Numbers in the options of a batch script: nodes, tasks and GPUs.
+"""Read the numbers of nodes, tasks and GPUs from the options of a batch script.
 
 https://slurm.schedmd.com/sbatch.html
 """
@@ -12,7 +12,7 @@ from cli.importing.errors import NotImportable
 from cli.importing.source import Note
 
 Options = Mapping[str, tuple[int, str]]
-"""Line and value of each option, by its long name."""
+"""Long name of an option -> line number and value."""
 
 READ: Final = frozenset({"nodes", "ntasks", "ntasks-per-node", "gpus-per-node", "gres", "gpus-per-task", "gpus"})
 """Options that this module reads."""
@@ -22,7 +22,7 @@ _NO_LIMIT: Final = ("UNLIMITED", "INFINITE")
 
 @dataclass
 class Sizes:
-    """Sizes of the job, with notes about what differs from the script."""
+    """Sizes of the job, with notes on their differences from the script."""
 
     workers: int = 1
     tasks: int | None = None
@@ -78,7 +78,9 @@ def _number(options: Options, name: str) -> int | None:
 
 
 def _read_gpus(sizes: Sizes, options: Options) -> None:
-    """Set the GPUs per worker from the first of these options in the script, and compare the others with it."""
+    """Set the GPUs per worker from the first option in `multiplied` that the script sets, and compare the other options
+    with it.
+    """
     multiplied = {
         "gpus-per-node": (1, 1),
         "gres": (1, 1),
@@ -121,7 +123,8 @@ def _counts(sizes: Sizes, options: Options, name: str) -> Iterator[int]:
 
 
 def seconds(time: str) -> int | None:
-    """Convert Slurm's time: minutes, M:S, H:M:S, D-H, D-H:M, D-H:M:S. None means no limit. Raises ValueError.
+    """Convert a Slurm time limit (minutes, M:S, H:M:S, D-H, D-H:M, D-H:M:S) to seconds; None means no limit. Raises
+    ValueError.
 
     >>> [seconds(time) for time in ("90", "01:30", "02:00:00", "1-00", "1-00:30", "0", "UNLIMITED")]
     [5400, 90, 7200, 86400, 88200, None, None]

@@ -13,7 +13,7 @@ NO_PLACE: Final = "job files do not have such a field"
 
 @dataclass(frozen=True)
 class Note:
-    """A field of the source that the job lacks, has in another form, or may interpret differently."""
+    """Note on a field of the source that the job file omits, expresses in another form, or may interpret differently."""
 
     path: str
     action: str
@@ -31,7 +31,7 @@ class _Record:
 
 
 class Source:
-    """A value in a manifest and its path. Views of the same document share their record."""
+    """A value in a manifest and its path. All views of a document share one record of the fields that were used."""
 
     def __init__(self, value: Any, path: Path = (), record: _Record | None = None) -> None:
         self.value, self.path = value, path
@@ -55,21 +55,21 @@ class Source:
         return [whole.at(number) for number in range(len(whole.value))] if isinstance(whole.value, list) else []
 
     def take(self, *keys: str | int) -> Any:
-        """Return a field and record that the job has it."""
+        """Return the value of a field, and record that the job file keeps the field."""
         one = self.at(*keys)
         self._record.used.add(one.path)
         return one.value
 
     def untake(self, *keys: str | int) -> None:
-        """Record that the job no longer has a field."""
+        """Undo `take`: record that the job file does not keep the field."""
         self._record.used.discard(self.at(*keys).path)
 
     def drop(self, *keys: str | int, why: str) -> None:
-        """Record that the job lacks a field, if the document has it."""
+        """If the document contains the field, add a note that the job file omits it."""
         self._note("dropped", why, keys)
 
     def change(self, *keys: str | int, to: str) -> None:
-        """Record that the job has a field in another form, if the document has it."""
+        """If the document contains the field, add a note that the job file expresses it in another form."""
         self._note("changed", to, keys)
 
     def _note(self, action: str, text: str, keys: Path) -> None:
@@ -81,7 +81,7 @@ class Source:
             self._record.notes.append(Note(path_text(one.path), action, text))
 
     def notes(self) -> list[Note]:
-        """Return all notes of the document. They include fields that were never read."""
+        """Return all notes on the document, including a note on each field that was never read."""
         left = [Note(path_text(path), "dropped", NO_PLACE) for path in leaves(self.value) if not self._is_used(path)]
         return [*self._record.notes, *left]
 

@@ -1,4 +1,4 @@
-"""Find the `srun` options in a batch script. The function that replaces srun ignores most of them.
+"""Find the `srun` options in a batch script. The shell function that replaces srun ignores most of these options.
 
 https://slurm.schedmd.com/srun.html, https://github.com/NVIDIA/pyxis#usage
 """
@@ -12,10 +12,10 @@ FLAGS: Final = (
     *("--multi-prog", "--preserve-env", "--pty", "--verbose", "--spread-job", "--use-min-nodes", "--immediate"),
     *("--container-writable", "--container-re*", "--container-mount-home", "--container-entrypoint"),
 )
-"""Long options that take no value from the next word, as shell patterns."""
+"""Shell patterns for long options that never use the next word as their value."""
 _LONG_FLAG: Final = re.compile("|".join(flag.replace("*", ".*") for flag in FLAGS))
 _SHORT_FLAG: Final = re.compile(r"-[lvuQkEHIKOsZbX].*")
-"""The same letters as in slurm_mpi.sh and slurm_torchrun.sh."""
+"""Short options without a value. slurm_mpi.sh and slurm_torchrun.sh contain the same letters."""
 _LONG: Final[Mapping[str, str]] = {
     "n": "ntasks",
     "N": "nodes",
@@ -96,7 +96,7 @@ def _options(words: Sequence[str], assigned: Mapping[str, Sequence[str]]) -> Ite
 
 
 def value(option: str) -> str:
-    """Return the value in the text of an option.
+    """Return the value part of an option's text.
 
     >>> [value(option) for option in ("--nodes=2", "--nodes 2", "-N 2", "-N2", "-l")]
     ['2', '2', '2', '2', '']

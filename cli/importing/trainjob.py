@@ -1,4 +1,4 @@
-"""TrainJob of trainer.kubeflow.org/v1alpha1 with its runtime.
+"""Import TrainJobs (`trainer.kubeflow.org/v1alpha1`) and their runtimes.
 
 https://github.com/kubeflow/trainer/blob/v2.1.0/pkg/apis/trainer/v1alpha1/trainjob_types.go
 """
@@ -75,7 +75,7 @@ def _runtime(spec: Source, runtimes: Sequence[Source]) -> Source:
 
 
 def _either(own: Source, usual: Source) -> Any:
-    """Return the TrainJob's value, else its runtime's.
+    """Return the TrainJob's value or, if it is not set, the runtime's value.
 
     https://github.com/kubeflow/trainer/blob/v2.1.0/pkg/runtime/framework/plugins/jobset/builder.go (Trainer)
     """
@@ -87,7 +87,7 @@ def _either(own: Source, usual: Source) -> Any:
 
 
 def _restarts(draft: Draft, runtime: Source, policy: Source) -> None:
-    """Read the number of restarts, and record which of the runtime's policies the job does not keep."""
+    """Read the number of restarts, and record which of the runtime's policies the job file does not support."""
     for keys in (("apiVersion",), ("kind",), ("metadata", "name")):
         runtime.take(*keys)
     runtime.drop("metadata", why="it describes the runtime, not the job")
@@ -104,9 +104,10 @@ def _restarts(draft: Draft, runtime: Source, policy: Source) -> None:
 
 
 def _template(draft: Draft, runtime: Source, trainer: Source, *, mpi: bool) -> tuple[Source, Source]:
-    """Read the pod template of the runtime's nodes. Return their container, and the container that starts the ranks.
+    """Read the pod template of the runtime's nodes. Return the nodes' container, and the container that starts the
+    ranks.
 
-    If the runtime is not available, both have the value None.
+    If the runtime is not available, the value of both is None.
     """
     jobs = {str(job.at("name").value): job for job in runtime.each("spec", "template", "spec", "replicatedJobs")}
     nothing = Source(None)

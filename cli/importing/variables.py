@@ -1,4 +1,6 @@
-"""Template variables, such as `$NUM_NODES`, `${IMAGE_URI}` and `<account>`, replaced with envsubst or by hand."""
+"""Template variables, such as `$NUM_NODES`, `${IMAGE_URI}` and `<account>`, that users replace with envsubst or by
+hand.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -10,14 +12,16 @@ from infra.config.problems import path_text
 
 _NAME: Final = re.compile(r"(?<!\$)\$\{(?P<braced>[A-Za-z_]\w*)\}|(?<!\$)\$(?P<plain>[A-Za-z_]\w*)|<(?P<angle>[A-Za-z][\w-]*)>")
 _ESCAPED: Final = re.compile(r"\$\$(?=[A-Za-z_{])")
-"""envsubst turns `$$NAME` into `$NAME`: https://github.com/a8m/envsubst. Kubernetes' own escape `$$(NAME)` stays."""
+"""envsubst turns `$$NAME` into `$NAME`: https://github.com/a8m/envsubst. Kubernetes' own escape `$$(NAME)` stays
+unchanged.
+"""
 _ASSIGNED: Final = re.compile(r"\b([A-Za-z_]\w*)\+?=|\b(?:for|read|local|export)\s+(?:-\w+\s+)*([A-Za-z_]\w*)")
 _SHELLS: Final = ("sh", "bash", "dash", "ash", "zsh")
 
 
 @dataclass(frozen=True)
 class Unset:
-    """A variable that `--set` did not set."""
+    """A template variable for which `--set` gave no value."""
 
     name: str
     path: str
@@ -42,12 +46,12 @@ def fill(value: Any, given: Mapping[str, str], path: Path = ()) -> Any:
 
 
 def _is_text(path: Path) -> bool:
-    """Return whether Kubernetes wants a string here even if it looks like a number."""
+    """Return whether Kubernetes requires a string at this path, even if the value looks like a number."""
     return "command" in path or "args" in path or path[-1:] == ("value",)
 
 
 def unset(value: Any, path: Path = ()) -> Iterator[Unset]:
-    """Yield variables that nothing expands. Outside shell scripts, Kubernetes leaves `$NAME` unchanged."""
+    """Yield template variables that nothing expands. Outside shell scripts, Kubernetes leaves `$NAME` unchanged."""
     if isinstance(value, Mapping):
         for key, one in value.items():
             if key in ("command", "args") and isinstance(one, list):
@@ -62,7 +66,9 @@ def unset(value: Any, path: Path = ()) -> Iterator[Unset]:
 
 
 def left_to_shell(words: Sequence[str], known: Set[str]) -> list[str]:
-    """Return the variables in a `sh -c` script that neither the script nor `known` sets, except ones like PATH."""
+    """Return the variables in a `sh -c` script that neither the script nor `known` sets, except standard variables such
+    as PATH.
+    """
     if not _is_shell(words):
         return []
     text = "\n".join(words[1:])
@@ -86,7 +92,9 @@ def _unset_in_command(container: Mapping[str, Any], key: str, path: Path) -> Ite
 
 
 def _refers_to_itself(variable: Mapping[str, Any]) -> bool:
-    """Return whether an environment variable extends its value in the image, like PATH with `$PATH:/opt/bin`."""
+    """Return whether an environment variable extends the value that it has in the image, such as `$PATH:/opt/bin` for
+    PATH.
+    """
     text = str(variable.get("value"))
     return not _NAME.fullmatch(text) and any(_name(match) == variable.get("name") for match in _NAME.finditer(text))
 

@@ -121,7 +121,7 @@ def _choose_pool(draft: Draft, cluster: ClusterDescription | None = None) -> Non
 
 
 def problems_of(draft: Draft) -> list[Problem]:
-    """Return the errors of the job that can be found without a cluster."""
+    """Return the errors in the job that can be found without a cluster."""
     found = without_echoes(examined_alone(draft.values))
     return [problem for problem in dict.fromkeys(found) if problem.is_error]
 

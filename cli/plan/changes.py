@@ -1,4 +1,4 @@
-"""Read from `pulumi preview` what is created, changed and replaced, and derive the effect on running jobs."""
+"""Read the planned operations from `pulumi preview`, and derive their effects on running jobs."""
 
 import json
 from collections import Counter
@@ -35,7 +35,7 @@ EFFECTS: Final[Mapping[tuple[str, str], str]] = {
 }
 """(Resource type, operation) -> effect on jobs and their files."""
 ROLLING: Final = frozenset({"launchTemplate", "version", "releaseVersion", "amiType"})
-"""Inputs of a node group. Changing one starts a rolling update of its nodes."""
+"""Inputs of a node group. A change to any of them starts a rolling update of the group's nodes."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +79,9 @@ class Changes:
 
 
 def preview(stack: str, file: Path | None = None) -> Changes:
-    """Run `pulumi preview`, with a stack file outside stacks/ if one is given.
+    """Run `pulumi preview`. `file`, if given, is a stack file outside stacks/.
 
-    It is not a failure if the Pulumi stack does not exist: `up` then creates everything.
+    A missing Pulumi stack does not count as a failed preview, because `up` would create everything.
     """
     elsewhere = ("--config-file", str(file.resolve())) if file else ()
     try:
@@ -101,8 +101,8 @@ def failure(reason: str) -> Changes:
 
 
 def of_preview(document: Mapping[str, Any]) -> Changes:
-    """Read the output of `pulumi preview --json`."""
-    not_resources = (f"{COMPONENT}:", "pulumi:")  # components, the stack itself, providers
+    """Parse the output of `pulumi preview --json`."""
+    not_resources = (f"{COMPONENT}:", "pulumi:")  # excludes components, the stack itself and providers
     real = [step for step in document.get("steps", ()) if _operation(step) and not _type(step).startswith(not_resources)]
     replaced = {step["urn"] for step in real if _operation(step) == REPLACE}
     counted = {(step["urn"], REPLACE if step["urn"] in replaced else _operation(step)) for step in real}
@@ -122,7 +122,7 @@ def _notable(steps: Iterable[Mapping[str, Any]], replaced: set[str]) -> Iterable
 
 
 def _operation(step: Mapping[str, Any]) -> str | None:
-    """Return the operation; a replacement has several steps."""
+    """Return the operation of a step, or None if it changes nothing. All steps of a replacement return REPLACE."""
     operation: str = step["op"]
     if operation in ("create-replacement", "delete-replaced", "discard-replaced"):
         return REPLACE

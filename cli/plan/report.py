@@ -16,7 +16,7 @@ NOTE = "AWS does not report whether on-demand or spot capacity is available."
 
 @dataclass(frozen=True)
 class Report:
-    """Everything on the screen of `plan`."""
+    """Everything that `plan` prints."""
 
     heading: str
     stack: str
@@ -26,7 +26,7 @@ class Report:
     """None if errors in the stack file make a plan impossible."""
     changes: Changes
     has_unreserved: bool = True
-    """Whether a pool depends on capacity that cannot be queried."""
+    """Whether a pool uses unreserved capacity. AWS does not report whether such capacity is available."""
 
     @property
     def refused(self) -> list[Answer]:
@@ -34,7 +34,10 @@ class Report:
 
     @property
     def unknown(self) -> list[Answer]:
-        """Return the unknown checks. They include a failed preview, which may hide that nodes or files are replaced."""
+        """Return the checks with an unknown result.
+
+        A failed preview counts as one, because it may hide the replacement of nodes or files.
+        """
         preview = [unknown(PREVIEW, self.changes.not_previewed)] if self.changes.failed else []
         return [*preview, *(one for one in self.answers if one.verdict == "unknown")]
 

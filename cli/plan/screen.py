@@ -66,7 +66,7 @@ def _checks(report: Report) -> Table:
 
 
 def _merged(answers: Sequence[Answer]) -> Iterator[Answer]:
-    """Merge checks with the same answer into one line: passed checks, and unknown ones with the same reason."""
+    """Merge passed checks into one line, and likewise unknown checks with the same reason."""
     alike: dict[tuple[str, tuple[str, ...]], list[Answer]] = {}
     for one in answers:
         if one.verdict != "no" and not one.warnings:

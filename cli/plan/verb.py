@@ -86,7 +86,7 @@ def examine(raw: RawStack, *, offline: bool, look_ahead: Callable[[], Changes]) 
 
 
 def _answers(examined: Examined[Settings, Facts], found: Bill | None) -> Iterator[Answer]:
-    """Answer every check, so one run shows all obstacles."""
+    """Yield the results of all checks, even if one fails, so that one run reports all problems."""
     settings, facts = examined.settings, examined.facts
     of_file = list(of_rules.answers(examined))
     yield from (_with_clocks(one, settings, facts) for one in of_file)
@@ -98,7 +98,10 @@ def _answers(examined: Examined[Settings, Facts], found: Bill | None) -> Iterato
 
 
 def _with_clocks(answer: Answer, settings: Settings | None, facts: Facts | None) -> Answer:
-    """Add when the nodes of each Capacity Block start and how long they stay, according to AWS's clock."""
+    """Add to the reservation check when the nodes of each Capacity Block start, or how much time they have left.
+
+    Times are relative to AWS's clock.
+    """
     if answer.check != of_rules.RESERVATIONS or answer.verdict != "yes" or settings is None or facts is None:
         return answer
     held = dict.fromkeys(pool.reservation_id or "" for pool in settings.pools if isinstance(pool.capacity, CapacityBlock))
@@ -108,7 +111,10 @@ def _with_clocks(answer: Answer, settings: Settings | None, facts: Facts | None)
 
 
 def _of_account(settings: Settings, facts: Facts) -> Iterator[Answer]:
-    """Answer the checks that `plan` adds to the rules. Some need zones and types that exist in AWS."""
+    """Yield the results of the checks that only `plan` runs: account limits, permissions and images.
+
+    Some of these checks are unknown if the stack uses an instance type or zone that AWS does not have.
+    """
     with ThreadPoolExecutor(3) as threads:
         asked = [
             threads.submit(_unless_unplanned, "limits of the account", lambda: list(limits.answers(settings, facts))),
@@ -122,12 +128,12 @@ def _of_account(settings: Settings, facts: Facts) -> Iterator[Answer]:
 def _unless_unplanned(name: str, answers: Callable[[], list[Answer]]) -> list[Answer]:
     try:
         return answers()
-    except LookupError:  # a type or zone that AWS does not have; a rule reports it
+    except LookupError:  # AWS does not have an instance type or zone of the stack; a rule reports it
         return [unknown(name, "the stack uses an instance type or zone that AWS does not have")]
 
 
 def _prices(raw: RawStack, *, offline: bool) -> Prices:
-    """Query the prices of a stack, whether or not it has problems."""
+    """Query the prices of a stack even if its stack file has problems. Offline, read the snapshot."""
     settings = preflight.examine_aws(raw, offline=True).settings
     if offline or settings is None:
         return snapshot(raw.region)
@@ -135,7 +141,7 @@ def _prices(raw: RawStack, *, offline: bool) -> Prices:
 
 
 def _bill(settings: Settings | None, facts: Facts | None, prices: Prices) -> Bill | None:
-    """Return the bill. If a broken stack file leaves the facts incomplete, calculate it from the file alone."""
+    """Return the bill. If the facts lack an instance type or zone of the stack, use only the stack file."""
     if settings is None:
         return None
     try:

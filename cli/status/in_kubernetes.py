@@ -1,4 +1,7 @@
-"""Read the part of a status that needs only a kubeconfig. The status lists failed queries; they do not end the verb."""
+"""Read the part of a status that needs only a kubeconfig.
+
+Failed queries do not end the verb: the status lists them.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -37,7 +40,7 @@ def read(cluster: Cluster, namespace: str | None = None) -> Status:
 
 
 class _Queries:
-    """Queries to one cluster. Records the reason for each failed query."""
+    """Queries to one cluster. Records the error of each failed query."""
 
     def __init__(self, cluster: Cluster, described: ClusterDescription, namespace: str | None) -> None:
         self._cluster, self._described = cluster, described

@@ -24,7 +24,7 @@ class BlockStatus:
     start: datetime
     end: datetime
     moves_nodes: bool = True
-    """Whether nodes start and drain with the block. Nodes of EC2 clusters do not."""
+    """Whether nodes start when the block starts, and are drained before it ends. False for EC2 clusters."""
 
     def sentence(self, now: datetime) -> str:
         """Return when the nodes of the block start, or how much time they have left."""
@@ -65,9 +65,9 @@ class PoolStatus:
     minimum: int | None = None
     maximum: int | None = None
     gpus: int | None = None
-    """Number of GPUs on the ready nodes that accept jobs, plus those that pods hold on the other nodes."""
+    """Number of GPUs on ready nodes that accept jobs, plus the number of GPUs that pods hold on other nodes."""
     gpus_used: int | None = None
-    """Number of GPUs that pods on the nodes of the pool hold."""
+    """Number of GPUs that pods hold on the pool's nodes."""
     problems: tuple[str, ...] = ()
     failed_launch: FailedLaunch | None = None
     block: BlockStatus | None = None
@@ -103,7 +103,7 @@ class QueueStatus:
     namespace: str
     name: str
     admitted: int
-    """Number of jobs with reserved quota, whether or not their pods run yet."""
+    """Number of jobs for which Kueue has reserved quota, whether or not their pods run yet."""
     waiting: int
 
     def as_json(self) -> dict[str, object]:
@@ -144,12 +144,12 @@ class VolumeStatus:
 
 @dataclass(frozen=True)
 class SpendingStatus:
-    """What the instances of a stack have cost so far."""
+    """Cost of a stack's instances so far."""
 
     usd: Decimal
     since: datetime
     unknown: tuple[str, ...] = ()
-    """Names of unknown prices. If there are any, `usd` is a lower bound."""
+    """Names of items with unknown prices. If there are any, `usd` is a lower bound."""
 
     def sentence(self) -> str:
         least = "at least " if self.unknown else ""
@@ -167,7 +167,7 @@ class SpendingStatus:
 
 @dataclass(frozen=True)
 class Status:
-    """Everything that `status` shows."""
+    """Everything that `status` prints."""
 
     cluster: str
     kind: Kind = ""
@@ -181,15 +181,18 @@ class Status:
     queues: tuple[QueueStatus, ...] = ()
     jobs: tuple[JobLine, ...] = ()
     ended: Mapping[str, int] = field(default_factory=dict)
-    """Number of ended jobs that still exist, by phase."""
+    """Number of ended jobs that still exist, keyed by phase."""
     volumes: tuple[VolumeStatus, ...] = ()
     spending: SpendingStatus | None = None
     aws_time: datetime | None = None
-    """Current time in AWS, to which dates of Capacity Blocks and launches refer. The local AWS has its own calendar."""
+    """Current time by AWS's clock, on which the dates of Capacity Blocks and launches are based.
+
+    The local AWS has its own calendar.
+    """
     problems: tuple[str, ...] = ()
     """Problems of the cluster as a whole; pools list their own."""
     unknown: tuple[str, ...] = ()
-    """What could not be queried, and why."""
+    """One sentence for each failed query: the data that is missing, and the reason."""
 
     def merged(self, other: "Status") -> "Status":
         """Merge with the status from another source. Pools are matched by name; the pools of `self` come first."""

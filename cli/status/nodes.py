@@ -73,9 +73,9 @@ def _nodes(number: int) -> str:
 
 
 def _gpus_held(pod: Object) -> int:
-    """Count the GPUs of a pod in the same way as the scheduler. A pod that has ended holds none.
+    """Count the GPUs that a pod holds in the same way as the scheduler. A pod that has ended holds none.
 
-    The result is the sum over the containers or the value of the largest init container, whichever is greater.
+    The result is the sum over the containers or the largest number for an init container, whichever is greater.
     """
     if pod["status"].get("phase") in ("Succeeded", "Failed"):
         return 0

@@ -1,4 +1,4 @@
-"""The line of `status` about the spending so far."""
+"""Add the stack's spending so far to the output of `status`."""
 
 import time
 from collections.abc import Callable
@@ -14,13 +14,13 @@ from infra.facts import FactsError
 from infra.facts.clients import Denied
 
 SECONDS: Final = 60.0
-"""How long `status --watch` caches the sum: it changes slowly, and the queries count against AWS's limits."""
+"""How long `status --watch` caches the spending, which changes slowly. Each query counts against AWS's rate limits."""
 
 Look = Callable[[], tuple[Status, int]]
 
 
 def with_spending(raw: RawStack, look: Look, clock: Callable[[], float] = time.monotonic) -> Look:
-    """Return a function that calls `look` and adds the spending of a stack, which it reads in parallel."""
+    """Return a function that calls `look`, queries the stack's spending in parallel, and adds it to the status."""
     last: tuple[float, SpendingStatus | str] | None = None
 
     def read() -> SpendingStatus | str:

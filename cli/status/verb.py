@@ -61,7 +61,7 @@ def command(
         return _watched(look, as_json=as_json) if watch else _once(look, as_json=as_json)
 
 
-# --- once or repeatedly -------------------------------------------------------------------------------------------------
+# --- one poll or repeated polls -----------------------------------------------------------------------------------------
 
 
 def _once(look: Look, *, as_json: bool) -> int:
@@ -102,11 +102,11 @@ def _again(look: Look, last: tuple[Status, int]) -> tuple[Status, int]:
         return replace(last[0], unknown=(f"current status: {error}",)), error.code
 
 
-# --- what to query ------------------------------------------------------------------------------------------------------
+# --- queries ------------------------------------------------------------------------------------------------------------
 
 
 def look_at(stack: str | None, folder: Path, access: Access, scratch: Path, *, spending: bool = True) -> Look:
-    """Return the function that queries the stack's cluster or, without a stack, the cluster of the kubeconfig."""
+    """Return a function that queries the stack's cluster or, without a stack, the kubeconfig's cluster."""
     if stack is None:
         cluster = access.connect()
         return lambda: (in_kubernetes.read(cluster, access.namespace), OK)
@@ -126,7 +126,7 @@ def _ec2_look(stack: str, folder: Path, access: Access) -> Look:
 
 
 def _kubernetes_look(raw: RawStack, access: Access, kind: str) -> Look:
-    """Return the function that queries a cluster outside AWS. It makes no AWS calls."""
+    """Return a function that queries a cluster outside AWS without calling AWS."""
     cluster, name = access.connect(), Naming(raw.stack).cluster
 
     def look() -> tuple[Status, int]:
@@ -137,7 +137,7 @@ def _kubernetes_look(raw: RawStack, access: Access, kind: str) -> Look:
 
 
 class _EksLook:
-    """Queries AWS and Kubernetes. If either is unreachable, the status contains only what the other reports."""
+    """Queries AWS and Kubernetes. If one of them is unreachable, the status contains only data from the other."""
 
     def __init__(self, raw: RawStack, access: Access, scratch: Path) -> None:
         if not raw.region:
@@ -167,7 +167,10 @@ class _EksLook:
         return replace(merged, version=kubernetes.version or aws.version), OK
 
     def _connected(self, found: EksDescription | None) -> Cluster:
-        """Connect with the given kubeconfig. Without one, build it from what AWS reports, or use the default."""
+        """Connect with the given kubeconfig or, without one, with a kubeconfig built from what AWS reports.
+
+        If AWS reports nothing, use the default kubeconfig.
+        """
         if self._cluster is None:
             if found is None or self._access.kubeconfig or self._access.context:
                 self._cluster = self._access.connect()

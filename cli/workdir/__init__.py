@@ -1,1 +1,1 @@
-"""Send a folder on this machine to a job, and remove it with the job."""
+"""Copy a folder from this machine to a job, and delete the copy together with the job."""

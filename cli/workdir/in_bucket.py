@@ -25,7 +25,7 @@ from infra.naming import KEY_BUCKET_CONFIG, KEY_BUCKET_KEY
 
 Result = TypeVar("Result")
 BUCKET, KEY, REGION = "bucket", "object", "region"
-"""Keys of the record."""
+"""Keys in the ConfigMap that records the folder."""
 
 
 class FolderInBucket:
@@ -41,7 +41,7 @@ class FolderInBucket:
         return bucket_workdir.used_by(pieces, self._placed, self._key)
 
     def create(self, cluster: Cluster) -> None:
-        """Record the folder, and send the archive. Raises CommandError after removing what it created."""
+        """Record the folder in a ConfigMap, and send the archive. On errors, delete both and raise CommandError."""
         bucket = _bucket(cluster, self._placed.namespace.name)
         record = bucket_workdir.record(self._placed, {BUCKET: bucket, KEY: self._key, REGION: self._region}, self._id)
         cluster.create(record)
@@ -55,7 +55,7 @@ class FolderInBucket:
         say(f"{NAME}: {sent} s3://{bucket}/{self._key}")
 
     def _send(self, bucket: str) -> str:
-        """Send the archive, or copy it from a job with the same files. Return a description of what was done."""
+        """Send the archive, or copy the archive of another job with the same files. Return a message for the user."""
         s3 = Clients(self._region).s3
         files = len(self._selection.files)
         same = bucket_workdir.prefix(self._placed.namespace.name, digest(self._selection))
@@ -72,13 +72,13 @@ class FolderInBucket:
         return f"sent {files} files ({size / MIB:.1f} MiB, compressed) to"
 
     def remove(self, cluster: Cluster) -> None:
-        """Remove the folder of a job that could not be created."""
+        """Remove the folder because its job could not be created."""
         name, namespace = f"{self._placed.job.name}-{ROLE}-{self._id}", self._placed.namespace.name
         remove(cluster, cluster.get("ConfigMap", name, namespace))
 
 
 def digest(selection: Selection) -> str:
-    """Return the SHA-256 of the paths, contents and links of a folder."""
+    """Return a SHA-256 over a folder's paths, file contents, executable bits and links."""
     files = [f"{one.digest} {one.executable} {one.path}\n" for one in selection.files]
     links = [f"{(selection.root / name).readlink()} link {name}\n" for name in selection.links]
     return hashlib.sha256("".join((*files, *links)).encode(errors="surrogateescape")).hexdigest()
@@ -90,7 +90,7 @@ def is_record(record: Object) -> bool:
 
 
 def remove(cluster: Cluster, record: Object) -> None:
-    """Delete the object and its record. An object that the caller is not allowed to delete expires by itself."""
+    """Delete the object and its record. If the object cannot be deleted, it remains until it expires."""
     data, metadata = record["data"], record["metadata"]
     s3 = Clients(data[REGION]).s3
     try:
@@ -114,7 +114,7 @@ def _upload(s3: Any, file: IO[bytes], bucket: str, key: str) -> None:
     try:
         s3.upload_fileobj(file, bucket, key)
     except S3UploadFailedError as error:
-        raise error.__context__ or error from None  # the SDK's own error, which `query` explains
+        raise error.__context__ or error from None  # the original error, which `query` can translate
 
 
 def _asked(region: str, bucket: str, call: Callable[[], Result]) -> Result:

@@ -29,7 +29,7 @@ from infra.jobs.pods import PlacedJob
 from infra.naming import JOB_LABEL, WORKDIR_DAYS
 
 START_SECONDS: Final = 300.0
-"""Time limit for a pod that reads or writes files to start, including the queue, its node and its image."""
+"""Time limit for the start of a pod that reads or writes files, including the waits for quota, a node and the image."""
 POLL_SECONDS: Final = 0.5
 JOB_NAME_LABEL: Final = "batch.kubernetes.io/job-name"
 
@@ -47,14 +47,17 @@ class Files:
             self._selection = select(folder, limit_mib)
 
     def used_by(self, pieces: Sequence[Piece]) -> list[Piece]:
-        """Return the job's objects, changed so that ranks start in the folder, and logs are copied unless CloudWatch has them."""
+        """Return the job's objects, changed so that ranks start in the folder.
+
+        Unless the logs go to CloudWatch, the changed objects also copy them to the volume.
+        """
         if self._files is None:
             return list(pieces)
         on_volume = not self._placed.cluster.log_group
         return files.used_by(pieces, self._files, workdir=self._selection is not None, logs=on_volume)
 
     def create(self, cluster: Cluster) -> None:
-        """Record the folder, and send the files. Raises CommandError after removing what it created."""
+        """Record the folder in a ConfigMap, and send the files. On errors, delete both and raise CommandError."""
         if self._files is None:
             return
         remove_expired(cluster, self._namespace)
@@ -81,7 +84,7 @@ class Files:
             return send(selection, place, target.jobs, target.folder)
 
     def remove(self, cluster: Cluster) -> None:
-        """Remove the files of a job that could not be created."""
+        """Remove the files because their job could not be created."""
         if self._files is not None:
             _remove(cluster, cluster.get("ConfigMap", f"{self._placed.job.name}-{files.ROLE}-{self._id}", self._namespace))
 
@@ -91,7 +94,9 @@ class Files:
 
 
 def remove_workdir(cluster: Cluster, namespace: str, job: str) -> bool:
-    """Remove the sent folder and the kept logs of a job, even if the job no longer exists. Return whether there were any.
+    """Remove the sent folder and the stored logs of a job, even if the job no longer exists.
+
+    Return whether the job had any.
 
     The folder is removed in the background, once the ranks have ended.
     """
@@ -102,7 +107,10 @@ def remove_workdir(cluster: Cluster, namespace: str, job: str) -> bool:
 
 
 def remove_expired(cluster: Cluster, namespace: str) -> None:
-    """Remove files of jobs that Kubernetes deleted long ago because their time to live had expired."""
+    """Remove files older than WORKDIR_DAYS if their job no longer exists.
+
+    Kubernetes deletes jobs whose time to live has expired, but not their files.
+    """
     records = cluster.list("ConfigMap", namespace, files.SELECTOR)
     old = [one for one in records if is_old(one, datetime.now(UTC))]
     existing = {state.name for state in job_objects.all_jobs(cluster, namespace)} if old else set()
@@ -125,7 +133,7 @@ def _remove(cluster: Cluster, record: Object) -> None:
 
 
 def _renamed(manifest: Object) -> Object:
-    """Return a helper with a unique name: several can run at the same time."""
+    """Return the manifest of a helper Job with a unique name, because several helpers can run at the same time."""
     return {**manifest, "metadata": {**manifest["metadata"], "name": f"{files.ROLE}-{_new_id()}"}}
 
 
@@ -133,11 +141,11 @@ def _new_id() -> str:
     return secrets.token_hex(4)
 
 
-# --- kept logs ---------------------------------------------------------------------------------------------------------
+# --- stored logs -------------------------------------------------------------------------------------------------------
 
 
 def kept_logs(cluster: Cluster, namespace: str, job: str) -> dict[str, list[str]]:
-    """Return the lines of each pod of the job's last run that were kept on the volume. Raises NotFound if there are none."""
+    """Return the stored log lines of the job's last run, keyed by pod. Raises NotFound if no record of logs exists."""
     found = cluster.list("ConfigMap", namespace, {**files.SELECTOR, JOB_LABEL: job})
     records = [one for one in found if not in_bucket.is_record(one)]
     if not records:
@@ -150,11 +158,11 @@ def kept_logs(cluster: Cluster, namespace: str, job: str) -> dict[str, list[str]
 
 _READ_LOGS: Final = """cd "$1/logs" 2> /dev/null || exit 0
 for file in $(ls -tr); do echo "/$file"; sed 's/^/ /' "$file"; done"""
-"""Oldest first. Pod names contain no spaces."""
+"""Prints the log files, oldest first. Iterating over `ls` is safe, because pod names contain no spaces."""
 
 
 def by_pod(text: str) -> dict[str, list[str]]:
-    """Return the lines by pod.
+    """Parse the output of _READ_LOGS into log lines, keyed by pod.
 
     >>> by_pod("/a-worker-0\\n one\\n two\\n/a-worker-1\\n")
     {'a-worker-0': ['one', 'two'], 'a-worker-1': []}
@@ -174,7 +182,7 @@ def by_pod(text: str) -> dict[str, list[str]]:
 
 @contextmanager
 def running(cluster: Cluster, job: Object) -> Iterator[Container]:
-    """Run a helper, and delete it afterwards. Raises CommandError if it does not start."""
+    """Run a helper Job, yield its container, and delete the Job. Raises CommandError if the Job does not start."""
     name, namespace = job["metadata"]["name"], job["metadata"]["namespace"]
     cluster.create(job)
     try:

@@ -1,7 +1,7 @@
 """Choose where to store the folder and the logs of a submitted job.
 
-The folder is on a shared volume or, without one, in the stack's bucket. The logs are on a shared volume or, if the
-cluster is set up for that, in CloudWatch.
+The folder is on a shared volume or, without one, in the stack's bucket. The logs are on a shared volume or, with
+`platform.jobLogs: cloudwatch`, in CloudWatch.
 """
 
 import secrets
@@ -20,7 +20,7 @@ from infra.jobs.pods import PlacedJob
 
 
 class Place(Protocol):
-    """Where the files of a job about to be submitted are stored."""
+    """Storage for the files of a job that is about to be submitted."""
 
     def used_by(self, pieces: Sequence[Piece]) -> list[Piece]: ...
 
@@ -30,7 +30,7 @@ class Place(Protocol):
 
 
 def choose(placed: PlacedJob, folder: Path | None, limit_mib: int) -> Place:
-    """Return the place for the folder and the logs.
+    """Choose the storage for the folder and the logs.
 
     Raises CommandError, before creating anything, if the folder cannot be sent.
     """
@@ -41,7 +41,7 @@ def choose(placed: PlacedJob, folder: Path | None, limit_mib: int) -> Place:
 
 
 class LogsInCloudWatch:
-    """A job whose logs go to CloudWatch, with or without a folder."""
+    """Storage of a job whose logs go to CloudWatch. A folder, if the job has one, is stored in `folder`."""
 
     def __init__(self, placed: PlacedJob, folder: Place | None) -> None:
         self._placed, self._folder, self._run = placed, folder, secrets.token_hex(4)

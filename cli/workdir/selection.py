@@ -46,13 +46,13 @@ class SentFile:
 
 @dataclass(frozen=True)
 class Selection:
-    """The content of a folder."""
+    """The files of a folder to send, and the files left out."""
 
     root: Path
     files: tuple[SentFile, ...]
     links: tuple[str, ...]
     left_out: tuple[str, ...]
-    """Paths with the reason why they are not sent. Files that git ignores are not listed."""
+    """Paths that are not sent, each with the reason. Files that git ignores are not listed."""
 
     @property
     def size(self) -> int:
@@ -60,7 +60,7 @@ class Selection:
 
 
 def select(folder: Path, limit_mib: int = LIMIT_MIB) -> Selection:
-    """Return the content of a folder. Raises CommandError if there is no such folder, or if it is too large."""
+    """Choose the files of a folder to send. Raises CommandError if the folder does not exist or is too large."""
     root = folder.resolve()
     if not root.is_dir():
         raise NotFound(f"workdir: {folder} is not a folder on this machine")
@@ -71,7 +71,7 @@ def select(folder: Path, limit_mib: int = LIMIT_MIB) -> Selection:
         reason = _refused(root, name)
         if reason:
             left_out.append(f"{name} ({reason})")
-        elif os.path.lexists(root / name):  # git also lists files whose deletion is not committed
+        elif os.path.lexists(root / name):  # git also lists deleted files whose deletion is not staged
             names.append(name)
     _check_size(root, names, limit_mib)
     files, links = [], []
@@ -89,7 +89,7 @@ def select(folder: Path, limit_mib: int = LIMIT_MIB) -> Selection:
 
 
 def _listed(root: Path) -> Iterator[str]:
-    """Yield the files that git tracks or would add; a folder outside a repository is treated as one."""
+    """Yield the files that git tracks or would add. A folder outside a repository is treated as a new repository."""
     with tempfile.TemporaryDirectory(prefix="gpumpi-git-") as empty:
         where: list[str] = []
         if _git(root, "rev-parse", "--is-inside-work-tree").returncode != 0:
@@ -100,20 +100,20 @@ def _listed(root: Path) -> Iterator[str]:
         raise CommandError(f"workdir: git cannot list {root}: {done.stderr.decode(errors='replace').strip()}")
     for name in dict.fromkeys(os.fsdecode(part) for part in done.stdout.split(b"\0") if part):
         path = root / name
-        if path.is_dir() and not path.is_symlink():  # a submodule or another repository
+        if path.is_dir() and not path.is_symlink():  # a submodule or a nested repository
             yield from (f"{name.rstrip('/')}/{inner}" for inner in _listed(path))
         else:
             yield name
 
 
 def _git(folder: Path, *words: str) -> "subprocess.CompletedProcess[bytes]":
-    # The caller may run in a git hook, where these variables point to another repository.
+    # The caller may run in a git hook, where GIT_* variables point to another repository.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     return subprocess.run(["git", *words], cwd=folder, env=environment, capture_output=True, check=False)
 
 
 def _refused(root: Path, name: str) -> str:
-    """Return why a file is never sent; empty if it may be."""
+    """Return why a file must not be sent, judged by its path and type; empty if it may be sent."""
     path, parts = root / name, name.split("/")
     if _UNUSABLE_NAME.search(name):
         return "a line break or backslash in its name"
@@ -131,7 +131,7 @@ def _refused(root: Path, name: str) -> str:
 
 
 def _secret_in(content: bytes, name: str) -> str:
-    """Return the kind of secret in a file; empty if there is none."""
+    """Return a clause such as `contains a Kubernetes Secret`; empty if the file contains no secret."""
     if len(content) > READ_FOR_SECRETS or b"\0" in content:
         return ""
     text = content.decode(errors="replace")

@@ -23,7 +23,7 @@ class Place(Protocol):
 
 @dataclass(frozen=True)
 class Sent:
-    """What was sent."""
+    """Number and size of the files that were sent."""
 
     files: int
     size: int
@@ -39,7 +39,7 @@ class Sent:
 
 
 def send(selection: Selection, place: Place, jobs: str, folder: str) -> Sent:
-    """Send the files to `folder`/workdir. `jobs` is the parent of the folders of all jobs. Raises CommandError."""
+    """Send the files to `folder`/workdir. The folder `jobs` contains the folders of all jobs. Raises CommandError."""
     with tempfile.TemporaryFile(prefix="gpumpi-workdir-") as file:
         file.write("".join(f"{'x' if one.executable else '-'} {one.digest}  {one.path}\n" for one in selection.files).encode())
         offered = _run(place, "offer", jobs, folder, file)

@@ -19,20 +19,21 @@ HOOK: Final = "join"
 """Name of the lifecycle hook that keeps a worker out of service until it has joined."""
 
 LAUNCH_SECONDS: Final = 180
-"""Time between the launch and the start of user data, plus time to upload the log before Auto Scaling terminates a worker
-that did not join."""
+"""Part of the join time limit that is reserved for two other steps: the launch until user data starts, and the upload
+of the log before Auto Scaling terminates a worker that did not join."""
 HEAD_NODE_SECONDS: Final = 720
-"""`join_seconds` in the head node's file. The head node waits without a limit, but another value would replace it."""
+"""`join_seconds` in the head node's cluster file. The head node waits without a limit and ignores the value. Do not
+change it: different user data would replace existing head nodes."""
 
 FIRST_PAUSE_SECONDS: Final = 5
 LONGEST_PAUSE_SECONDS: Final = 60
-"""Pauses between attempts to mount the shared file system; each is twice as long as the one before."""
+"""First and longest pause between attempts to mount the shared file system. Each pause doubles the previous one."""
 
 CLUSTER_FILE: Final = "/etc/gpumpi/cluster.json"
 LOG: Final = "/var/log/cloud-init-output.log"
 
 NodeRole = Literal["master", "worker"]
-"""The head node's role is called `master`: the AMIs' join service, tags and users' state contain that value."""
+"""The head node's role is `master`, because the AMIs' join service, tags and users' Pulumi state contain that value."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,8 @@ class ClusterInfo:
     auto_scaling_group: str
     head_node_role_id: str
     worker_role_id: str
-    """The roles' unique IDs (AROA...). Role ID and instance ID form the prefix under which a node may write to the
-    bucket."""
+    """The roles' unique IDs (AROA...). A node may write to the bucket only below a prefix that consists of its role ID
+    and its instance ID."""
 
 
 @dataclass(frozen=True)
@@ -67,12 +68,12 @@ class LustreMount:
     mount_name: str
     path: str
     owned: Sequence[str] = ()
-    """Directories of a new file system that the login user owns. Only the head node changes their owner."""
+    """Directories of a new file system that must belong to the login user. Only the head node sets the owner."""
 
 
 def cluster_file(cluster: ClusterInfo, role: NodeRole, *, slots: int, idle_slots: int, join_seconds: int) -> dict[str, object]:
     """Return the content of the file that the join service reads (amis/join/gpumpi_join/cluster_file.py).
-    `join_seconds`: the workers' time limit from launch to join.
+    `join_seconds` is the workers' time limit from launch to join.
 
     The key `master_role_id` keeps its name because published AMIs expect it.
     """
@@ -133,7 +134,10 @@ def _file(path: str, text: str) -> str:
 
 
 def _login(user: str, public_keys: Sequence[str]) -> str:
-    """Create the login user. The join service manages the node keys that grant access to accounts in group gpumpi."""
+    """Return the commands that create the login user.
+
+    The user is in group gpumpi: the join service manages the node keys that give SSH access to this group's accounts.
+    """
     name = shlex.quote(user)
     lines = [
         f"if ! id {name} >/dev/null 2>&1; then",
@@ -165,18 +169,18 @@ def _lustre_line(mount: LustreMount) -> str:
 
 
 def _own(mount: LustreMount) -> str:
-    """Let job images and login users write: only root can write to a new Lustre file system."""
+    """Return a command that lets job images and login users write: only root can write to a new Lustre file system."""
     paths = " ".join(shlex.quote(f"{mount.path}{one}".rstrip("/")) for one in mount.owned)
     return f"chown {USER_ID}:{GROUP_ID} {paths}\n" if paths else ""
 
 
 def _mount(mount_path: str, line: str, limit_seconds: object) -> str:
-    """Mount the file system through /etc/fstab, so that it is mounted again after reboots.
+    """Return the commands that mount the file system through /etc/fstab, so that it is mounted again after reboots.
 
     The DNS name of a new mount target takes a minute or two to resolve
     (https://docs.aws.amazon.com/efs/latest/ug/mounting-fs-mount-cmd-dns-name.html), and a missing security group rule
-    may be added later. So the node retries, and reports the reason if the AMI's `gpumpi-join` supports that. A worker
-    gives up when its time to join is up, and Auto Scaling replaces it. A head node never gives up.
+    may be added later. The node therefore retries, and reports the reason if the AMI's `gpumpi-join` supports that. A
+    worker gives up when its join time limit has passed, and Auto Scaling replaces it. A head node never gives up.
     """
     path, line = shlex.quote(mount_path), shlex.quote(line)
     give_up = """trap 'failed "$LINENO" "$reason"' ERR; false"""

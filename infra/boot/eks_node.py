@@ -15,7 +15,7 @@ from infra.naming import Taint
 
 LARGEST_LIMIT: Final = 2**63
 """Limit on the memory that RDMA may pin; in effect, no limit. nodeadm stores the number as a float64, which would round
-the real RLIM_INFINITY (2**64 - 1) up to 2**64, and containerd rejects that. 2**63 is exact."""
+the real RLIM_INFINITY (2**64 - 1) up to 2**64, a value that containerd rejects. A float64 represents 2**63 exactly."""
 
 OPEN_FILES: Final = {"type": "RLIMIT_NOFILE", "soft": 65536, "hard": 1048576}
 """nodeadm's default. It must be repeated because a list in NodeConfig replaces the default list."""
@@ -29,7 +29,7 @@ BOUNDARY: Final = "gpumpi-boot"
 
 @dataclass(frozen=True)
 class ClusterAccess:
-    """Cluster details that EKS adds to user data itself, except with a custom AMI."""
+    """Cluster details that user data needs with a custom AMI. With its own AMIs, EKS adds these details itself."""
 
     name: str
     endpoint: str
@@ -47,7 +47,7 @@ def node_config(
     max_pods: int | None = None,
 ) -> dict[str, object]:
     """Return a NodeConfig with only the settings that differ from EKS's defaults. `cluster`, `labels` and `taints` are
-    for custom AMIs."""
+    needed only with a custom AMI."""
     spec: dict[str, object] = {}
     # This must be a flag: EKS's own NodeConfig comes later and sets maxPods in the kubelet's configuration file. Flags
     # take precedence over that file, and nodeadm appends the flags of all parts. NOT VERIFIED on AWS (2026-11-23).
@@ -74,7 +74,7 @@ def node_config(
 def _kubelet_flags(labels: Mapping[str, str], taints: Sequence[Taint]) -> list[str]:
     """Return kubelet flags that register the node with its labels and taints already set.
 
-    Without them, pods could be scheduled before the node has its taints.
+    Without these flags, pods could be scheduled before the node has its taints.
     """
     flags = ["--node-labels=" + ",".join(f"{key}={value}" for key, value in sorted(labels.items()))]
     if taints:
@@ -99,7 +99,7 @@ def user_data(config: Mapping[str, object], *, huge_pages: int = 0) -> str:
 
 
 def parts_without_cluster(encoded: str) -> list[object]:
-    """Parse user data. Return its parts without the cluster's details."""
+    """Parse base64-encoded user data. Return its MIME parts without the cluster's details."""
     message = message_from_bytes(base64.b64decode(encoded))
     return [_comparable(part.get_content_type(), str(part.get_payload())) for part in message.walk() if not part.is_multipart()]
 

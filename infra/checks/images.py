@@ -1,4 +1,4 @@
-"""Checks of the images of a stack's jobs: do they exist, and can those on EFA pools use EFA?"""
+"""Checks of job images: does each image exist, and can the images of jobs on EFA pools use EFA?"""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,7 @@ EXIST: Final = "images of jobs"
 EFA: Final = "EFA support of job images"
 OPERATION: Final = "ecr:DescribeImages"
 WITH_EFA: Final = ("mpi", "pytorch")
-"""Images in images/, which derive from AWS's images with EFA: docs/images.md."""
+"""Names of images in images/ that are based on AWS's images with EFA; see docs/images.md."""
 MARKS: Final = ("/opt/amazon/efa", "/opt/amazon/openmpi", "aws-efa-installer", "aws-ofi-nccl")
 """Paths and names of AWS's EFA software that an image's environment or build steps may contain:
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html"""
@@ -33,7 +33,7 @@ class Image:
     """A job's image with its full name."""
 
     path: str
-    """Path of the setting."""
+    """Path of the setting that contains the image."""
     name: str
     architecture: str
     needs_efa: bool
@@ -48,7 +48,7 @@ class Found:
 
 
 def answers(settings: Settings, facts: Facts) -> Iterator[Answer]:
-    """Query the registries in parallel. Stacks without jobs have no such checks."""
+    """Query the registries in parallel, and yield the results of the checks. Yield nothing for stacks without jobs."""
     wanted = list(images(settings, facts))
     if not wanted:
         return
@@ -61,7 +61,10 @@ def answers(settings: Settings, facts: Facts) -> Iterator[Answer]:
 
 
 def images(settings: Settings, facts: Facts) -> Iterator[Image]:
-    """Yield the image of each job, with its registry. Another rule reports short names without a repository."""
+    """Yield the image of each job, with its full name.
+
+    Skip short image names if the stack has no image repositories: a validation rule reports them.
+    """
     repository = address(settings, facts)
     pools = {pool.name: pool for pool in settings.pools}
     for index, job in enumerate(settings.jobs):
@@ -127,7 +130,10 @@ def _exist(found: Mapping[Image, Found]) -> Answer:
 
 
 def _with_efa(found: Mapping[Image, Found]) -> Answer:
-    """Never answer no: an image can contain EFA's libraries without mentioning them in its configuration."""
+    """Return yes or unknown, never no.
+
+    An image can contain EFA's libraries without mentioning them in its configuration.
+    """
     lacking = [image.name for image, one in found.items() if not one.efa]
     if not lacking:
         return Answer(EFA, "yes")

@@ -30,9 +30,9 @@ from infra.settings.stack import Settings
 
 SERVICE_LINKED: Final = "service-linked roles"
 ROLES_OF_EC2_CLUSTER: Final = 2
-"""Roles of the head node and of the workers."""
+"""One role for the head node, and one for the workers."""
 ROLES_OF_EKS: Final = 3
-"""Roles of the cluster, of its nodes, and of the add-on vpc-cni."""
+"""One role each for the cluster, its nodes, and the add-on vpc-cni."""
 
 
 def answers(settings: Settings, facts: Facts) -> Iterator[Answer]:
@@ -50,12 +50,12 @@ def answers(settings: Settings, facts: Facts) -> Iterator[Answer]:
 
 @dataclass(frozen=True)
 class Wanted:
-    """Demand for a limited resource: what `up` creates, and what the stack adds with every pool at its maximum size."""
+    """How many units of a limited resource the stack still needs: for the next `up`, and with pools at `maxSize`."""
 
     now: int
     maximum: int
     possible: int = 0
-    """Additional number that an existing stack may already have or may still need."""
+    """Maximum number of further units that an existing stack may need. It may already have some or all of them."""
 
     @classmethod
     def always(cls, number: int) -> "Wanted":
@@ -63,9 +63,10 @@ class Wanted:
 
 
 def wanted(settings: Settings, facts: Facts, own_addresses: int | None = 0) -> dict[Limit, Wanted]:
-    """Return how many of each limited resource the stack still needs; for node groups, the largest maximum size.
+    """Return how many of each limited resource the stack still needs; for nodes per node group, the largest `maxSize`.
 
-    If the stack's own addresses are unknown, so is the result of the address check. Then no gateway counts as new.
+    If `own_addresses` is None, the result of the address check is unknown. The other numbers then assume that the stack
+    already has all of its addresses.
     """
     network, existing = settings.network, facts.existing
     addresses = 0 if network.is_existing else len(nat_zones(settings, facts)) + _head_address(settings)
@@ -103,7 +104,10 @@ def services(settings: Settings) -> frozenset[str]:
 
 
 def judge(limit: Limit, number: Wanted, found: AccountLimits, region: str) -> Answer:
-    """Compare the need with one quota. If it covers the current size but not `maxSize`, warn, as for vCPU quotas."""
+    """Compare the need with one quota. If the quota covers the current size but not `maxSize`, only warn.
+
+    The checks of vCPU quotas do the same.
+    """
     used = found.limits[limit]
     if used.allowed is None or used.used is None:
         return unknown(limit.name, used.reason)
@@ -138,7 +142,7 @@ def _roles(settings: Settings) -> int:
 
 
 def _roles_of_pods(settings: Settings) -> int:
-    """Count the roles of pods, which depend on the settings: job namespaces, autoscaler, EFS."""
+    """Return the number of IAM roles for pods: one per job namespace, and one each for the autoscaler and EFS."""
     if not settings.is_eks:
         return 0
     return len(settings.platform.namespaces) + settings.platform.autoscaler + (settings.storage.efs != "none")
@@ -168,7 +172,10 @@ def _service_linked(settings: Settings, facts: Facts, found: AccountLimits) -> A
 
 
 def _forbidden(facts: Facts, wanted: frozenset[str]) -> frozenset[str]:
-    """Return the services whose role the caller may not create. Raises Denied or FactsError if IAM cannot simulate it."""
+    """Return the services whose service-linked role the caller may not create.
+
+    Raises Denied or FactsError if the IAM policy simulation fails.
+    """
     if facts.caller.is_root:
         return frozenset()
     principal = facts.caller.principal_arn

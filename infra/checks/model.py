@@ -13,7 +13,7 @@ class Answer:
     check: str
     verdict: Verdict
     sentences: tuple[str, ...] = ()
-    """For `no`: the problem and the fix. For `unknown`: the reason. For `yes`: what was found."""
+    """For `no`: the problem and the fix. For `unknown`: the reason. For `yes`: details, if any."""
     warnings: tuple[str, ...] = ()
     """Problems that do not stop `pulumi up`, such as a quota below `maxSize`."""
 

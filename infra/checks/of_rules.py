@@ -33,7 +33,7 @@ from infra.validation import (
 )
 
 STACK_FILE: Final = "stack file"
-"""Check that collects the problems from all rules that need no data from AWS."""
+"""Name of the check that collects the problems from all rules that need no data from AWS."""
 RESERVATIONS: Final = "reservations and Capacity Blocks"
 BUDGET: Final = "budget"
 
@@ -47,7 +47,7 @@ class Group:
     """AWS operations that the rules depend on."""
     rules: tuple[Any, ...]
     unread: tuple[str, ...] = ()
-    """Prefixes of the sentences in `Facts.unchecked` that make the result unknown."""
+    """Prefixes of sentences in `Facts.unchecked`. If a sentence matches and no rule fails, the result is unknown."""
 
 
 GROUPS: Final = (
@@ -139,7 +139,7 @@ GROUPS: Final = (
     Group(BUDGET, ("pricing:GetProducts", "ec2:DescribeSpotPriceHistory"), (budget.within,)),
     Group("jobs fit their pools", (), (jobs.in_cluster,)),
 )
-"""Every rule that needs data from AWS is in one group."""
+"""Every rule that needs data from AWS belongs to exactly one group."""
 
 KUBERNETES_ONLY: Final = frozenset(
     {
@@ -162,7 +162,7 @@ def answers(examined: Examined[Settings, Facts]) -> Iterator[Answer]:
     yield _answer(STACK_FILE, rest)
     for group in groups:
         if group.name == BUDGET:
-            continue  # `of_budget` checks this with the bill, even without data from AWS
+            continue  # `of_budget` compares the budget with the bill, even without data from AWS
         if facts is None:
             yield unknown(group.name, examined.not_queried or "AWS was not queried")
             continue
@@ -178,7 +178,7 @@ def of_budget(settings: Settings, bill: Bill) -> Iterator[Answer]:
 
 
 def _applies(group: Group, settings: Settings) -> bool:
-    """Return whether the stack uses what the group checks."""
+    """Return whether the stack uses the feature that the group checks."""
     parts = {
         "existing VPC": settings.network.is_existing,
         "free addresses in subnets": settings.network.is_existing,
@@ -197,7 +197,7 @@ def _applies(group: Group, settings: Settings) -> bool:
 
 
 def _found(group: Group, examined: Examined[Settings, Facts]) -> list[Problem]:
-    """Return the group's problems that `validate` reports."""
+    """Return the problems from the group's rules, limited to problems that `validate` reports."""
     settings, facts = examined.settings, examined.facts
     if settings is None or facts is None:
         return []

@@ -18,7 +18,7 @@ POLICIES: Final = "read.json, up.json and destroy.json in docs/iam"
 
 
 def answer(settings: Settings, facts: Facts) -> Answer:
-    """Query IAM in parallel for every action that this stack needs."""
+    """Check, with parallel IAM queries, whether the caller may perform every action that this stack needs."""
     caller = facts.caller
     if caller.is_root:
         return Answer(NAME, "yes", ("the root user has all permissions",))

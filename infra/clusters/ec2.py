@@ -13,7 +13,10 @@ from infra.settings.stack import Settings
 
 
 def build(settings: Settings, facts: Facts) -> Mapping[str, object]:
-    """Register all resources of the cluster and return its outputs. Network and storage are the same as for EKS."""
+    """Register all resources of the cluster and return its outputs.
+
+    Network and storage are created in the same way as for EKS clusters.
+    """
     base = create_foundation(settings, facts)
     plan = ec2_cluster.plan(settings, facts)
     cluster = Ec2Cluster(base.naming.name("cluster"), _cluster_args(settings, plan, base))

@@ -145,8 +145,8 @@ def _new_lustre(settings: Settings, facts: Facts, wanted: Fsx, network: Subnets,
 
 
 def create_placement(pool: str, zone: str, naming: Naming) -> Placement:
-    """Create a placement group. While a group contains a node, it is bound to the node's zone, so a pool in another
-    zone needs another group."""
+    """Create a placement group. While a group contains a node, the group is bound to the node's zone, so a pool in
+    another zone needs another group."""
     return Placement(naming.name(f"{pool}-{zone}-placement-group"), PlacementArgs(naming))
 
 

@@ -34,7 +34,7 @@ class MountedLustre:
     mount_name: pulumi.Input[str]
     path: str
     owned: Sequence[str]
-    """Directories of a new file system that the login user owns."""
+    """Directories of a new file system that must belong to the login user."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Ec2ClusterArgs:
     # login
     user: str
     public_keys: Sequence[str]
-    # resources the nodes use
+    # resources that the nodes use
     key_bucket: pulumi.Input[str]
     key_bucket_arn: pulumi.Input[str]
     storage: MountedFileSystem | None
@@ -166,5 +166,5 @@ class Ec2Cluster(pulumi.ComponentResource):
 
     @property
     def role_ids(self) -> dict[str, pulumi.Output[str]]:
-        """Unique ID of each role. It is part of the prefix under which nodes write to the key bucket."""
+        """Unique ID of each role. The ID is part of the prefix under which nodes write to the key bucket."""
         return {HEAD_NODE: self._head_node_role.unique_id, WORKER: self._worker_role.unique_id}

@@ -26,8 +26,8 @@ class Addon:
 
 
 def needed_by_nodes(wanted: Mapping[str, str]) -> tuple[Addon, ...]:
-    """Return the add-ons that nodes need to become Ready and pods need to get credentials. `wanted` maps add-ons
-    to versions."""
+    """Return the add-ons without which nodes do not become Ready, or pods get no credentials. `wanted` maps add-on
+    names to versions."""
     return (
         Addon(
             versions.VPC_CNI,
@@ -47,7 +47,7 @@ def needed_by_nodes(wanted: Mapping[str, str]) -> tuple[Addon, ...]:
 
 
 def run_on_nodes(wanted: Mapping[str, str], *, shared_storage: bool, lustre: bool = False) -> tuple[Addon, ...]:
-    """Return the add-ons that need nodes. Without a node, EKS reports them as degraded after 20 minutes."""
+    """Return the add-ons whose pods need nodes. Without nodes, EKS reports the add-ons as degraded after 20 minutes."""
     gpu_toleration = {"key": GPU_TAINT.key, "operator": "Exists", "effect": GPU_TAINT.effect}
     efs = Addon(
         versions.EFS_CSI_DRIVER,
@@ -59,12 +59,12 @@ def run_on_nodes(wanted: Mapping[str, str], *, shared_storage: bool, lustre: boo
         Addon(versions.KUBE_PROXY, wanted[versions.KUBE_PROXY]),
         Addon(versions.COREDNS, wanted[versions.COREDNS]),
         *((efs,) if shared_storage else ()),
-        # Static volumes only: the driver's controller could create file systems, so it gets no AWS permissions.
+        # The driver's controller gets no AWS permissions: jobs use only static volumes, so it must not create file systems.
         *((Addon(versions.FSX_CSI_DRIVER, wanted[versions.FSX_CSI_DRIVER]),) if lustre else ()),
         Addon(
             versions.NODE_MONITORING_AGENT,
             wanted[versions.NODE_MONITORING_AGENT],
-            # By default, its GPU agent has no tolerations, so it does not run on GPU nodes (aws/containers-roadmap#2567).
+            # By default, the add-on's DCGM agent has no tolerations and does not run on GPU nodes (aws/containers-roadmap#2567).
             {"dcgmAgent": {"tolerations": [gpu_toleration]}},
         ),
         Addon(versions.METRICS_SERVER, wanted[versions.METRICS_SERVER]),
@@ -82,7 +82,7 @@ class EksAddonsArgs:
 
 
 class EksAddons(pulumi.ComponentResource):
-    """Creates managed add-ons with pinned versions. They get AWS permissions through Pod Identity, never from the
+    """Creates managed add-ons with pinned versions. Add-ons get AWS permissions through Pod Identity, never from the
     node role."""
 
     def __init__(self, name: str, args: EksAddonsArgs, opts: pulumi.ResourceOptions | None = None) -> None:

@@ -22,16 +22,17 @@ class EksClusterArgs:
     account: Account
     version: str
     support_type: Literal["STANDARD", "EXTENDED"]
-    """STANDARD: EKS upgrades the control plane automatically when standard support for the version ends."""
+    """STANDARD: EKS upgrades the control plane automatically when standard support for the version ends. EXTENDED: the
+    version enters extended support instead."""
     service_cidr: str
     """Address range of Kubernetes services."""
     subnet_ids: Sequence[pulumi.Input[str]]
-    """Subnets in at least two zones. EKS creates the control plane's network interfaces in them."""
+    """Subnets in at least two zones. EKS creates the control plane's network interfaces in these subnets."""
     # access
     admins: Sequence[str]
     """IAM users and roles with cluster-admin."""
     public_cidrs: Sequence[str]
-    """CIDRs that may reach the public endpoint. If empty, there is no public endpoint."""
+    """CIDRs that may reach the public endpoint. If there are none, the cluster has no public endpoint."""
     # logs
     logs_key_arn: pulumi.Input[str]
     log_retention_days: int
@@ -102,7 +103,8 @@ class EksCluster(pulumi.ComponentResource):
                 "public_access_cidrs": list(args.public_cidrs) or None,
             },
             tags=naming.tags(Name=naming.cluster),
-            # EKS needs the policy to clean up its interfaces. A log group created by EKS would never expire.
+            # `permission`: EKS needs the policy until it has deleted its network interfaces.
+            # `logs`: the logs in a log group created by EKS would never expire.
             opts=pulumi.ResourceOptions(parent=self, depends_on=[permission, logs], delete_before_replace=True),
         )
 

@@ -9,15 +9,15 @@ import pulumi_aws as aws
 from infra.naming import COMPONENT, Naming
 
 DELETION_WINDOW_DAYS: Final = 30
-"""Period during which a deleted key can be restored, and with it the backups that it encrypted. A key pending
-deletion costs nothing."""
+"""Number of days during which a deleted key, and the backups that it encrypts, can be recovered. A key pending deletion
+costs nothing."""
 
 
 @dataclass(frozen=True)
 class EncryptionKeyArgs:
     naming: Naming
     purpose: str
-    """What the key encrypts; part of its description."""
+    """Name of the data that the key encrypts, for the key's description."""
     policy: str
 
 

@@ -1,4 +1,4 @@
-"""Policies of VPC endpoints as pure functions. They grant nothing: a request also needs the caller's own permissions."""
+"""Policies of VPC endpoints as pure functions. The policies only restrict: callers also need their own permissions."""
 
 from typing import Final
 
@@ -8,13 +8,13 @@ READ: Final = ("s3:GetBucketLocation", "s3:GetObject", "s3:GetObjectVersion", "s
 
 
 def s3_endpoint(account: Account, *, has_internet: bool) -> Policy:
-    """Policy of the S3 gateway endpoint: principals of this account may call S3; others may only read.
+    """Policy of the S3 gateway endpoint: principals of this account may call S3; other callers may only read.
 
     Jobs read and write the buckets that their own roles may use, in any account. Nobody can upload through the endpoint
     with credentials of another account.
 
-    In a private network, others may read only AWS's buckets. With a route to the internet, they may read any bucket:
-    registry.k8s.io redirects to S3 buckets that change without notice
+    In a private network, other callers may read only AWS's buckets. With a route to the internet, other callers may
+    read any bucket: registry.k8s.io redirects to S3 buckets that change without notice
     (https://github.com/kubernetes/registry.k8s.io#stability), and other registries and public data sets do the same.
     """
     readable = ["*"] if has_internet else aws_buckets(account)
@@ -32,7 +32,7 @@ def s3_endpoint(account: Account, *, has_internet: bool) -> Policy:
 
 
 def aws_buckets(account: Account) -> list[str]:
-    """Return the objects in AWS's buckets that nodes read without credentials of this account.
+    """Return ARN patterns for the objects in AWS's buckets that nodes read without credentials of this account.
 
     Sources: image layers https://docs.aws.amazon.com/AmazonECR/latest/userguide/vpc-endpoints.html, packages
     https://docs.aws.amazon.com/linux/al2023/ug/managing-repos-os-updates.html, SSM Agent

@@ -28,8 +28,8 @@ class Account:
 
     @property
     def root(self) -> str:
-        """ARN of the account root. As the principal in a key policy, it lets the account's IAM policies grant access to
-        the key."""
+        """ARN of the account root. A key policy with this principal lets the account's IAM policies grant access to the
+        key."""
         return f"arn:{self.partition}:iam::{self.id}:root"
 
     def managed_policy(self, name: str) -> str:
@@ -38,7 +38,7 @@ class Account:
 
 
 SESSION_MANAGER: Final = "AmazonSSMManagedInstanceCore"
-"""Managed policy for a shell and SSH through Session Manager, without an open port or key pair."""
+"""Managed policy that allows a shell and SSH through Session Manager, without an open port or a key pair."""
 
 NODE_KEYS: Final = "nodes"
 JOB_KEYS: Final = "jobs"
@@ -94,7 +94,7 @@ def deliver_flow_logs(log_group_arn: str) -> Policy:
 
 
 def write_job_logs(log_group_arn: str) -> Policy:
-    """Allow a job pod to create and write log streams that end with its own name, below its namespace.
+    """Allow a job pod to create and write log streams whose names start with its namespace and end with its pod name.
 
     Pod Identity sets both names as session tags: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-abac.html
     """
@@ -163,7 +163,7 @@ def logs_key(account: Account, log_groups: Sequence[str]) -> Policy:
 
 
 def file_system_key(account: Account, service: str = "elasticfilesystem") -> Policy:
-    """Key policy for a file system: the account's principals may use the key only through EFS, or through FSx.
+    """Key policy for a file system: the account's principals may use the key only through `service` (EFS or FSx).
 
     https://docs.aws.amazon.com/efs/latest/ug/EFSKMS.html,
     https://docs.aws.amazon.com/fsx/latest/LustreGuide/encryption-at-rest.html
@@ -191,7 +191,7 @@ def file_system_key(account: Account, service: str = "elasticfilesystem") -> Pol
 
 
 def tls_only_bucket(bucket_arn: str) -> Policy:
-    """Deny access without TLS. IAM roles grant the permissions."""
+    """Bucket policy that denies requests without TLS. IAM roles grant access to the bucket."""
     return document(
         {
             "Sid": "TlsOnly",
@@ -211,7 +211,7 @@ def exchange_node_keys(bucket_arn: str) -> Policy:
 
 
 def exchange_job_keys(bucket_arn: str) -> Policy:
-    """Allow a job pod to write its public key under its own name, to read the keys of its namespace, and to read the folders
+    """Allow a job pod to write its public key under its own name, and to read the keys of its namespace and the folders
     that `submit` sent to its namespace.
 
     Pod Identity sets both names as session tags: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-abac.html
@@ -264,7 +264,7 @@ _WRITE_OBJECTS: Final = (
 
 
 def use_buckets(account: Account, paths: Sequence[BucketPath]) -> Policy:
-    """Allow job pods to list and read these paths, and to write to them where `writes` is set.
+    """Allow job pods to list and read these paths, and to write to the paths for which `writes` is set.
 
     https://docs.aws.amazon.com/AmazonS3/latest/userguide/example-policies-s3.html
     """
@@ -283,13 +283,13 @@ def use_buckets(account: Account, paths: Sequence[BucketPath]) -> Policy:
 
 
 def find_members() -> Policy:
-    """Allow looking up which instances belong to the cluster. Nodes trust AWS for this list, not each other."""
+    """Allow looking up which instances belong to the cluster. Nodes trust only AWS's list, not each other."""
     actions = ["autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeAutoScalingInstances", "ec2:DescribeInstances"]
     return document({"Sid": "FindMembers", "Effect": "Allow", "Action": actions, "Resource": "*"})
 
 
 def complete_join(account: Account, group: str) -> Policy:
-    """Allow reporting that a worker of this group has joined or has failed to join.
+    """Allow completing the lifecycle action of a worker in this group after it has joined or failed to join.
 
     https://docs.aws.amazon.com/autoscaling/ec2/userguide/lifecycle-hooks.html
     """
@@ -304,7 +304,7 @@ def complete_join(account: Account, group: str) -> Policy:
 
 
 def mount_through(account: Account, file_system_id: str, access_point_id: str) -> Policy:
-    """Allow mounting and writing to the file system through one access point only.
+    """Allow mounting the file system, and writing to it, only through one access point.
 
     https://docs.aws.amazon.com/efs/latest/ug/iam-access-control-nfs-efs.html
     """
@@ -324,8 +324,8 @@ def mount_through(account: Account, file_system_id: str, access_point_id: str) -
 
 
 def encrypted_file_system(file_system_arn: str) -> Policy:
-    """Allow clients in the VPC to mount and write through a mount target with TLS. Root on a client is not root in
-    the file system.
+    """Allow clients in the VPC to mount the file system and write to it, only through a mount target and with TLS. Root
+    on a client is not root in the file system.
 
     https://docs.aws.amazon.com/efs/latest/ug/iam-access-control-nfs-efs.html
     """

@@ -37,7 +37,7 @@ class ImageRepositories(pulumi.ComponentResource):
                 name=f"{args.naming.cluster}/{image}",
                 image_tag_mutability="IMMUTABLE",
                 image_scanning_configuration={"scan_on_push": True},
-                # The AWS managed key `aws/ecr`: nodes need no key permissions to pull images.
+                # Encrypt with the AWS managed key `aws/ecr`, so that nodes need no key permissions to pull images.
                 # https://docs.aws.amazon.com/AmazonECR/latest/userguide/encryption-at-rest.html
                 encryption_configurations=[{"encryption_type": "KMS"}],
                 tags=args.naming.tags(Name=f"{name}-{image}"),

@@ -17,7 +17,7 @@ class InstanceRoleArgs:
     account: Account
     description: str
     policies: Mapping[str, pulumi.Input[str]]
-    """Permissions in addition to Session Manager, by name."""
+    """Policies in addition to the Session Manager policy, keyed by name."""
 
 
 class InstanceRole(pulumi.ComponentResource):

@@ -1,5 +1,5 @@
 """S3 bucket for the public SSH keys of nodes and job pods, and for the folders that `submit` sends to jobs without a
-shared volume. Private keys never leave their machine."""
+shared volume. Private keys never leave the node or pod that generated them."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -11,7 +11,8 @@ from infra.components import iam
 from infra.naming import COMPONENT, WORKDIR_DAYS, WORKDIR_KEYS, Naming
 
 EXPIRY_DAYS: Final = 1
-"""One day is enough: nodes and pods exchange keys within minutes, and running nodes publish their keys again."""
+"""Number of days after which uploaded public keys expire. One day is enough: nodes and pods exchange keys within
+minutes, and running nodes upload their keys again."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class KeyBucket(pulumi.ComponentResource):
         aws.s3.BucketServerSideEncryptionConfiguration(
             f"{name}-encryption",
             bucket=self._bucket.id,
-            # With a KMS key, every reader would need an additional permission.
+            # With a KMS key, every reader would also need permission to use that key.
             rules=[{"apply_server_side_encryption_by_default": {"sse_algorithm": "AES256"}}],
             opts=child,
         )

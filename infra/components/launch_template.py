@@ -11,9 +11,9 @@ from infra.plan.efa_interfaces import Interface
 from infra.plan.specs import ReservationTarget
 
 IMDS_HOP_LIMIT: Final = 1
-"""Only the host can reach instance metadata and the credentials of the node role. Pods get credentials from Pod
-Identity. Add-ons that read metadata (vpc-cni, pod-identity agent, node monitoring agent, EFS CSI node) use the host
-network, and the EFS CSI controller falls back to the Kubernetes API."""
+"""With one hop, only processes in the host network can reach instance metadata and the credentials of the node role.
+Pods get credentials from Pod Identity. Add-ons that read metadata (vpc-cni, pod-identity agent, node monitoring agent,
+EFS CSI node) use the host network, and the EFS CSI controller falls back to the Kubernetes API."""
 
 METADATA: Final[aws.ec2.LaunchTemplateMetadataOptionsArgsDict] = {
     "http_endpoint": "enabled",
@@ -73,8 +73,8 @@ def create(name: str, args: LaunchTemplateArgs, opts: pulumi.ResourceOptions) ->
 
 
 def interface(one: Interface, security_groups: Sequence[pulumi.Input[str]]) -> NetworkInterface:
-    """Return an interface without a subnet, which the group sets. It does not set a public address, because EC2 rejects
-    this setting if there is more than one interface."""
+    """Return an interface without a subnet: the node group or Auto Scaling group sets the subnet, and the head node
+    adds it. The setting for a public address is omitted, because EC2 rejects it if there is more than one interface."""
     return {
         "network_card_index": one.network_card,
         "device_index": one.device,

@@ -54,7 +54,7 @@ class NewLustre:
 
 @dataclass(frozen=True)
 class ExistingLustre:
-    """An existing file system. The stack changes only the security group given here."""
+    """An existing file system. The stack changes only its security group `admitting_group`, if given."""
 
     id: str
     dns_name: str
@@ -73,8 +73,9 @@ class LustreStorageArgs:
 
 class LustreStorage(pulumi.ComponentResource):
     """Creates:
-    - an FSx for Lustre file system, encrypted with its own or the user's key if it is PERSISTENT_2 (or uses an existing one)
-    - a security group that admits the nodes and the file servers; for an existing file system, on request, only the rules
+    - an FSx for Lustre file system, unless an existing one is given; PERSISTENT_2 is encrypted with a new key or the
+      user's key
+    - a security group that admits the nodes and the file servers; for an existing file system, on request, only rules
       that admit the nodes
     - a data repository association that imports objects of a bucket as files and exports files as objects
     """
@@ -131,7 +132,7 @@ class LustreStorage(pulumi.ComponentResource):
         ).arn
 
     def _create_security_group(self, new: NewLustre) -> tuple[aws.ec2.SecurityGroup, list[pulumi.Resource]]:
-        """Create the security group of the file servers. Also return the rules between the servers."""
+        """Create the security group of the file servers. Return it with the rules for traffic between the servers."""
         naming, name = self._args.naming, self._name
         group = aws.ec2.SecurityGroup(
             f"{name}-security-group",
@@ -221,6 +222,6 @@ class LustreStorage(pulumi.ComponentResource):
 
     @property
     def mounting(self) -> Sequence[pulumi.Resource]:
-        """Resources that the stack creates. They must exist before a node mounts the file system and until the last
-        node and pod have unmounted it."""
+        """Resources of the stack that must exist before a node mounts the file system, and until the last node and pod
+        have unmounted it."""
         return self._mounting

@@ -35,7 +35,7 @@ class Subnets(Protocol):
 
     @property
     def reachable_prefix_lists(self) -> Mapping[str, pulumi.Input[str]]:
-        """Prefix lists of AWS services that nodes can also reach, by service name."""
+        """Prefix lists of AWS services that nodes can also reach, keyed by service name."""
         ...
 
     @property
@@ -63,7 +63,7 @@ class NetworkArgs:
     cidr: str
     zones: Sequence[str]
     nat_zones: Sequence[str]
-    """Zones with a NAT gateway. If empty, the network is private. Other zones use the first gateway."""
+    """Zones with a NAT gateway; the other zones use the gateway of the first one. If empty, the network is private."""
     # flow logs
     logs_key_arn: pulumi.Input[str]
     log_retention_days: int
@@ -74,7 +74,8 @@ class Network(pulumi.ComponentResource):
     - a VPC with flow logs and a default security group without rules
     - a private subnet per zone and, unless the network is private, a public one
     - an internet gateway and NAT gateways, unless the network is private
-    - a gateway endpoint for S3, so image layers cause no NAT charges; principals of other accounts may only read
+    - a gateway endpoint for S3, so that downloads of image layers cause no NAT charges; principals of other accounts
+      may only read
     """
 
     def __init__(self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -127,7 +128,7 @@ class Network(pulumi.ComponentResource):
         )
 
     def _create_route_table(self, key: str, *subnets: aws.ec2.Subnet) -> aws.ec2.RouteTable:
-        """Create a route table. Each private subnet has its own, so that adding NAT gateways changes only routes."""
+        """Create a route table. Each private subnet has its own, so that new NAT gateways change only routes."""
         table = aws.ec2.RouteTable(
             f"{self._name}-{key}-route-table",
             vpc_id=self._vpc.id,

@@ -1,4 +1,4 @@
-"""Managed node group of one instance type, for pools of jobs and the system pool."""
+"""Managed node group with one instance type, used for job pools and for the system pool."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class NodePoolArgs:
 class NodePool(pulumi.ComponentResource):
     """Creates:
     - a launch template with interfaces, encrypted disks, IMDSv2, reservation, placement, tags and user data
-    - a managed node group with node auto repair; its desired size is ignored if the autoscaler owns it
+    - a managed node group with node auto repair; Pulumi ignores its desired size if the autoscaler sets it
     - tags on its Auto Scaling group for cost allocation, and for the autoscaler to scale from zero
     - in a Capacity Block: scheduled actions that start the nodes when the block starts, and drain them before it ends
     """
@@ -69,7 +69,7 @@ class NodePool(pulumi.ComponentResource):
             security_groups=groups,
             network_interfaces=[launch_template.interface(one, groups) for one in spec.interfaces],
             image_id=spec.ami_id,
-            # EKS requires the instance type here for Capacity Blocks, and on the node group for all other capacity.
+            # EKS requires the instance type in the template for Capacity Blocks, and on the node group for other capacity.
             instance_type=spec.instance_type if is_block else None,
             market="capacity-block" if is_block else None,
             reservation=spec.reservation,
@@ -95,8 +95,8 @@ class NodePool(pulumi.ComponentResource):
         return aws.eks.NodeGroup(
             self._name,
             cluster_name=args.cluster.name,
-            # The version is an output of the control plane, so nodes are upgraded after it. EKS does not know the
-            # version of a custom AMI.
+            # The version is an output of the control plane, so nodes are upgraded after the control plane. It is not set
+            # for a custom AMI, because EKS does not know the AMI's version.
             version=None if custom_ami else args.cluster.version,
             ami_type=None if custom_ami else spec.ami_type,
             instance_types=None if spec.capacity == "CAPACITY_BLOCK" else [spec.instance_type],
@@ -118,8 +118,8 @@ class NodePool(pulumi.ComponentResource):
                 parent=self,
                 depends_on=list(args.after),
                 ignore_changes=["scalingConfig.desiredSize"] if spec.sizes.autoscaler_owns_desired else None,
-                # Replace a group that EKS failed to create; otherwise, the next `pulumi up` would only clear the failure.
-                # If this were always set, a failed resize would replace a running group.
+                # Replace a group that EKS failed to create; otherwise, the next `pulumi up` would only clear the error in
+                # Pulumi's state. If this were always set, a failed resize would replace a running group.
                 replace_on_changes=["#initerror"] if spec.failed else None,
                 # EKS cannot switch an existing group between templates with and without an AMI.
                 replacement_trigger="own AMI" if custom_ami else "AMI of EKS",
@@ -141,7 +141,10 @@ class NodePool(pulumi.ComponentResource):
             )
 
     def _follow_block(self) -> None:
-        """Schedule the sizes of a pool in a Capacity Block. EKS drains the nodes that Auto Scaling removes."""
+        """Create the scheduled actions that resize a pool in a Capacity Block.
+
+        EKS drains the nodes that Auto Scaling removes.
+        """
         block = self._spec.block
         if block is None:
             return

@@ -16,7 +16,8 @@ MANAGED_POLICIES: Final = (
     "AmazonEC2ContainerRegistryPullOnly",  # pull images
     iam.SESSION_MANAGER,
 )
-"""https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html. The VPC CNI has its own role."""
+"""https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html. The policy for the VPC CNI is missing here,
+because the add-on has its own role."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ class NodeSecurityGroupArgs:
     egress_cidrs: Sequence[str]
     """`0.0.0.0/0` if nodes reach registries and AWS over NAT; the VPC's addresses in a private network."""
     egress_prefix_lists: Mapping[str, pulumi.Input[str]]
-    """AWS services that a private network reaches through gateway endpoints, by name."""
+    """Prefix lists of AWS services that a private network reaches through gateway endpoints, keyed by service name."""
 
 
 class NodeSecurityGroup(pulumi.ComponentResource):

@@ -22,7 +22,7 @@ class NewFileSystem:
 
     vpc_id: pulumi.Input[str]
     subnets: Mapping[str, pulumi.Input[str]]
-    """Zone -> subnet of its mount target."""
+    """Zone -> subnet for the zone's mount target."""
     client_security_group_id: pulumi.Input[str]
     infrequent_access_after_days: int | None
     backup: bool
@@ -31,11 +31,11 @@ class NewFileSystem:
 
 @dataclass(frozen=True)
 class ExistingFileSystem:
-    """An existing file system. The stack changes only the security groups given here."""
+    """An existing file system. The stack changes only its security groups in `admitting_groups`."""
 
     id: str
     admitting_groups: Sequence[str]
-    """Security groups of its mount targets. The stack adds a rule for nodes to each of them."""
+    """Security groups of the file system's mount targets. The stack adds a rule that admits the nodes to each group."""
     client_security_group_id: pulumi.Input[str]
 
 
@@ -48,7 +48,8 @@ class SharedStorageArgs:
 
 class SharedStorage(pulumi.ComponentResource):
     """Creates:
-    - an encrypted EFS file system with elastic throughput that rejects unencrypted transport (or uses an existing one)
+    - an encrypted EFS file system with elastic throughput that rejects unencrypted transport, unless an existing file
+      system is given
     - a mount target in each zone, reachable only by nodes; for an existing file system, on request, only the rules that
       make it reachable
     - an access point for jobs, with one directory and the user ID of job images and login users
@@ -130,7 +131,7 @@ class SharedStorage(pulumi.ComponentResource):
             self._mounting.append(target)
 
     def _admit_nodes(self, name: str, group: pulumi.Input[str], nodes: pulumi.Input[str]) -> None:
-        """Allow the nodes' security group to reach mount targets with this security group."""
+        """Add a rule that lets the security group `nodes` reach mount targets in the security group `group`."""
         rule = aws.vpc.SecurityGroupIngressRule(
             name,
             security_group_id=group,
@@ -150,7 +151,7 @@ class SharedStorage(pulumi.ComponentResource):
 
     @property
     def mounting(self) -> Sequence[pulumi.Resource]:
-        """Mount targets and ingress rules that the stack creates. They must exist before a node mounts the file system and
+        """Mount targets and ingress rules of the stack, which must exist before a node mounts the file system, and
         until the last node and pod have unmounted it."""
         return self._mounting
 
@@ -160,7 +161,7 @@ class SharedStorage(pulumi.ComponentResource):
 
 
 def _lifecycle(days: int | None) -> list[aws.efs.FileSystemLifecyclePolicyArgsDict]:
-    """Return rules that move files to cheaper storage after `days` days without a read, and back on the next read."""
+    """Return rules that move files to cheaper storage after `days` days without access, and back on the next access."""
     if days is None:
         return []
     unit = "DAY" if days == 1 else "DAYS"

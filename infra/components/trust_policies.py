@@ -1,7 +1,7 @@
 """Trust policies of roles as pure functions: who may assume a role, and on whose behalf.
 
-AWS services act on behalf of many accounts. If a service reports the account it acts for, the trust policy requires
-this account:
+AWS services act on behalf of many accounts. If a service reports for which account it acts, the trust policy requires
+that this is the stack's account:
 https://docs.aws.amazon.com/IAM/latest/UserGuide/confused-deputy.html#cross-service-confused-deputy-prevention
 """
 
@@ -11,8 +11,8 @@ from infra.components.iam import Account, Policy, document
 def assumed_by_instances() -> Policy:
     """Trust policy of a role for EC2 instances.
 
-    It needs no source condition: EC2 reports none, and only principals with iam:PassRole in this account can attach the
-    role to an instance.
+    The policy needs no condition on the source account: EC2 reports none, and only principals with iam:PassRole in this
+    account can attach the role to an instance.
     """
     return document(
         {"Sid": "Service", "Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}
@@ -20,7 +20,7 @@ def assumed_by_instances() -> Policy:
 
 
 def assumed_by_cluster(account: Account, cluster: str) -> Policy:
-    """Trust policy of a cluster's own role, for one cluster of this account only.
+    """Trust policy of a cluster's role, which EKS may assume only for one cluster of this account.
 
     https://docs.aws.amazon.com/eks/latest/userguide/cross-service-confused-deputy-prevention.html
     """
@@ -36,7 +36,7 @@ def assumed_by_flow_logs(account: Account) -> Policy:
 
 
 def _assumed_for(sid: str, service: str, account: Account, source: str) -> Policy:
-    """Trust policy of a role that a service assumes only on behalf of these resources of the account."""
+    """Trust policy of a role that a service may assume only on behalf of this account's resources named by `source`."""
     return document(
         {
             "Sid": sid,

@@ -1,4 +1,4 @@
-"""What a model accepts at a path: the types, models and fields behind an annotation."""
+"""Determine which types, models and fields a Pydantic model accepts at a path."""
 
 from collections.abc import Mapping
 from types import NoneType, UnionType

@@ -1,5 +1,5 @@
 """Parse raw values into models, and describe each type error in one sentence. Placeholders replace unusable values, so
-the rules can be checked in the same run."""
+that the validation rules can be applied in the same run."""
 
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
@@ -18,7 +18,7 @@ ModelType = TypeVar("ModelType", bound=BaseModel)
 Path = tuple[str | int, ...]
 
 ROUNDS = 4
-"""Maximum number of attempts. Replacing a value can reveal more errors: a wrong `kind` hides all errors below it."""
+"""Maximum number of parsing attempts. Each can reveal more errors: a wrong `kind` hides all errors below it."""
 
 
 FURTHER_KINDS = "furtherKinds"
@@ -38,7 +38,7 @@ class Parsed(NamedTuple, Generic[ModelType]):
     """A stack file or job as far as it could be parsed."""
 
     model: ModelType | None
-    """None if too little could be parsed. If there are problems, it may hold placeholder values."""
+    """None if too little could be parsed. If there are problems, the model may contain placeholder values."""
     problems: list[Problem]
     placeholders: frozenset[str]
     """Paths of placeholders. The results of rules about these paths are unreliable (`problems.is_unreliable`)."""
@@ -111,7 +111,7 @@ def _without_encrypted(value: Any, path: Path, problems: list[Problem]) -> Any:
     return value
 
 
-# --- location of an error, and what is valid there ---------------------------------------------------------------------
+# --- location of an error, and the types that are valid there ----------------------------------------------------------
 
 
 class Fault:
@@ -219,7 +219,7 @@ def _form(leaf: Any) -> str:
 
 
 def _placeholder(types: list[Any]) -> Any:
-    """Return a meaningless value of the right type."""
+    """Return a placeholder value of the first valid type."""
     leaf = types[0]
     form = _form(leaf)
     if form == "choice":

@@ -18,7 +18,7 @@ from infra.validation import existing_cluster as validation_existing
 from infra.validation import names
 
 BEFORE = ("config", "aws:region", "stack", "caller", "account")
-"""Paths that are not settings. Their problems are listed first."""
+"""Paths that are not settings. Problems at these paths are listed first."""
 
 SettingsType = TypeVar("SettingsType", bound="Any")
 FactsType = TypeVar("FactsType")
@@ -29,7 +29,7 @@ class Examined(Generic[SettingsType, FactsType]):
     """A stack as far as it could be parsed, with its errors and warnings in the order of the settings table."""
 
     settings: SettingsType | None
-    """None if too little could be parsed. If there are errors, it may hold placeholder values."""
+    """None if too little could be parsed. If there are errors, the settings may contain placeholder values."""
     facts: FactsType | None = None
     problems: tuple[Problem, ...] = ()
     """Errors, which stop `pulumi up`."""
@@ -68,7 +68,7 @@ def examine_aws(raw: RawStack, *, offline: bool = False) -> Examined[Settings, F
 
 def examine_existing(raw: RawStack, *, offline: bool = False) -> Examined[ExistingSettings, ClusterFacts]:
     """Check a stack for an existing Kubernetes cluster. Makes no AWS call."""
-    # Pulumi.yaml sets an empty default for every key of an AWS stack
+    # Pulumi.yaml sets an empty default for every key of AWS stacks, so the user did not write these values.
     written = replace(raw, values={key: value for key, value in raw.values.items() if value not in ({}, [])})
     rules = validation_existing
     checks = TargetChecks(ExistingSettings, existing_cluster.gather, rules.check_offline, rules.check)

@@ -54,7 +54,7 @@ def path_text(path: Iterable[str | int]) -> str:
 
 
 def is_below(path: str, ancestor: str) -> bool:
-    """Return whether a path is the ancestor itself or below it."""
+    """Return whether a path is equal to `ancestor` or below it."""
     return path == ancestor or path.startswith((f"{ancestor}.", f"{ancestor}["))
 
 

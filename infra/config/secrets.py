@@ -18,7 +18,7 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("a signed token", re.compile(r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.")),
 )
 
-# AWS secret access keys are 40 characters of base64. Hashes of that length have no uppercase letters.
+# AWS secret access keys are 40 characters of base64. Unlike them, hexadecimal hashes are not in mixed case.
 _AWS_SECRET = re.compile(r"(?=.*[a-z])(?=.*[A-Z])(?=.*[0-9])[A-Za-z0-9/+]{40}")
 
 _SECRET_WORD = re.compile(r"(?:^|-)(?:secret|token|pwd)$|(?<!by)(?<!com)(?<!sur)pass(?!ed|es|ing|ive|age|enger|thr|ion)")
@@ -41,7 +41,7 @@ def kind_of_secret(text: str) -> str | None:
 def names_a_secret(key: str, value: str) -> bool:
     """Return whether the key implies a secret: `HF_TOKEN`, `*_KEY`, `*PASS*`, `*_PWD`.
 
-    Flags and small numbers are never secrets.
+    Flags, numbers with up to three digits, and decimal fractions are never secrets.
     """
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[_.]", "-", key).lower()
     if _SETTING.fullmatch(value.strip()):

@@ -27,13 +27,13 @@ class RawStack:
 
     stack: str
     region: str
-    """Value of `aws:region`. Empty for an existing cluster. Also empty if the key is missing, which is reported as a
-    problem."""
+    """Value of `aws:region`. Empty for an existing cluster. In AWS stacks, also empty if the key is missing, which is
+    reported as a problem."""
     values: Mapping[str, object]
     """Values of the keys in namespace `gpumpi`, without the namespace."""
     problems: tuple[Problem, ...] = ()
     is_readable: bool = True
-    """Whether the file could be read. If not, no other problem is worth reporting."""
+    """Whether the file could be read. If not, only the problem with reading the file is reported."""
 
 
 class NoSuchStack(Exception):
@@ -108,7 +108,7 @@ def _scalar_as_engine(value: Any) -> Any:
 
 
 def from_engine() -> RawStack:
-    """Return the stack of the running program."""
+    """Return the raw values of the stack that the running Pulumi program deploys."""
     import pulumi  # slow to import
     from pulumi.runtime import config as engine
 

@@ -6,8 +6,9 @@ from typing import Final, NoReturn
 import pulumi
 
 SHOWN: Final = 32
-"""Exit code of a program whose error was already shown. After `pulumi.RunError`, the official language host's script exits with
-1, and the host adds "an unhandled error occurred: Program exited with non-zero exit code: 1".
+"""Exit code that tells Pulumi's language host that the program has already shown its error. `pulumi.RunError` is no
+alternative: the official language host's script then exits with 1, and the host adds "an unhandled error occurred:
+Program exited with non-zero exit code: 1".
 pulumi/pulumi@v3.246.0:sdk/python/cmd/pulumi-language-python-exec and pulumi-language-python/main.go (Run)
 """
 
@@ -26,6 +27,6 @@ class Stopped(SystemExit):
 def stop(text: str) -> NoReturn:
     """Report an error, without a traceback, and end the program. Raises Stopped."""
     pulumi.log.error(text)
-    # Ending the program drops the requests that the SDK has queued; Python would print a warning for each.
+    # Ending the program drops the requests that the SDK has queued. Without the filter, Python would warn about each one.
     warnings.filterwarnings("ignore", message="coroutine .* was never awaited", category=RuntimeWarning)
     raise Stopped(text)

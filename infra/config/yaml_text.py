@@ -23,7 +23,7 @@ class Duplicate:
 
 
 MAXIMUM_VALUES = 100_000
-"""Maximum number of values after aliases are expanded. Files with hundreds of pools and jobs stay far below it."""
+"""Maximum number of values after aliases are expanded. Files with hundreds of pools and jobs have far fewer values."""
 
 
 def read(path: Path) -> tuple[Any, list[Duplicate]]:
@@ -44,7 +44,10 @@ def load(text: str) -> tuple[Any, list[Duplicate]]:
 
 
 def load_all(text: str) -> list[Any]:
-    """Return the documents of a stream, with scalars resolved as in YAML 1.1, which Kubernetes reads. Raises NotYaml."""
+    """Return the documents of a stream, with scalars resolved as in YAML 1.1, which Kubernetes uses.
+
+    Raises NotYaml.
+    """
     found = []
     with _reading(yaml.SafeLoader(text)) as loader:
         while loader.check_node():
@@ -56,7 +59,7 @@ def load_all(text: str) -> list[Any]:
 
 @contextmanager
 def _reading(loader: yaml.SafeLoader) -> Iterator[yaml.SafeLoader]:
-    """Dispose of the loader at the end. Raises NotYaml for its errors."""
+    """Convert the loader's errors to NotYaml, and dispose of the loader at the end."""
     try:
         yield loader
     except yaml.YAMLError as error:
@@ -109,7 +112,7 @@ for _kind, _pattern, _first in (
 
 
 def _duplicates(node: yaml.Node | None, path: tuple[str | int, ...] = ()) -> Iterator[Duplicate]:
-    """Yield keys that occur twice."""
+    """Yield each key that occurs more than once in a mapping."""
     if isinstance(node, yaml.MappingNode):
         lines: dict[str, int] = {}
         for key, value in node.value:

@@ -1,7 +1,7 @@
 """Priced items other than instances, and their names in AWS's Price List.
 
 Each item is one row of the Price List in a Region. In most Regions, usage types have a prefix (`USE2-`, `EU-`).
-Instances have their own query: `INSTANCE_FILTERS`.
+Instance prices are queried separately, with `INSTANCE_FILTERS`.
 """
 
 import re
@@ -40,7 +40,7 @@ Item = Literal[
 
 @dataclass(frozen=True)
 class PriceRow:
-    """The row of the Price List with the price of an item."""
+    """Identifies the row of the Price List that contains an item's price."""
 
     service: str
     """`ServiceCode` of GetProducts."""
@@ -76,8 +76,8 @@ INSTANCE_FILTERS: Final = {
 def _lustre(megabytes_per_tib: str, deployment: str) -> PriceRow:
     """Return the row for FSx for Lustre on SSDs, whose price depends on the throughput.
 
-    NOT VERIFIED: the attributes are those that AWS lists for FSx (2026-11-23). If they differ, no row matches, and the price
-    is unknown.
+    NOT VERIFIED: the attributes are the ones that AWS lists for FSx (2026-11-23). If the Price List uses other
+    attributes, no row matches, and the price is unknown.
     """
     attributes = {
         "productFamily": "Storage",

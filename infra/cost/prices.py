@@ -28,12 +28,12 @@ class Price:
     source: str
     date: str
     verified: bool = True
-    """False if it has not been compared with an AWS price list."""
+    """False if the price has not been compared with an AWS price list."""
 
 
 @dataclass(frozen=True)
 class Prices:
-    """Prices of a Region. Spot prices depend on the zone; a snapshot has one per Region."""
+    """Prices of a Region. Spot prices depend on the zone, but a snapshot has one Spot price per type and Region."""
 
     region: str
     kind: Kind
@@ -54,7 +54,7 @@ class Prices:
         return self.instances.get(instance_type)
 
     def spot_price(self, instance_type: str, zone: str | None) -> Price | None:
-        """Return the spot price in a zone or, if only that is known, in the Region."""
+        """Return the Spot price in a zone or, if it is unknown, the Spot price for the whole Region (snapshots)."""
         return self.spot.get((instance_type, zone or "")) or self.spot.get((instance_type, ""))
 
 
@@ -70,7 +70,7 @@ def snapshot(region: str) -> Prices:
 
 
 def capacity_block_rates() -> dict[str, Price]:
-    """Return instance type -> price per instance-hour of Capacity Blocks, as users have reported it."""
+    """Return the prices per instance-hour of Capacity Blocks that users have reported, keyed by instance type."""
     return _sourced(_content()["capacityBlocks"])
 
 

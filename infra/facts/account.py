@@ -40,7 +40,10 @@ def role_arn(clients: Clients, name: str) -> str:
 
 
 def principal_arn(clients: Clients, arn: str) -> str | None:
-    """Look up a role or user by name in IAM and return its ARN, whose path may differ; None if it does not exist."""
+    """Look up a role or user in IAM by the name in `arn`. Return its actual ARN, whose path may differ from `arn`.
+
+    Return None if the role or user does not exist.
+    """
     kind, _, path_and_name = arn.split(":", 5)[5].partition("/")
     name = path_and_name.rpartition("/")[2]
     try:
@@ -51,7 +54,7 @@ def principal_arn(clients: Clients, arn: str) -> str | None:
 
 
 def quotas_needed(settings: Settings) -> tuple[dict[str, Quota], list[str]]:
-    """Return the quotas that limit the stack, by quota code, and the instance types without a known quota."""
+    """Return the quotas that limit the stack, keyed by quota code, and the instance types without a known quota."""
     found: dict[str, Quota] = {}
     unknown: list[str] = []
     wanted = [(settings.target.head_type, False)]
@@ -66,7 +69,10 @@ def quotas_needed(settings: Settings) -> tuple[dict[str, Quota], list[str]]:
 
 
 def is_limited(capacity: object) -> bool:
-    """True if launching instances uses vCPU quota. Capacity reservations use quota when they are created."""
+    """True if launching such instances uses vCPU quota.
+
+    Reserved capacity uses quota when the reservation is created, not when instances are launched.
+    """
     return isinstance(capacity, OnDemand | Spot)
 
 

@@ -49,7 +49,7 @@ SERVICE_ROLES: Final = {
 
 @dataclass(frozen=True)
 class Used:
-    """A quota's value and usage; None if it could not be read."""
+    """A quota's value and the account's usage. Each of them is None if it could not be read."""
 
     allowed: float | None
     used: int | None
@@ -62,13 +62,13 @@ class AccountLimits:
     own_addresses: int | None = 0
     """Elastic IPs of the stack; None if they could not be read."""
     missing_roles: frozenset[str] = frozenset()
-    """Services without their service-linked role."""
+    """Services whose service-linked role does not exist."""
     roles_unknown: str = ""
     """Reason why service-linked roles could not be read."""
 
 
 def read(region: str, stack: str, services: frozenset[str]) -> AccountLimits:
-    """Query quotas and usage in parallel. For each value that could not be read, the result contains the reason."""
+    """Query quotas and usage in parallel. If a value could not be read, the result contains the reason instead."""
     clients = query(region, lambda: Clients(region))
     _ = clients.ec2, clients.eks, clients.iam, clients.quotas
     with ThreadPoolExecutor(len(LIMITS) * 2 + 2) as threads:

@@ -1,6 +1,6 @@
 """Find GPU capacity in many Regions: the account's reservations, Capacity Blocks, Spot, and offerings by zone.
 
-A separate thread queries each Region. If a Region rejects a query, the result contains the reason.
+Several threads query the Regions in parallel. If a Region rejects a query, the result contains the reason.
 """
 
 import json
@@ -83,7 +83,7 @@ class BlockOffering:
     fee: Decimal | None
     """Price of the whole block; None if AWS reports none."""
     asked_hours: int
-    """Duration in the query that found it."""
+    """Duration, in hours, in the query that returned this offering."""
     currency: str = "USD"
 
 
@@ -99,7 +99,7 @@ class RegionCapacity:
     reservations: tuple[Reservation, ...] = ()
     blocks: tuple[BlockOffering, ...] = ()
     largest_block: int | None = None
-    """Number of nodes in the largest block, if no block has as many as requested."""
+    """Number of nodes in the largest block on offer, if all blocks have fewer nodes than requested."""
     spot_prices: Mapping[str, Decimal] = field(default_factory=dict)
     """Zone -> price per instance-hour."""
     spot_scores: Mapping[str, int] = field(default_factory=dict)
@@ -113,7 +113,7 @@ class Found:
     wanted: Wanted
     regions: tuple[RegionCapacity, ...]
     gpus: int
-    """Number of GPUs of the type; 0 if no Region describes it."""
+    """Number of GPUs of the instance type; 0 if it is unknown."""
     on_demand: Mapping[str, Decimal]
     """Region -> on-demand price per hour."""
     price_source: str
@@ -211,7 +211,7 @@ def _reservations(ec2: Any, name: str) -> tuple[Reservation, ...]:
 
 
 def _blocks(clients: Clients, wanted: Wanted) -> tuple[tuple[BlockOffering, ...], int | None]:
-    """Return the offerings and, if there are none of the requested size, the largest size on offer."""
+    """Return the offerings with the requested number of nodes and, if there are none, the largest number on offer."""
     nodes = min(wanted.nodes, MAXIMUM_IN_BLOCK)
     try:
         found = {one.id: one for hours in wanted.durations for one in offerings(clients, wanted, nodes, hours)}
@@ -225,7 +225,7 @@ def _blocks(clients: Clients, wanted: Wanted) -> tuple[tuple[BlockOffering, ...]
 
 
 def _largest(clients: Clients, wanted: Wanted, too_many: int) -> int | None:
-    """Find the largest size by bisection."""
+    """Find the largest number of nodes on offer by bisection."""
     least, most = 0, too_many
     while most - least > 1:
         middle = (least + most) // 2
@@ -237,8 +237,8 @@ def _largest(clients: Clients, wanted: Wanted, too_many: int) -> int | None:
 
 
 def offerings(clients: Clients, wanted: Wanted, nodes: int, hours: int) -> list[BlockOffering]:
-    """Return the Capacity Blocks of one size and duration that AWS offers."""
-    dates = {"StartDateRange": wanted.start, "EndDateRange": wanted.end}  # EndDateRange is the latest end, not start
+    """Return the Capacity Blocks with this number of nodes and this duration that AWS offers."""
+    dates = {"StartDateRange": wanted.start, "EndDateRange": wanted.end}  # EndDateRange limits the end of a block, not its start
     answer = clients.ec2.get_paginator("describe_capacity_block_offerings").paginate(
         InstanceType=wanted.instance_type,
         InstanceCount=nodes,
@@ -266,7 +266,7 @@ def _offering(region: str, described: Mapping[str, Any], asked_hours: int) -> Bl
 
 
 def _spot(ec2: Any, name: str) -> dict[str, Decimal]:
-    """Return the newest price of each zone."""
+    """Return the newest Spot price in each zone."""
     pages = ec2.get_paginator("describe_spot_price_history").paginate(
         InstanceTypes=[name], ProductDescriptions=[PLATFORM], StartTime=datetime.now(UTC)
     )
@@ -286,8 +286,8 @@ class _Scores:
 
 
 def _scores(ec2: Any, wanted: Wanted, regions: Sequence[str], home: str, threads: ThreadPoolExecutor) -> _Scores:
-    """Return the placement scores. AWS returns the ten best zones, and limits the number of different queries per
-    day (`MaxConfigLimitExceeded`).
+    """Return the placement scores. AWS returns only the ten best zones per query, and limits the number of different
+    queries per day (`MaxConfigLimitExceeded`).
     """
 
     def ask(some: Sequence[str]) -> list[Mapping[str, Any]] | str:
@@ -328,7 +328,7 @@ def _gpus(clients: Clients, name: str) -> int:
 
 
 def _on_demand(pricing: Any, name: str) -> tuple[dict[str, Decimal], str]:
-    """Return Region -> on-demand price from the Price List, or from the snapshot if the query fails."""
+    """Return the on-demand prices, keyed by Region, and their source: the Price List or, if it fails, the snapshot."""
     filters = {"instanceType": name, **INSTANCE_FILTERS}
     terms = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in filters.items()]
 

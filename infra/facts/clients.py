@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 CONNECT_SECONDS = 3
 READ_SECONDS = 20
 ATTEMPTS = 6
-"""Maximum attempts per call. AWS throttles Describe calls in busy accounts, so adaptive retries back off."""
+"""Maximum number of attempts per call. AWS throttles Describe calls in busy accounts, so adaptive retries back off."""
 
 _DENIED = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "AuthorizationError"}
 _BAD_CREDENTIALS = {
@@ -41,7 +41,7 @@ class Clients:
     """boto3 clients for one Region: one per service, created on first use."""
 
     def __init__(self, region: str, like: "Clients | None" = None) -> None:
-        """Share the service models that `like` has loaded: loading EC2's takes half a second."""
+        """Reuse the service models that `like` has loaded, because loading the EC2 model takes half a second."""
         import boto3.session
 
         self.region = region

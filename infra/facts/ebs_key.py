@@ -32,7 +32,10 @@ def default_key(clients: Clients, partition: str, account: str) -> EbsKey | None
 
 
 def _granted(clients: Clients, key_id: str, role: str) -> frozenset[str]:
-    """Return the operations that grants allow the role to perform on any volume."""
+    """Return the operations that grants of the key allow the role to perform on any volume.
+
+    Grants with constraints apply only to some volumes, so they do not count.
+    """
     pages = clients.kms.get_paginator("list_grants").paginate(KeyId=key_id)
     grants = [grant for page in pages for grant in page["Grants"]]
     own = [grant for grant in grants if grant.get("GranteePrincipal") == role and not grant.get("Constraints")]

@@ -91,7 +91,7 @@ def subnets(clients: Clients, ids: Collection[str]) -> dict[str, Subnet]:
 
 
 def _routes(subnet: Any, tables: Iterable[Any]) -> list[Any]:
-    """Return the routes of the subnet's own route table, or of the VPC's main route table if it has none."""
+    """Return the routes of the subnet's own route table or, if the subnet has none, of the VPC's main route table."""
     main, own = None, None
     for table in tables:
         if table["VpcId"] != subnet["VpcId"]:
@@ -107,7 +107,10 @@ def _leads_to_internet(route: Any) -> bool:
 
 
 def _leads_out(route: Any) -> bool:
-    """True if the route leads out of the VPC other than through an internet gateway. Blackhole routes drop traffic."""
+    """True if the route leads out of the VPC, but not through an internet gateway.
+
+    Blackhole routes do not count, because they drop traffic.
+    """
     if route.get("State", "active") != "active":
         return False
     return str(route.get("GatewayId", "")).startswith("vgw-") or any(route.get(target) for target in _TARGETS_OUTSIDE)
@@ -127,7 +130,7 @@ def endpoint_services(clients: Clients) -> dict[str, EndpointService]:
     found = {}
     for one in described:
         prefix, _, short = one["ServiceName"].partition(f".{clients.region}.")
-        if short and prefix.endswith("amazonaws"):  # not com.amazonaws.vpce.*, the services of other accounts
+        if short and prefix.endswith("amazonaws"):  # excludes com.amazonaws.vpce.*, which are services of other accounts
             found[short] = EndpointService(one["ServiceName"], frozenset(one["AvailabilityZones"]))
     return found
 
@@ -139,7 +142,7 @@ def stack_zones(clients: Clients, tag: str, stack: str) -> tuple[str, ...]:
 
 
 def stack_vpcs(clients: Clients, tag: str, stack: str) -> tuple[OwnVpc, ...]:
-    """Return the stack's VPCs. After an interrupted operation, there can be two until the next `up`."""
+    """Return the stack's VPCs. After an interrupted operation, the stack can have two VPCs until the next `up`."""
     found = _all(clients.ec2, "describe_vpcs", "Vpcs", Filters=[_is_one_of(f"tag:{tag}", [stack])])
     return tuple(OwnVpc(vpc["VpcId"], vpc["CidrBlock"]) for vpc in found)
 

@@ -45,7 +45,7 @@ def _existing(clients: Clients, group: Any, tags: dict[str, str]) -> Existing:
 
 
 def _join_seconds(clients: Clients, group: str) -> int | None:
-    """Return the timeout of the group's hook for new instances. `pulumi up` creates the hook with the group and cannot
+    """Return the timeout of the group's launch lifecycle hook. `pulumi up` creates the hook with the group and cannot
     change it later."""
     hooks = clients.autoscaling.describe_lifecycle_hooks(AutoScalingGroupName=group)["LifecycleHooks"]
     launching = [hook for hook in hooks if hook["LifecycleTransition"] == "autoscaling:EC2_INSTANCE_LAUNCHING"]

@@ -10,7 +10,7 @@ from infra.facts.security_groups import sources
 NFS: Final = 2049
 
 Admitted = Mapping[str, Mapping[str, frozenset[str]]]
-"""Zone -> security group -> sources from which it allows NFS traffic."""
+"""Zone -> security group -> sources from which the group allows NFS traffic."""
 
 
 def file_system(clients: Clients, file_system_id: str) -> FileSystem | None:

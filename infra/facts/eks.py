@@ -91,7 +91,7 @@ def _node_group(clients: Clients, cluster: str, name: str) -> Any:
 
 
 def _block_template(clients: Clients, group: Any) -> NodeTemplate | None:
-    """Return the launch template of a node group in a Capacity Block."""
+    """Return the launch template of a node group in a Capacity Block; None for other node groups."""
     if group.get("capacityType") != "CAPACITY_BLOCK":
         return None
     return node_template(clients, group["launchTemplate"]["id"], group["launchTemplate"]["version"])

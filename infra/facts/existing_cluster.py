@@ -19,8 +19,8 @@ MIB: Final = 1024**2
 PLUGIN_SELECTOR: Final = "name=nvidia-device-plugin-ds"
 """Label selector for the pods of NVIDIA's device plugin."""
 TRANSIENT_TAINTS: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
-"""Prefixes of taints that Kubernetes adds and removes as a node's conditions change. Job pods must not tolerate
-them."""
+"""Prefixes of taints that Kubernetes adds and removes as a node's conditions change. Job pods must not tolerate these
+taints."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +34,13 @@ class Node:
     cpu_millis: int
     memory_mib: int
     gpus: int | None
-    """GPUs that the node currently offers; None if no device plugin has ever registered."""
+    """GPUs that the node currently offers; None if no device plugin has ever registered GPUs on the node."""
     has_plugin: bool = False
-    """True if NVIDIA's device plugin is ready on the node, or fails there. If it is ready and the node offers no GPUs,
-    it found none.
+    """True if NVIDIA's device plugin is ready on the node, or fails there. If the plugin is ready, but the node offers
+    no GPUs, the plugin has found no GPUs.
     """
     rdma: Mapping[str, int] = field(default_factory=dict)
-    """RDMA devices that the node currently offers, by resource."""
+    """RDMA devices that the node currently offers, keyed by resource name."""
 
     @property
     def repels_pods(self) -> bool:
@@ -107,7 +107,7 @@ def _fails(pod: Mapping[str, Any]) -> bool:
 
 
 def node_of(manifest: Mapping[str, Any], plugins: Iterable[str] = ()) -> Node:
-    """Convert a Kubernetes node object. `plugins`: nodes on which NVIDIA's device plugin is ready or fails."""
+    """Convert a Kubernetes node object. `plugins` names the nodes on which NVIDIA's device plugin is ready or fails."""
     metadata, spec, status = manifest["metadata"], manifest.get("spec", {}), manifest.get("status", {})
     offered = status.get("allocatable", {})
     taints = [Taint(one["key"], one.get("value", ""), one["effect"]) for one in spec.get("taints", ())]

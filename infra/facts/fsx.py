@@ -33,7 +33,7 @@ def own_file_system(clients: Clients, tags: Mapping[str, str]) -> LustreFileSyst
 
 
 def admitted(clients: Clients, found: LustreFileSystem) -> dict[str, frozenset[str]]:
-    """Return security group of the file system -> sources from which it allows Lustre traffic."""
+    """Return the sources from which the file system's security groups allow Lustre traffic, keyed by security group."""
     if not found.interface_ids:
         return {}
     interfaces = clients.ec2.describe_network_interfaces(NetworkInterfaceIds=list(found.interface_ids))["NetworkInterfaces"]

@@ -1,4 +1,4 @@
-"""Runs all plan-time queries in parallel (AWS, upstream manifests), because each takes a network round trip."""
+"""Run all plan-time queries (AWS, upstream manifests) in parallel, because each query takes a network round trip."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -183,7 +183,7 @@ def _addon_versions(settings: Settings, clients: Clients) -> dict[str, frozenset
 
 
 _Mounts = tuple[efs.Admitted, frozenset[str]]
-"""Sources from which an existing file system's mount targets allow NFS traffic, and the nodes' security groups."""
+"""Sources from which an existing file system's mount targets allow NFS traffic, and security groups of the nodes."""
 
 
 class _AccountFacts:
@@ -291,7 +291,7 @@ class _NamedResources:
     def _mounts(settings: Settings, clients: Clients, queries: _Queries) -> "Future[_Mounts | None]":
         """Read the security groups that decide which nodes can mount an existing file system.
 
-        The query is required if the stack adds rules to these groups: rules for unread groups would be deleted.
+        The query is required if the stack adds rules to these groups: without the result, `up` would delete the rules.
         """
         name = settings.storage.existing_file_system_id
         naming = Naming(settings.stack)

@@ -37,7 +37,7 @@ class Unavailable(Exception):
 
 @dataclass(frozen=True)
 class Manifests:
-    """Loaded manifests by path, and the reason for each manifest that could not be loaded."""
+    """Loaded manifests, keyed by path, and for each manifest that could not be loaded, the reason."""
 
     objects: Mapping[str, Objects]
     missing: Mapping[str, str]

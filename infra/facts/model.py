@@ -33,9 +33,10 @@ class Subnet:
     cidr: str
     free_addresses: int
     is_public: bool
-    """True if its route table has a route to an internet gateway."""
+    """True if the subnet's route table has a route to an internet gateway."""
     has_route_out: bool = True
-    """True if its route table has a route out of the VPC other than an internet gateway, such as NAT or peering."""
+    """True if the subnet's route table has a route out of the VPC other than an internet gateway, such as NAT or
+    peering."""
 
 
 @dataclass(frozen=True)
@@ -66,11 +67,11 @@ class CapacityReservation:
     total: int
     available: int
     placement_group: str | None = None
-    """Name of the placement group in which it was created."""
+    """Name of the placement group in which the reservation was created."""
     start: datetime | None = None
     end: datetime | None = None
     read_at: datetime = field(default=_LONG_AGO, compare=False)
-    """When AWS reported this, by AWS's clock."""
+    """Time at which AWS reported these values, by AWS's clock."""
 
 
 @dataclass(frozen=True)
@@ -82,10 +83,10 @@ class FileSystem:
     mount_targets: Mapping[str, str]
     """Zone -> VPC of the mount target there. EFS allows mount targets in only one VPC at a time."""
     admitted: Mapping[str, Mapping[str, frozenset[str]]] | None = None
-    """Zone -> security group of the mount target there -> sources from which it allows NFS traffic (CIDRs, security
-    groups and prefix lists). None if they could not be read."""
+    """Zone -> security group of the mount target there -> sources from which the group allows NFS traffic (CIDRs,
+    security groups and prefix lists). None if the security groups could not be read."""
     nodes_groups: frozenset[str] = frozenset()
-    """Existing security groups of this stack's nodes: its own, and on EKS also the cluster security group."""
+    """Existing security groups of this stack's nodes: the stack's own group and, on EKS, the cluster security group."""
 
 
 @dataclass(frozen=True)
@@ -103,10 +104,10 @@ class LustreFileSystem:
     mount_name: str
     interface_ids: tuple[str, ...] = ()
     admitted: Mapping[str, frozenset[str]] | None = None
-    """Security group of the file system -> sources from which it allows Lustre traffic. None if they could not be
-    read."""
+    """Security group of the file system -> sources from which the group allows Lustre traffic. None if the security
+    groups could not be read."""
     nodes_groups: frozenset[str] = frozenset()
-    """Existing security groups of this stack's nodes: its own, and on EKS also the cluster security group."""
+    """Existing security groups of this stack's nodes: the stack's own group and, on EKS, the cluster security group."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ class EbsKey:
     """ARN of Auto Scaling's service-linked role, which launches the nodes."""
     policy: Mapping[str, Any] = field(default_factory=dict)
     grants: frozenset[str] = frozenset()
-    """Operations that grants allow the role to perform."""
+    """Operations that the key's grants allow the role to perform."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ class Ami:
 
 @dataclass(frozen=True)
 class NodeTemplate:
-    """The parts of an existing node group's launch template version that `pulumi up` sets."""
+    """Settings in an existing node group's launch template version, limited to settings that `pulumi up` manages."""
 
     instance_type: str | None
     image_id: str | None
@@ -165,14 +166,14 @@ class ExistingPool:
     desired_size: int
     max_size: int
     zones: tuple[str, ...] = ()
-    """Names of all zones that its nodes may run in."""
+    """Names of all zones in which the pool's nodes may run."""
     subnet_ids: frozenset[str] = frozenset()
     instance_type: str | None = None
     """None if only the launch template specifies the type."""
     placement: str | None = None
     """Value that `placementGroup: auto` resolved to when the pool was created; None if no tag records it."""
     failed: bool = False
-    """True if EKS failed to create it, so it never had nodes."""
+    """True if EKS failed to create the node group, so that it never had nodes."""
     join_seconds: int | None = None
     """Time limit of the hook that waits for a new worker of an EC2 cluster to join."""
     node_group: str | None = None
@@ -185,16 +186,16 @@ class ExistingPool:
 
 @dataclass(frozen=True)
 class Existing:
-    """Existing resources of this stack. Planning keeps the choices made when they were created."""
+    """Existing resources of this stack. Planning keeps the choices that were made when the resources were created."""
 
     cluster_version: str | None = None
     zones: tuple[str, ...] = ()
     """Names of the zones of the VPC that this stack created."""
     pools: Mapping[str, ExistingPool] = field(default_factory=dict)
-    """Existing pools by name, including the system pool."""
+    """Existing pools, including the system pool, keyed by name."""
     cluster_vpc_id: str | None = None
     cluster_zones: tuple[str, ...] = ()
-    """Names of the zones that contain network interfaces of the control plane. They never change."""
+    """Names of the zones that contain network interfaces of the control plane. These zones never change."""
     own_vpc: OwnVpc | None = None
     """VPC that this stack created."""
     ami_id: str | None = None
@@ -230,13 +231,13 @@ class Facts:
     zones: tuple[Zone, ...]
     """Zones of the Region that EKS can use, sorted by name."""
     instance_types: Mapping[str, InstanceType]
-    """Existing instance types among those in the stack file, by name."""
+    """Instance types in the stack file that exist in AWS, keyed by name."""
     type_names: frozenset[str]
     """All instance types of the Region; empty unless the stack file names an unknown type."""
     offerings: Mapping[str, frozenset[str]]
     """Instance type -> names of the zones that offer it."""
     quotas: Mapping[str, float]
-    """EC2 service quota code -> vCPUs."""
+    """EC2 service quota code -> maximum number of vCPUs."""
     kubernetes_versions: tuple[str, ...]
     """Versions that EKS offers for new clusters, oldest first."""
     addon_versions: Mapping[str, frozenset[str]]
@@ -252,9 +253,10 @@ class Facts:
     lustre: LustreFileSystem | None = None
     """FSx for Lustre file system named in the stack file."""
     bucket_region: str | None = None
-    """Region of the bucket of the data repository; empty if it does not exist, None if it could not be read."""
+    """Region of the data repository's bucket; empty if the bucket does not exist, None if it could not be read."""
     lustre_key_state: str | None = None
-    """State of the KMS key named for the Lustre file system; `NotFound` if it does not exist, None if it could not be read."""
+    """State of the KMS key in the settings of the Lustre file system; `NotFound` if the key does not exist, None if the
+    state could not be read."""
     images: Mapping[str, Architecture] = field(default_factory=dict)
     """ID of each existing AMI in the stack file -> the AMI's architecture."""
     ami: Ami | None = None

@@ -1,4 +1,4 @@
-"""EKS quota of managed node groups per cluster, which limits the number of pools."""
+"""EKS quota for managed node groups per cluster, which limits the number of pools."""
 
 from typing import Final
 
@@ -15,5 +15,6 @@ def number_of_node_groups(settings: Settings) -> int:
 
 
 def exceeds_default(settings: Settings) -> bool:
-    """True if the stack needs more than the default quota. AWS never sets an account's quota below the default."""
+    """True if the stack needs more node groups than the default quota allows. AWS never sets an account's quota below
+    the default."""
     return settings.is_eks and number_of_node_groups(settings) > DEFAULT_NODE_GROUPS

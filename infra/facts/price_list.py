@@ -1,4 +1,4 @@
-"""Current prices: on-demand prices and items from AWS's Price List, spot prices from EC2.
+"""Current prices: on-demand instances and other billed items from AWS's Price List, spot prices from EC2.
 
 The Price List changes rarely and takes seconds to query, so answers are cached for a day.
 """
@@ -31,7 +31,8 @@ PriceListRegion = Literal["us-east-1", "eu-central-1", "ap-south-1"]
 
 
 def price_list_region(region: str) -> PriceListRegion:
-    """Return the Region of the endpoint to query. Each of the three endpoints has the prices of all Regions.
+    """Return the Region of the Price List endpoint to query. Each of the three endpoints serves the prices of all
+    Regions.
 
     >>> price_list_region("eu-west-1"), price_list_region("us-west-2")
     ('eu-central-1', 'us-east-1')
@@ -57,8 +58,8 @@ class Wanted:
 
 
 def read(wanted: Wanted, *, cached: bool = True) -> Prices:
-    """Query AWS for prices, or use those of the last day if `cached`. A price that AWS does not report is left out of
-    the result; `missing` gives the reason.
+    """Query AWS for prices. If `cached`, use cached prices that are at most a day old. The result omits prices that AWS
+    does not report; its `missing` gives the reason.
     """
     region, now = wanted.region, datetime.now(UTC)
     reasons: list[str] = []
@@ -124,7 +125,7 @@ def _item(pricing: Any, region: str, item: PriceRow, now: datetime) -> Price | N
 
 
 def _price(found: list[Decimal], now: datetime) -> Price | None:
-    """Return the price of the first tier, which is the highest; None if the Price List has no row."""
+    """Return the highest price, which is the price of the first tier; None if the Price List has no matching row."""
     return Price(max(found), PRICE_LIST, now.date().isoformat()) if found else None
 
 
@@ -162,7 +163,8 @@ def _spot(ec2: Any, types: frozenset[str], now: datetime) -> dict[tuple[str, str
 
 
 class _Kept:
-    """Prices of a Region, cached on disk, for one endpoint. An unreadable file counts as empty."""
+    """On-disk cache of the prices of one Region, read from one endpoint. An unreadable file counts as an empty
+    cache."""
 
     def __init__(self, region: str, endpoint: str, now: datetime) -> None:
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpumpi" / "prices"

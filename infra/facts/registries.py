@@ -1,6 +1,7 @@
 """Host names of ECR registries.
 
-EKS's own images come from the same AWS account in most Regions; each other Region has its own account.
+In most Regions, EKS's own images are in registries of the same AWS account. Each of the other Regions has its own
+account.
 """
 
 import re
@@ -46,7 +47,7 @@ _SUFFIXES: Final = {
 
 
 def eks_registry(region: str) -> str:
-    """Return the host name of the Region's registry with EKS's own images."""
+    """Return the host name of the ECR registry that holds EKS's own images in this Region."""
     partition = "aws-cn" if region.startswith("cn-") else "aws"
     return account_registry(_ACCOUNTS.get(region, DEFAULT_ACCOUNT), region, partition)
 

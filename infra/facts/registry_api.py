@@ -1,7 +1,7 @@
 """Anonymous queries to container registries: does an image exist, and what is in its configuration?
 
-https://github.com/opencontainers/distribution-spec/blob/v1.1.0/spec.md. Public registries hand out tokens to anyone:
-https://distribution.github.io/distribution/spec/auth/token/.
+https://github.com/opencontainers/distribution-spec/blob/v1.1.0/spec.md. Public registries issue tokens to anonymous
+clients: https://distribution.github.io/distribution/spec/auth/token/.
 """
 
 import json
@@ -14,7 +14,7 @@ from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
 TIMEOUT_SECONDS: Final = 2.0
-"""`plan` waits this long for each request; if a registry is slower, the answer is unknown."""
+"""Timeout of each request. If a registry does not respond in time, `plan` does not know whether the image exists."""
 DOCKER_HUB: Final = ("docker.io", "index.docker.io")
 _ACCEPT: Final = ", ".join(
     (
@@ -74,7 +74,7 @@ def _of_platform(manifests: Any, architecture: str) -> str:
 
 
 class _Registry:
-    """One repository of a registry."""
+    """Client for one repository of a registry."""
 
     def __init__(self, scheme: str, host: str, name: str) -> None:
         self._scheme, self._base, self._host, self._token = scheme, f"{scheme}://{host}/v2/{name}", host, ""
@@ -108,7 +108,8 @@ class _Registry:
         return found
 
     def _anonymous_token(self, challenge: str) -> str:
-        """Request a token from the service that the challenge specifies. Raises NotAnswered if it requires a login."""
+        """Request a token from the service that the challenge specifies. Raises NotAnswered if the service requires a
+        login."""
         found = dict(_CHALLENGE.findall(challenge))
         realm = found.pop("realm", "")
         if not challenge.startswith("Bearer ") or urlsplit(realm).scheme != self._scheme:

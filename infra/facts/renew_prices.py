@@ -10,8 +10,9 @@ from infra.facts.price_list import PRICE_LIST, Wanted
 
 
 def renew(region: str) -> int:
-    """Read and store the prices of all instance types that the snapshot lists in any Region. Return how many were
-    found. Ignores cached prices: the snapshot gets today's date.
+    """Query and store the Region's prices of all instance types that the snapshot lists in any Region, and of all
+    items. Return the number of prices found. Cached prices are ignored, because the snapshot is stored with today's
+    date.
     """
     content = json.loads(SNAPSHOT.read_text(encoding="utf-8"))
     names = {name for by_source in content["instances"].values() for types in by_source.values() for name in types}
@@ -35,7 +36,7 @@ def _text(prices: Mapping[str, Price]) -> dict[str, str]:
 def _kept(
     table: Mapping[str, Mapping[str, Mapping[str, str]]], region: str, renewed: Mapping[str, Price]
 ) -> dict[str, dict[str, str]]:
-    """Return the prices that were not renewed, by source."""
+    """Return the Region's prices that were not renewed, keyed by source."""
     kept = {
         source: {name: usd for name, usd in prices.items() if name not in renewed}
         for source, prices in table.get(region, {}).items()

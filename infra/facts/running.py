@@ -12,9 +12,10 @@ RUNNING = ("pending", "running")
 
 
 def vcpus_in_use(clients: Clients, stack: str) -> dict[str, int]:
-    """Return quota code -> vCPUs. The stack's own instances do not count: the planned sizes include them.
+    """Return the vCPUs in use, keyed by quota code. The stack's own instances do not count, because the planned sizes
+    include them.
 
-    A reservation uses quota whether or not instances run in it. Those instances use no additional quota.
+    A reservation uses quota whether or not instances run in it. Instances in a reservation use no additional quota.
     """
     found: Counter[str] = Counter()
     each: dict[str, int] = {}

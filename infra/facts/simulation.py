@@ -14,12 +14,12 @@ PAGE = 1000
 
 @dataclass(frozen=True)
 class Simulated:
-    """Decision about one action."""
+    """IAM's simulated decision about one action."""
 
     action: str
     decision: Decision
     missing_keys: tuple[str, ...] = ()
-    """Condition keys whose value is known only in the real request."""
+    """Condition keys that the policies use, but that have a value only in the real request."""
 
 
 def simulate(

@@ -16,12 +16,12 @@ EKS_GROUP_TAG: Final = "eks:nodegroup-name"
 _LAUNCHED: Final = re.compile(r"Launching a new EC2 instance: (i-[0-9a-f]+)")
 _TERMINATED: Final = re.compile(r"Terminating EC2 instance: (i-[0-9a-f]+)")
 _ENDED: Final = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:GMT|UTC)\)")
-"""Time in `StateTransitionReason`: `User initiated (2026-11-23 13:00:00 GMT)`."""
+"""Finds the time in `StateTransitionReason`, such as `User initiated (2026-11-23 13:00:00 GMT)`."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One instance, from its launch to its end."""
+    """Run of one instance, from its launch to its end."""
 
     instance: str
     pool: str
@@ -31,7 +31,7 @@ class Run:
     cost_center: str
     started: datetime
     ended: datetime | None = None
-    """None while it runs."""
+    """None while the instance runs."""
 
     def seconds(self, since: datetime, now: datetime) -> float:
         """Return the seconds between `since` and `now` in which the instance ran."""
@@ -39,7 +39,8 @@ class Run:
 
 
 def runs(clients: Clients, stack: str) -> list[Run]:
-    """Return the instances of a stack, oldest first. EC2 lists terminated ones for an hour, Auto Scaling for six weeks."""
+    """Return the instances of a stack, oldest first. EC2 lists terminated instances for an hour; Auto Scaling keeps
+    scaling activities for six weeks."""
     activities = list(_activities(clients, stack))
     ends = {found[1]: one for one, _ in activities if (found := _TERMINATED.match(one["Description"]))}
     known = {run.instance: run for one in _instances(clients, stack) if (run := _of_instance(one, ends))}
@@ -78,7 +79,8 @@ def _of_instance(instance: Mapping[str, Any], ends: Mapping[str, Mapping[str, An
 
 
 def _activities(clients: Clients, stack: str) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Yield the scaling activities of the stack's groups, each with its group. EKS tags the groups that it creates."""
+    """Yield each scaling activity of the stack's Auto Scaling groups, with its group. EKS tags the groups that it
+    creates with the cluster's name."""
     found: dict[str, Mapping[str, Any]] = {}
     for tag, value in ((STACK_TAG, stack), (EKS_CLUSTER_TAG, Naming(stack).cluster)):
         own = {"Name": f"tag:{tag}", "Values": [value]}
@@ -100,7 +102,7 @@ class _Pool:
 
 
 def _pools(known: Iterable[Run], activities: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> dict[str, _Pool]:
-    """Return the pool of each group: from its tags, or from the tags of its instances."""
+    """Return the pool of each Auto Scaling group, read from the tags of the group or of its instances."""
     by_instance = {run.instance: run for run in known}
     found: dict[str, _Pool] = {}
     for _, group in activities:
@@ -118,7 +120,7 @@ def _pools(known: Iterable[Run], activities: Iterable[tuple[Mapping[str, Any], M
 
 
 def _of_activity(instance: str, activity: Mapping[str, Any], pool: _Pool, end: Mapping[str, Any] | None) -> Run:
-    """Return an instance that EC2 no longer lists."""
+    """Return the run of an instance that EC2 no longer lists."""
     zone = re.search(r'"Availability Zone": ?"([^"]+)"', activity.get("Details", ""))
     started = activity["StartTime"].astimezone(UTC)
     ended = _ended(end) or started

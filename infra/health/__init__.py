@@ -1,5 +1,5 @@
-"""Node faults and the actions that they require. Pure functions that import only Python's standard library: the job
-controller runs these modules in its pod.
+"""Node faults and the actions that they require. The modules contain pure functions and import only Python's standard
+library, because the job controller runs them in its pod.
 
 xids.py         NVIDIA's Xids
 faults.py       node conditions of EKS's node monitoring agent -> one owner and one action

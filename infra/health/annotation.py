@@ -26,7 +26,8 @@ class TakenOut:
     action: Action = "cordon"
     """Repair that the node needs after its jobs have left."""
     state: State = "draining"
-    """draining: jobs leave the node. repairing: the node still has the fault. verifying: the fault is gone, for now."""
+    """draining: jobs leave the node. repairing: the node still has the fault. verifying: the fault is gone, and the
+    node must stay healthy for a while."""
     since: datetime = FIRST
     """When the state began."""
     drains: bool = True
@@ -40,8 +41,8 @@ class TakenOut:
 def read(node: Object) -> TakenOut | None:
     """Return the content of a node's annotation, or None if it has none.
 
-    A node with a damaged annotation counts as taken out long ago and as drained. It stays out of service until it has
-    no fault.
+    If the annotation is damaged, the node counts as drained and as taken out of service long ago. The node stays out of
+    service until it has no fault.
     """
     found = (node["metadata"].get("annotations") or {}).get(ANNOTATION)
     return None if found is None else parsed(found)

@@ -1,7 +1,7 @@
 """Limits how many nodes are taken out of service: a wrong rule, or a monitoring failure, must not empty a cluster.
 
-The limit is a share of the nodes per sliding window. A node counts once, however often it breaks. A cluster too small
-for the share may still lose one node: a single fault must not stop its jobs for a whole window.
+The limit is a share of the nodes per sliding window. A node that breaks repeatedly counts once. The limit is at least
+one node, even in a small cluster: otherwise a single fault would stop the cluster's jobs for a whole window.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,8 +28,8 @@ class Brake:
         return min(nodes, max(1, int(self.share * nodes)))
 
     def recent(self, taken_out: Mapping[str, datetime], now: datetime) -> set[str]:
-        """Return the nodes that were taken out of service within the window. Times in the future count, because clocks
-        differ.
+        """Return the nodes that were taken out of service within the window. Times in the future also count, because
+        clocks may differ.
         """
         return {name for name, when in taken_out.items() if when > now - self.window}
 
@@ -39,8 +39,8 @@ class Brake:
         """Return the faulty nodes that may be taken out of service now, in the given order.
 
         `faulty`: nodes to take out of service, in the order in which they broke. `taken_out`: when each node was last
-        taken out, including nodes that no longer exist. `nodes`: the nodes of the cluster. Nodes that are already out
-        are skipped.
+        taken out of service, including nodes that no longer exist. `nodes`: the nodes of the cluster. Nodes that are
+        already out of service are skipped.
         """
         present, recent = set(nodes), self.recent(taken_out, now)
         waiting = [name for name in dict.fromkeys(faulty) if name in present and name not in taken_out]

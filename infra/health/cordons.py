@@ -1,11 +1,12 @@
 """Selects the broken nodes that the job controller takes out of service, and builds the patches.
 
-A node is taken out with one patch: it becomes unschedulable, and an annotation records when and why. If the
-controller is killed between two patches, the nodes show what it has already done. The patch contains the node's
+A node is taken out with one patch: it becomes unschedulable, and an annotation records when and why. If the controller
+is killed between two patches, the nodes' annotations show what it has already done. The patch contains the node's
 resourceVersion, so a node that has changed in the meantime is checked again.
 
-The condition of EKS's agent stays False after the fault is gone. A node with the annotation is therefore never cordoned
-again, even if a person has uncordoned it, until the verification of the node has removed the annotation.
+The condition that EKS's agent sets stays False after the fault is gone. Therefore a node with the annotation is not
+cordoned again, even if a person has uncordoned it, until the controller has verified the node and removed the
+annotation.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,25 +33,25 @@ class Cordon:
     version: str
     """The node's resourceVersion."""
     drains: bool = True
-    """Whether its jobs restart elsewhere."""
+    """Whether the controller restarts the node's jobs elsewhere."""
 
     def taken_out(self, now: datetime) -> TakenOut:
         return TakenOut(now, self.condition, self.reason, self.action, "draining", now, self.drains)
 
     def patch(self, now: datetime) -> dict[str, Any]:
-        """Return the merge patch of the node. The API server refuses it if the node has changed."""
+        """Return the merge patch for the node. The API server rejects the patch if the node has changed."""
         metadata = {"resourceVersion": self.version, "annotations": {ANNOTATION: self.taken_out(now).text()}}
         return {"metadata": metadata, "spec": {"unschedulable": True}}
 
 
 @dataclass(frozen=True)
 class Before:
-    """Nodes without an annotation that were taken out earlier, and when."""
+    """Nodes without an annotation that were taken out of service earlier, each with the time."""
 
     gone: Mapping[str, datetime] = field(default_factory=dict)
     """Nodes that no longer exist."""
     counted: Mapping[str, datetime] = field(default_factory=dict)
-    """Nodes of the cluster that the brake has counted: they were repaired, or the controller was killed before the patch."""
+    """Existing nodes that the brake counts: they were repaired, or the controller was killed before it patched them."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Verdict:
 
     cordons: tuple[Cordon, ...]
     held: tuple[str, ...]
-    """Broken nodes that the brake keeps in service until a person looks at them."""
+    """Broken nodes that stay in service because the brake's limit is reached."""
 
 
 def decide(
@@ -71,14 +72,15 @@ def decide(
     brake: Brake | None = None,
     silent: Mapping[str, str] = MappingProxyType({}),
 ) -> Verdict:
-    """Return the nodes to take out now, in the order in which they broke.
+    """Return the nodes to take out of service now, in the order in which they broke, and the nodes that the brake holds
+    back.
 
-    `nodes`: the nodes of the pools. `existing`: whether another program owns the nodes; if so, they are only cordoned.
-    `silent`: nodes whose kubelet is silent, and since when.
+    `nodes`: the nodes of the pools. `existing`: whether another program owns the nodes; if so, the controller only
+    cordons them. `silent`: name of each node whose kubelet is silent -> time when the silence began.
     """
     used = brake or Brake()
     broken = {one.node: one for one in broken_nodes(nodes, silent, existing=existing)}
-    # A node counts once per window, however often it breaks.
+    # A node that breaks repeatedly counts once per window.
     free = broken.keys() & used.recent(before.counted, now)
     waiting = [name for name in broken if name not in free]
     counted = {name: before.counted[name] for name in used.recent(before.counted, now)}
@@ -89,7 +91,8 @@ def decide(
 
 
 def taken_out(nodes: Iterable[Object]) -> dict[str, datetime]:
-    """Return the nodes that were taken out, and when. A damaged annotation gives an early date: the node stays out."""
+    """Return the nodes that are out of service, each with the time when it was taken out. A node with a damaged
+    annotation gets an early date and stays out of service."""
     return {_name(one): found.at for one in nodes if (found := annotation.read(one)) is not None}
 
 
@@ -105,7 +108,8 @@ def broken_nodes(nodes: Iterable[Object], silent: Mapping[str, str], *, existing
 
 
 def _fault(node: Object, *, existing: bool) -> tuple[str, Cordon] | None:
-    """Return when a fault that the controller must handle began, and how to handle it; None without such a fault."""
+    """Return the start time of a fault that the controller must handle, and how to cordon the node; None if the node
+    has no such fault."""
     for one in node["status"].get("conditions", ()):
         if one["type"] not in faults.AGENT_CONDITIONS or one["status"] != "False":
             continue
@@ -119,7 +123,8 @@ def _fault(node: Object, *, existing: bool) -> tuple[str, Cordon] | None:
 
 
 def _silence(node: Object, silent: Mapping[str, str], *, existing: bool) -> tuple[str, Cordon] | None:
-    """Return since when a node's kubelet is silent, and what to do; None if it is not, or if Kubernetes has noticed it."""
+    """Return the time when a node's kubelet became silent, and how to cordon the node; None if the kubelet is not
+    silent, or if Kubernetes already reports the node as not Ready."""
     ready = {one["type"]: one["status"] for one in node["status"].get("conditions", ())}.get(faults.READY)
     if _name(node) not in silent or ready != "True":
         return None

@@ -22,9 +22,10 @@ Action = Literal["none", "cordon", "reboot", "replace"]
 GPU_CONDITION: Final = "AcceleratedHardwareReady"
 READY: Final = "Ready"
 SILENT: Final = "KubeletSilent"
-"""Our reason for a node that Kubernetes still calls Ready although its kubelet is silent."""
+"""This project's own reason, for a node that Kubernetes still reports as Ready although the kubelet is silent."""
 AGENT_CONDITIONS: Final = (GPU_CONDITION, "NetworkingReady", "KernelReady", "StorageReady", "ContainerRuntimeReady")
-"""Conditions that the agent writes. True is healthy. The agent resets a condition to True only when it restarts."""
+"""Conditions that the agent writes. True means healthy. The agent resets a condition to True only when the agent
+restarts."""
 WAITS: Final = {GPU_CONDITION: timedelta(minutes=10)}
 OTHER_WAIT: Final = timedelta(minutes=30)
 """How long EKS waits before it repairs a node."""
@@ -34,18 +35,18 @@ LEAST_WAIT_MINUTES: Final = 5
 _XID: Final = re.compile(r"NvidiaXID(\d+)(?:Error|Warning)")
 _EKS_REPLACES: Final = frozenset({74, 79, 119, 120, 121, 140})
 _EKS_REBOOTS: Final = frozenset({13, 31, 48, 63, 64, 94, 95})
-"""Xids in the user guide's table. The agent reports 13, 31, 94 and 121 only as events, so EKS never acts on them
-(https://github.com/aws/eks-node-monitoring-agent/issues/272)."""
+"""Xids that the EKS user guide lists for each of the two repair actions. The agent reports 13, 31, 94 and 121 only as
+events, so EKS never acts on them (https://github.com/aws/eks-node-monitoring-agent/issues/272)."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """Owner of a fault, and its action."""
+    """Owner of a fault, and the action that the owner takes."""
 
     owner: Owner
     action: Action
     eks: Action
-    """Action of EKS's node auto repair without an override."""
+    """Action that EKS's node auto repair takes if the node group has no override."""
 
     def on_existing(self) -> "Decision":
         """Return the decision for an existing cluster: the controller takes nodes out of service, and people repair
@@ -92,7 +93,7 @@ def decide(condition: str, reason: str) -> Decision:
     False
     """
     if (condition, reason) == (READY, SILENT):
-        # Jobs cannot wait until Kubernetes reports the node. EKS still repairs it.
+        # Jobs cannot wait until Kubernetes reports the node as not Ready. EKS still repairs the node.
         return Decision("controller", "cordon", "replace")
     if condition != GPU_CONDITION:
         # Without a working kubelet, network, kernel or disk, a node cannot repair itself, and EKS replaces it.
@@ -117,7 +118,7 @@ def _of_xid(number: int) -> Decision:
 
 
 def reasons() -> Iterator[str]:
-    """Yield the named reasons of AcceleratedHardwareReady."""
+    """Yield all known reasons of AcceleratedHardwareReady except DCGM's health codes."""
     yield from (xids.reason(number) for number, xid in xids.XIDS.items() if xid.sets_condition)
     yield from _GPU_REASONS
 
@@ -128,7 +129,7 @@ def wait(condition: str) -> timedelta:
 
 
 def repair_overrides() -> list[dict[str, Any]]:
-    """Return the node group's overrides that keep EKS from repairing what the controller repairs."""
+    """Return the node group's overrides, which keep EKS from acting on faults that the controller owns."""
     owned = [reason for reason in reasons() if decide(GPU_CONDITION, reason).owner == "controller"]
     return [
         {

@@ -1,4 +1,5 @@
-"""One pass of the job controller over broken nodes. It returns a journal to store first, then patches of nodes."""
+"""Plan one pass of the job controller over the nodes: the journal, which the controller stores first, and the patches
+for nodes."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +27,7 @@ class Policy:
 
     pools: tuple[Pool, ...] = ()
     existing: bool = False
-    """Whether another program owns the nodes. If so, they are only cordoned, and jobs stay."""
+    """Whether another program owns the nodes. If so, the controller only cordons them, and their jobs keep running."""
     brake: Brake = field(default_factory=Brake)
 
     def pool_of(self, node: Object) -> Pool | None:
@@ -36,7 +37,7 @@ class Policy:
 
 @dataclass(frozen=True)
 class Patch:
-    """A change to one node. The API server rejects it if the node has changed since."""
+    """A change to one node. The API server rejects the patch if the node has changed since the controller read it."""
 
     node: str
     body: Mapping[str, Any]
@@ -46,7 +47,7 @@ class Patch:
 @dataclass(frozen=True)
 class Plan:
     journal: Journal
-    """Store it before applying the first patch."""
+    """Must be stored before the first patch is applied."""
     patches: tuple[Patch, ...]
 
 
@@ -59,7 +60,7 @@ def plan(
     silent: Mapping[str, str] = MappingProxyType({}),
 ) -> Plan:
     """Return the journal and the patches. `nodes`: all nodes of the cluster. `busy`: names of nodes that run jobs.
-    `silent`: names of nodes whose kubelet is silent, and since when.
+    `silent`: name of each node whose kubelet is silent -> time when the silence began.
     """
     mine = [one for one in nodes if policy.pool_of(one) is not None]
     after = journal.observed(known, mine, [str(one["metadata"]["uid"]) for one in nodes], now)
@@ -95,29 +96,32 @@ def _step(
 
 
 def _withdraw(entries: list[journal.Entry], nodes: Sequence[Object], cordoned: Collection[str], now: datetime) -> None:
-    """Close the entries of nodes that should have been taken out, but recovered first."""
+    """Close the journal entries of nodes that recovered before the controller took them out of service."""
     for node in nodes:
         if annotation.read(node) is None and _name(node) not in cordoned:
             journal.ended(entries, str(node["metadata"]["uid"]), now)
 
 
 def drained(nodes: Sequence[Object]) -> dict[str, str]:
-    """Return the nodes that jobs must leave now, with the reason."""
+    """Return the names of the nodes that jobs must leave now, each with the reason."""
     return {_name(node): out.reason for node, out in _emptied(nodes) if out.state == "draining"}
 
 
 def is_silent(node: Object) -> bool:
-    """Return whether the controller has taken a node out of service because its kubelet is silent, and it still is."""
+    """Return whether the controller took a node out of service because of a silent kubelet, and the kubelet is still
+    silent."""
     return any(out.condition == faults.READY and out.state != "verifying" for _, out in _emptied([node]))
 
 
 def emptied(nodes: Sequence[Object]) -> dict[str, str]:
-    """Return the nodes that jobs had to leave and that are not back in service, with the reason."""
+    """Return the names of the nodes that jobs had to leave and that are not yet back in service, each with the
+    reason."""
     return {_name(node): out.reason for node, out in _emptied(nodes)}
 
 
 def _emptied(nodes: Sequence[Object]) -> Iterator[tuple[Object, TakenOut]]:
-    """Yield the nodes that jobs had to leave. If a person has uncordoned a node, it keeps its jobs."""
+    """Yield the nodes that jobs had to leave, except nodes that a person has uncordoned: those nodes keep their
+    jobs."""
     for node in nodes:
         out = annotation.read(node)
         if out is not None and out.drains and node["spec"].get("unschedulable"):

@@ -1,7 +1,8 @@
 """The journal of the nodes that were taken out of service: one JSON document in a ConfigMap, which outlives the nodes.
 
-For a node that exists, its annotation is authoritative. The journal is written before a node is changed, so the brake
-counts a node even if the controller is killed between the two steps, or if the node is replaced in the meantime.
+For an existing node, the annotation is authoritative, not the journal. The journal is written before a node is changed,
+so the brake counts a node even if the controller is killed between the two steps, or if the node is replaced in the
+meantime.
 """
 
 import json
@@ -17,13 +18,14 @@ VERSION: Final = 1
 CONFIG_MAP: Final = "gpumpi-node-health"
 KEY: Final = "nodes.json"
 KEPT: Final = 500
-"""Number of entries to keep. A ConfigMap has at most 1 MiB."""
+"""Number of entries to keep. A ConfigMap holds at most 1 MiB."""
 STEPS_KEPT: Final = 20
 IN_SERVICE, GONE = "healthy", "gone"
 ENDED: Final = (IN_SERVICE, GONE)
 
 Entry = dict[str, Any]
-"""One removal of a node from service: node, uid, instance, at, condition, reason, action, state, steps."""
+"""One removal of a node from service, with the keys node, uid, instance, at, condition, reason, action, state,
+steps."""
 Journal = dict[str, Any]
 
 
@@ -32,7 +34,7 @@ def empty() -> Journal:
 
 
 def read(text: str | None) -> Journal:
-    """Return the journal, or an empty one if it is damaged or missing or has a newer format."""
+    """Return the journal, or an empty journal if the text is damaged, missing or in a newer format."""
     try:
         found: Journal = json.loads(text or "")
         return found if found["version"] == VERSION and isinstance(found["entries"], list) else empty()
@@ -59,13 +61,13 @@ def observed(journal: Journal, nodes: Sequence[Object], everything: Sequence[str
 
 
 def _is_known(entries: Sequence[Entry], node: Object, out: TakenOut) -> bool:
-    """Return whether the journal contains this state, or a later one whose patch has not been applied yet."""
+    """Return whether the journal contains this state, or a later state whose patch has not been applied yet."""
     entry = _entry(entries, node, out)
     return entry is not None and bool(entry["steps"]) and datetime.fromisoformat(entry["steps"][-1]["at"]) >= out.since
 
 
 def _entry(entries: Sequence[Entry], node: Object, out: TakenOut) -> Entry | None:
-    """Return the entry of this removal from service, or one that was written before the node was changed."""
+    """Return the entry of this removal from service, or an open entry that was written before the node was changed."""
     about = [one for one in reversed(entries) if one["uid"] == node["metadata"]["uid"]]
     same = (one for one in about if one["at"] == out.at.isoformat())
     return next(same, next((one for one in about if one["state"] not in ENDED), None))
@@ -99,7 +101,7 @@ def ended(entries: Sequence[Entry], uid: str, now: datetime) -> None:
 
 
 def before(journal: Journal, nodes: Sequence[Object]) -> Before:
-    """Return what the brake needs to know about nodes without an annotation."""
+    """Return the nodes without an annotation that the brake must count."""
     names = {str(one["metadata"]["uid"]): str(one["metadata"]["name"]) for one in nodes}
     marked = {str(one["metadata"]["uid"]) for one in nodes if annotation.read(one) is not None}
     gone: dict[str, datetime] = {}

@@ -9,14 +9,14 @@ from infra.health.annotation import ANNOTATION, Object, State, TakenOut
 
 GPU: Final = "nvidia.com/gpu"
 VERIFYING: Final = timedelta(seconds=30)
-"""How long a repaired node must stay healthy. The device plugin checks its GPUs, and the agent reports every 15
-seconds.
+"""How long a repaired node must stay healthy before it accepts jobs. In this time, the device plugin checks the GPUs,
+and the agent, which reports every 15 seconds, reports again.
 """
 
 
 def problem(node: Object, gpus: int, *, is_silent: bool = False) -> str:
-    """Return why a node must not accept jobs; empty if it may. `gpus`: number of GPUs per node of its pool. `is_silent`:
-    whether its kubelet is silent.
+    """Return the reason why a node must not accept jobs; empty if the node may. `gpus`: number of GPUs per node of the
+    pool. `is_silent`: whether the node's kubelet is silent.
     """
     if is_silent:
         return "the kubelet is silent"
@@ -34,8 +34,8 @@ def problem(node: Object, gpus: int, *, is_silent: bool = False) -> str:
 def next_step(
     node: Object, out: TakenOut, gpus: int, now: datetime, *, is_busy: bool, is_silent: bool = False
 ) -> TakenOut | None:
-    """Return the node's next state, or the same one; None if the node may accept jobs again. `is_busy`: jobs still run
-    there.
+    """Return the node's next state, or the current state if nothing changes; None if the node may accept jobs again.
+    `is_busy`: whether jobs still run on the node.
     """
     is_sound = not problem(node, gpus, is_silent=is_silent)
     if out.state == "draining":

@@ -17,9 +17,10 @@ class Xid:
     text: str
     """What happened, according to NVIDIA's catalog."""
     advice: Advice
-    """NVIDIA's immediate action, adapted to a cloud, where users cannot check cables."""
+    """Immediate action that NVIDIA's catalog recommends, adapted to a cloud, where users cannot check cables."""
     sets_condition: bool
-    """Whether EKS's agent sets the node condition AcceleratedHardwareReady to False. Otherwise it writes an event."""
+    """Whether EKS's agent sets the node condition AcceleratedHardwareReady to False. Otherwise the agent only writes an
+    event."""
 
 
 def _serious(text: str, advice: Advice = "reset the GPU") -> Xid:
@@ -57,7 +58,7 @@ XIDS: Final = {
     158: _serious("GPU fatal timeout"),
 }
 APPLICATION: Final = frozenset({13, 31, 43, 45, 94})
-"""Xids that the application causes, or that harm only the application: the GPU is fine afterwards."""
+"""Xids that the application causes, or that harm only the application: the GPU stays usable."""
 UNKNOWN: Final = Xid("Xid that is not in the table", "none", sets_condition=False)
 
 

@@ -1,7 +1,7 @@
 """The folder that `submit` sends for a job without a writable shared volume: an archive in the stack's bucket.
 
-An init container in each pod unpacks it, so every pod has its own copy. Files that ranks write there are lost with the
-pod.
+An init container in each pod unpacks the archive, so every pod has its own copy. Files that ranks write there are lost
+with the pod.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,12 +21,12 @@ MEMORY_MIB: Final = 256
 
 
 def prefix(namespace: str, digest: str) -> str:
-    """Return the prefix of all copies of a folder with this digest."""
+    """Return the key prefix of all uploaded copies of the folder with this digest."""
     return f"{WORKDIR_KEYS}/{namespace}/{digest}/"
 
 
 def used_by(pieces: Sequence[Piece], placed: PlacedJob, key: str) -> list[Piece]:
-    """Return a job's objects, changed so that ranks start in the folder with this key in the bucket."""
+    """Return copies of a job's objects in which ranks start in the folder that the bucket stores under this key."""
     made = [Piece(deepcopy(piece.manifest), piece.owner) for piece in pieces]
     for pod in (pod for piece in made for pod in rank_pods(piece.manifest)):
         ranks = rank_containers(pod)
@@ -56,6 +56,6 @@ def _unpack(placed: PlacedJob, key: str) -> Manifest:
 
 
 def record(placed: PlacedJob, object: Mapping[str, str], id: str) -> Manifest:
-    """Return the ConfigMap that outlives the job, so that its object in the bucket can be removed afterwards."""
+    """Return a ConfigMap that outlives the job, so that the job's object in the bucket can be removed afterwards."""
     metadata = placed.metadata(f"{placed.job.name}-{ROLE}-{id}", ROLE)
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(object)}

@@ -1,6 +1,7 @@
 """Logs of submitted jobs in CloudWatch Logs: each pod sends its output to its own log stream.
 
-A log stream is named `NAMESPACE/JOB/RUN/POD`. IAM lets a pod write only streams with its own namespace and name.
+A log stream is named `NAMESPACE/JOB/RUN/POD`. A pod's IAM role permits writes only to streams whose names contain the
+pod's own namespace and name.
 """
 
 from collections.abc import Sequence
@@ -25,7 +26,7 @@ def streams(namespace: str, job: str) -> str:
 
 
 def used_by(pieces: Sequence[Piece], placed: PlacedJob, run: str) -> list[Piece]:
-    """Return a job's objects, changed so that pods send their logs to the cluster's log group."""
+    """Return copies of a job's objects in which pods send their logs to the cluster's log group."""
     made = [Piece(deepcopy(piece.manifest), piece.owner) for piece in pieces]
     for one in (one for piece in made for pod in rank_pods(piece.manifest) for one in rank_containers(pod)):
         _send_log(one, placed, run)

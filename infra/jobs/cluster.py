@@ -41,42 +41,43 @@ class PoolDescription(_Described):
     market: str = ""
     """Purchase option of the instances, such as `spot`; empty outside AWS and in descriptions from older versions."""
     gpus: int = 0
-    """`nvidia.com/gpu` per node."""
+    """GPUs (`nvidia.com/gpu`) per node."""
     slots: int
     """Default ranks per node: one per GPU, or one per vCPU on nodes without GPUs."""
     efa: int = 0
-    """`vpc.amazonaws.com/efa` per node."""
+    """EFA interfaces (`vpc.amazonaws.com/efa`) per node."""
     rdma_resource: str = ""
     """Resource of the RDMA device plugin; empty if jobs of the pool use no InfiniBand or RoCE."""
     rdma_devices: int = 0
     """Devices of `rdma_resource` per node."""
     hugepages_mib: int = 0
-    """`hugepages-2Mi` per node, in MiB."""
+    """Huge pages of 2 MiB (`hugepages-2Mi`) per node, in MiB."""
     memory_mib: int
     """Memory per node for job pods, excluding huge pages, the kubelet's reservations and pods that run on every
     node."""
     cpu_millis: int
     """CPU per node for job pods in millicores, before `cpu_request_factor` is applied."""
     labels: dict[str, str] = {}
-    """Labels of the nodes. If they include the pool label, this label is enough to select the nodes."""
+    """Labels of the nodes. If the labels include the pool label, this label is enough to select the nodes."""
     taints: tuple[TaintDescription, ...] = ()
     max_size: int
     """Maximum size of the pool."""
     line_rate_gbps: float | None = None
-    """Network bandwidth per node that EC2 guarantees, in Gbit/s; None if it guarantees none."""
+    """Network bandwidth per node that EC2 guarantees, in Gbit/s; None if EC2 guarantees no bandwidth."""
     transport: Transport = "tcp"
-    """MPI transport between nodes. The smoke job fails if MPI uses a different one."""
+    """MPI transport between nodes. The smoke job fails if MPI uses a different transport."""
     nccl: Transport | None = None
     """NCCL transport between nodes; None in descriptions from older versions."""
 
     @property
     def nccl_transport(self) -> Transport:
-        """NCCL transport between nodes. Descriptions from older versions have one transport for MPI and NCCL."""
+        """NCCL transport between nodes. Descriptions from older versions specify a single transport for MPI and
+        NCCL."""
         return self.nccl or self.transport
 
     @property
     def selector(self) -> dict[str, str]:
-        """Node selector of the pool: the pool label if the nodes have it, else all labels."""
+        """Node selector of the pool: the pool label if the nodes have it, otherwise all labels."""
         return {POOL_LABEL: self.labels[POOL_LABEL]} if POOL_LABEL in self.labels else self.labels
 
 
@@ -122,7 +123,7 @@ class ClusterDescription(_Described):
     launcher_pool: str = SYSTEM_POOL
     """Pool that runs the launchers."""
     namespaces: tuple[NamespaceDescription, ...] = (NamespaceDescription(),)
-    """Job namespaces; the first one is the default."""
+    """Job namespaces; the first namespace is the default."""
     mpi_operator: bool = True
     """True if the cluster can run MPIJobs."""
     job_controller: bool = False
@@ -132,17 +133,18 @@ class ClusterDescription(_Described):
     image_registry: str = ""
     """Prefix of full image names: `docker.io/a/b:1` becomes `mirror.example.com/all/docker.io/a/b:1`."""
     image_repository: str = ""
-    """Repository of short image names: `b:1` becomes `registry.example.com/team/b:1`. Empty if the cluster has none."""
+    """Repository of short image names: `b:1` becomes `registry.example.com/team/b:1`. Empty if the cluster has no image
+    repository."""
     image_pull_secrets: tuple[str, ...] = ()
     """Secrets that nodes use to pull images, unless the job lists its own."""
     cpu_request_factor: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """Multiplier for CPU requests; below 1 if small nodes stand in for larger ones."""
+    """Multiplier for CPU requests; below 1 if small nodes stand in for larger nodes."""
 
     def pool(self, name: str) -> PoolDescription | None:
         return next((pool for pool in self.pools if pool.name == name), None)
 
     def namespace(self, name: str | None) -> NamespaceDescription | None:
-        """Return the namespace with this name, or the first one if `name` is None."""
+        """Return the namespace with this name, or the first namespace if `name` is None."""
         return next((one for one in self.namespaces if name in (None, one.name)), None)
 
     def image(self, name: str) -> str:
@@ -157,7 +159,7 @@ class ClusterDescription(_Described):
         return name if not prefix or name.startswith(tuple(direct)) else f"{prefix}/{name}"
 
     def to_json(self) -> str:
-        """Return the JSON text for `CONFIG_MAP_KEY`."""
+        """Return the description as JSON, to store in the ConfigMap under `CONFIG_MAP_KEY`."""
         return self.model_dump_json(by_alias=True, indent=1)
 
     @classmethod

@@ -25,15 +25,15 @@ def mpirun(job: Job, namespace: str, slots: int, forwarded: Sequence[str]) -> li
 
 
 def ranks(job: Job, slots: int) -> int:
-    """Return the total number of ranks: `ranks`, else all slots that the job may use. `perSocket` can reduce this
-    number."""
+    """Return the total number of ranks: `ranks` if set, otherwise all slots that the job may use. `perSocket` can
+    reduce this number."""
     hosts = job.workers if job.hosts is None else len(job.hosts)
     return job.ranks or hosts * (job.per_node or slots)
 
 
 def _horovodrun(job: Job, namespace: str, slots: int) -> list[str]:
-    """Add options to a horovodrun command. horovodrun checks each host over SSH, then runs `mpirun` with its entire
-    environment. `--disable-cache` keeps its cache out of the home directory."""
+    """Add options to a horovodrun command. horovodrun checks each host over SSH, then runs `mpirun` and passes on its
+    entire environment. With `--disable-cache`, horovodrun writes no cache to the home directory."""
     numbers = range(job.workers) if job.hosts is None else job.hosts
     hosts = ",".join(f"{hostfile.host(job.name, namespace, number)}:{job.per_node or slots}" for number in numbers)
     options = ["--ssh-port", str(SSH_PORT), "--network-interfaces", INTERFACE, "--disable-cache"]

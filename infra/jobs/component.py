@@ -31,7 +31,8 @@ CONTROLLED: Final = {
     "Role": ("rules",),
 }
 """Properties that depend on whether the cluster has a job controller (infra/jobs/controlled.py). Existing jobs keep
-them: most cannot be changed in a Job, and a finished job must not run again when the cluster gets a controller.
+their values: most of these properties cannot be changed in a Job, and a finished job must not run again when the
+cluster gets a controller.
 """
 
 NO_KEYS = KeyPair("", "")
@@ -50,8 +51,8 @@ class StackJobsArgs:
 class StackJobs(pulumi.ComponentResource):
     """Creates the objects of every job in the stack, without waiting until they are ready.
 
-    They exist until the job is removed from the stack file. If a job changes, all of its objects are recreated, so the
-    changed job runs.
+    The objects exist until the job is removed from the stack file. If a job changes, Pulumi recreates all of the job's
+    objects, so the changed job runs.
     """
 
     def __init__(self, name: str, args: StackJobsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -109,19 +110,20 @@ def digest(pieces: Sequence[Piece]) -> str:
 
 
 def _compared(job: Job, cluster: ClusterDescription) -> ClusterDescription:
-    """Return the cluster description that goes into a job's digest. A new job controller changes only the digests of
-    jobs that it would run differently from the start.
+    """Return the cluster description that goes into a job's digest. Installing a job controller changes only the
+    digests of jobs that need the controller from the start.
     """
     needs_controller = bool(job.setup or job.no_retry_exit_codes or job.progress)
     return cluster if needs_controller else cluster.model_copy(update={"job_controller": False})
 
 
 def _ignored(manifest: Manifest) -> list[str] | None:
-    """Return the properties whose changes do not update an object. A replacement applies them."""
+    """Return the properties that Pulumi ignores when it compares an object. Changes to them take effect when the object
+    is replaced."""
     kind, policy = manifest["kind"], manifest["metadata"]["annotations"].get(POLICY_ANNOTATION, "")
     if kind == "Secret":
-        # Every run of this program generates new keys. In Pulumi's state they are `data`, because its provider converts
-        # them.
+        # Every run of this program generates new keys. In Pulumi's state, the keys are in `data`, because the
+        # Kubernetes provider converts `stringData`.
         return ["stringData", "data"]
     if kind == "StatefulSet" or '"hold"' in policy:
         return RELEASED

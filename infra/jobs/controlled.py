@@ -1,7 +1,7 @@
 """Changes to a job's objects in clusters with a job controller, which restarts the whole job and runs `setup` first.
 
 Kubernetes and mpi-operator retry a failed attempt. The controller judges each attempt, and fails the job when no retry
-is left: unlike a Job, it distinguishes lost nodes from failures.
+is left. Unlike a Kubernetes Job, the controller distinguishes lost nodes from failures.
 """
 
 import copy
@@ -20,7 +20,8 @@ from infra.naming import HELD_QUEUE, POLICY_ANNOTATION, ROLE_LABEL, job_labels
 
 POLICY_VERSION: Final = 1
 DISRUPTIONS: Final = 100
-"""Attempts that Kubernetes allows a job in addition to its restarts: lost nodes and preemption do not count."""
+"""Attempts that Kubernetes allows a job in addition to `maxRestarts`, because lost nodes and preemption do not count as
+restarts."""
 SETUP: Final = "setup"
 FORMER_CONTAINER: Final = "prepare"
 """Init container that runs `setup` in clusters without a job controller."""
@@ -35,7 +36,7 @@ QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
 
 
 def controlled(pieces: Sequence[Piece], placed: PlacedJob) -> list[Piece]:
-    """Return the objects of a job for a cluster with a job controller. The main object is the first one."""
+    """Return the objects of a job for a cluster with a job controller. The main object comes first."""
     main, *others = (replace(piece, manifest=copy.deepcopy(piece.manifest)) for piece in pieces)
     main.manifest["metadata"].setdefault("annotations", {})[POLICY_ANNOTATION] = json.dumps(policy(placed), sort_keys=True)
     _allow_disruptions(main.manifest, placed)
@@ -90,8 +91,7 @@ def _report_steps(main: Manifest, placed: PlacedJob) -> None:
 
 
 def _record_collectives(manifest: Manifest, placed: PlacedJob) -> None:
-    """Make PyTorch record its last collectives, and write them when the controller asks what the ranks of a hung job
-    were doing."""
+    """Make PyTorch record its last collectives, and dump them when the controller diagnoses a hung job."""
     job = placed.job
     if not job.progress or not placed.size.gpus:
         return
@@ -107,17 +107,18 @@ def _allow_disruptions(main: Manifest, placed: PlacedJob) -> None:
             spec["runPolicy"]["backoffLimit"] = attempts
         case "standalone":
             spec["backoffLimit"] = attempts
-            spec.pop("activeDeadlineSeconds", None)  # it would include the time that the workers wait in the queue
+            spec.pop("activeDeadlineSeconds", None)  # the deadline would include the workers' time in the queue
         case "torchrun":
             # Kubernetes waits 10 seconds before it retries an index, and doubles the wait each time. With one limit for
-            # all indexes, it would count all pods of an attempt, and wait 10 minutes after 8 workers failed.
+            # all indexes, Kubernetes would count all failed pods of an attempt, and wait 10 minutes after 8 workers
+            # failed.
             del spec["backoffLimit"]
             spec |= {"backoffLimitPerIndex": attempts, "maxFailedIndexes": 0}
 
 
 def _serve_until_the_end(manifest: Manifest, placed: PlacedJob) -> None:
-    """Make the cleanup controller of a `standalone` job watch the launcher's Job: only the job controller knows which
-    attempt is the last."""
+    """Make the cleanup controller of a `standalone` job watch the launcher's Job instead of counting failed attempts:
+    only the job controller knows which attempt is the last."""
     if manifest["metadata"]["labels"].get(ROLE_LABEL) != standalone.KEEPER:
         return
     if manifest["kind"] == "Role":
@@ -133,8 +134,8 @@ def _serve_until_the_end(manifest: Manifest, placed: PlacedJob) -> None:
 
 
 def setup(placed: PlacedJob) -> Manifest:
-    """Return the Job that runs `setup`. The queue admits it separately from the ranks, so it may take longer than 30
-    minutes, after which the queue evicts a job whose pods are not all ready."""
+    """Return the Job that runs `setup`. The queue admits this Job separately from the ranks, so `setup` may take longer
+    than 30 minutes. After that time, the queue evicts a job if not all of its pods are ready."""
     job = placed.job
     amounts = job.setup_resources
     memory = {"memory": amounts.memory}

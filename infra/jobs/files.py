@@ -1,6 +1,6 @@
 """Files of a submitted job on its shared volume: the folder that `submit` sends, and copies of the logs.
 
-Jobs of a stack have none: no client sends a folder, and their pods stay until the job is removed.
+Jobs of a stack have no such files: no client sends a folder, and the pods stay until the job is removed.
 """
 
 import json
@@ -19,7 +19,8 @@ ROLE: Final = "files"
 FOLDER: Final = ".gpumpi/jobs"
 HELPER_MEMORY_MIB: Final = 256
 HELPER_SECONDS: Final = 3600
-"""Time limit of a pod that reads or writes the folder. Kubernetes deletes the pod even if the command was killed."""
+"""Time limit of a pod that reads or writes the folder. After it, Kubernetes deletes the pod, even if the command that
+created the pod was killed."""
 LOG_LIMIT_MIB: Final = 100
 """Maximum size of the copy of one pod's log."""
 SELECTOR: Final = {ROLE_LABEL: ROLE}
@@ -27,12 +28,12 @@ RANK_CONTAINERS: Final = ("launcher", "worker", "prepare", "setup")
 
 _WAIT: Final = "trap 'exit 0' TERM; sleep \"$1\" & wait"
 _REMOVE: Final = 'tries=0; until rm -rf "$1" || [ "$tries" -ge 20 ]; do tries=$((tries + 1)); sleep 3; done; [ ! -e "$1" ]'
-"""Ranks that are still terminating may create files while `rm` runs."""
+"""Retries `rm`, because ranks that are still terminating may create files while it runs."""
 
 
 @dataclass(frozen=True)
 class JobFiles:
-    """The folder of one submitted job on its volume."""
+    """The folder of one submitted job on the job's shared volume."""
 
     jobs: str
     """Parent of the folders of all jobs in the namespace."""
@@ -52,7 +53,8 @@ class JobFiles:
 
 
 def of(placed: PlacedJob, id: str) -> JobFiles | None:
-    """Return the job's folder on the first cluster volume that the job mounts writable; None without such a volume."""
+    """Return the job's folder on the first cluster volume that the job mounts as writable; None if there is no such
+    volume."""
     shared = {volume.name: volume.mount_path for volume in placed.namespace.volumes}
     for mount in wanted_mounts(placed.job, placed.namespace):
         if mount.name in shared and not mount.read_only:
@@ -62,7 +64,7 @@ def of(placed: PlacedJob, id: str) -> JobFiles | None:
 
 
 def used_by(pieces: Sequence[Piece], files: JobFiles, *, workdir: bool, logs: bool) -> list[Piece]:
-    """Return a job's objects, changed so that ranks start in the sent folder and logs are kept."""
+    """Return copies of a job's objects in which ranks start in the sent folder and logs are copied to the volume."""
     made = [Piece(deepcopy(piece.manifest), piece.owner) for piece in pieces]
     for one in (one for piece in made for pod in rank_pods(piece.manifest) for one in rank_containers(pod)):
         if workdir:
@@ -94,7 +96,8 @@ def _keep_log(one: Manifest, files: JobFiles) -> None:
 
 
 def helper(placed: PlacedJob, id: str) -> Manifest:
-    """Return a Job whose pod mounts the volume and waits for commands. It has no GPUs and none of the job's Secrets."""
+    """Return a Job whose pod mounts the volume and waits for commands. The pod has no GPUs and none of the job's
+    Secrets."""
     return _job(placed, f"{ROLE}-{id}", ["/bin/sh", "-c", _WAIT, "wait", str(HELPER_SECONDS)])
 
 
@@ -126,7 +129,7 @@ def _job(placed: PlacedJob, name: str, command: Sequence[str]) -> Manifest:
 
 
 def record(placed: PlacedJob, files: JobFiles, id: str) -> Manifest:
-    """Return the ConfigMap that outlives the job, so that its files can be read and removed afterwards."""
+    """Return a ConfigMap that outlives the job, so that the job's files can be read and removed afterwards."""
     data = {
         "folder": files.folder,
         "helper.json": json.dumps(helper(placed, id)),

@@ -23,7 +23,7 @@ def is_short(image: str) -> bool:
 
 
 def repository_of(image: str) -> str:
-    """Return an image name without tag and digest.
+    """Return an image name without its tag and digest.
 
     >>> repository_of("team/train:1"), repository_of("localhost:5000/train"), repository_of("train@sha256:0")
     ('team/train', 'localhost:5000/train', 'train')
@@ -34,5 +34,5 @@ def repository_of(image: str) -> str:
 
 
 def is_repository_name(name: str) -> bool:
-    """Return whether ECR accepts the name of a repository."""
+    """Return whether ECR accepts this name for a repository."""
     return _REPOSITORY.fullmatch(name) is not None

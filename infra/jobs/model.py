@@ -16,7 +16,7 @@ MpiImplementation = Literal["OpenMPI", "Intel", "MPICH"]
 CheckpointSignal = Literal["SIGTERM", "SIGINT", "SIGUSR1", "SIGUSR2"]
 
 RANK_OPTIONS = ("-np", "--num-proc", "-H", "--hosts", "-hostfile", "--hostfile")
-"""Options of horovodrun that set the number of ranks and their hosts."""
+"""Options of horovodrun that set the number of ranks and the hosts."""
 
 
 class SecretKey(Model):
@@ -37,7 +37,7 @@ class Mount(Model):
 
 
 class Resources(Model):
-    """Resources of one worker; fields that are not set default to its share of a node."""
+    """Resources of one worker; fields that are not set default to the worker's share of a node."""
 
     cpu: str | None = Field(None, examples=["8"], description="CPUs, in quotes, such as `500m` or `8`.")
     memory: str | None = Field(None, examples=["64Gi"], description="Memory, such as `64Gi`.")
@@ -203,14 +203,14 @@ class Job(Model):
 
     @property
     def starts_ranks_itself(self) -> bool:
-        """True if the command itself starts the ranks, and sets their number and hosts."""
+        """True if the command itself starts the ranks, and sets the number of ranks and the hosts."""
         if starters.mpi_in_shell(self.command):
             return True
         return starters.mpi_starter(self.command) is not None and not self.needs_horovodrun_options
 
     @property
     def needs_horovodrun_options(self) -> bool:
-        """True if the command is horovodrun without options for the number of ranks and their hosts."""
+        """True if the command is horovodrun without options for the number of ranks and the hosts."""
         if starters.mpi_starter(self.command) != starters.HOROVODRUN:
             return False
         return not any(word.partition("=")[0] in RANK_OPTIONS for word in self.command)

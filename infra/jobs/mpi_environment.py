@@ -1,8 +1,9 @@
-"""Environment variables for each MPI implementation: hosts of the ranks, how to reach them, and the transport.
+"""Environment variables for each MPI implementation: the ranks' hosts, how to connect to them, and the transport.
 
 Open MPI 4 reads OMPI_MCA_*. Open MPI 5 starts ranks through PRRTE, which reads PRTE_MCA_* and silently ignores the old
 names. If only the old names are set, every rank runs on the launcher
-(https://github.com/kubeflow/mpi-operator/issues/842). Both are always set, so images may contain either version."""
+(https://github.com/kubeflow/mpi-operator/issues/842). This module always sets both names, so images may contain either
+version."""
 
 import re
 from collections.abc import Mapping
@@ -66,8 +67,8 @@ _YIELD: Final = {"OMPI_MCA_mpi_yield_when_idle": "true"}
 
 
 _COPIED_TWICE: Final = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
-"""For ranks in the same pod, whose seccomp profile forbids reading another process's memory. Without this option,
-Open MPI 4 tries to read it, logs each failure, and falls back to the mechanism that this option selects:
+"""For ranks in the same pod: the pod's seccomp profile forbids reading another process's memory. Without this option,
+Open MPI 4 tries to read such memory, logs each failure, and falls back to the mechanism that this option selects:
 https://github.com/open-mpi/ompi/issues/4948"""
 
 

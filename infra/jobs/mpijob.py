@@ -36,15 +36,15 @@ def mpi_job(placed: PlacedJob) -> Manifest:
             "slotsPerWorker": size.slots,
             "mpiImplementation": job.mpi_implementation,
             # The operator creates the launcher once all existing workers are ready. A job held by the queue has no
-            # workers, so its launcher is created together with them (mpi-operator 0.8.2, mpi_job_controller.go) and
-            # only launch.sh waits.
+            # workers, so its launcher is created at the same time as the workers (mpi-operator 0.8.2,
+            # mpi_job_controller.go), and only launch.sh waits for them.
             "launcherCreationPolicy": "WaitForWorkersReady",
             "sshAuthMountPath": f"{job.home}/.ssh",
             "runPolicy": policy,
             "mpiReplicaSpecs": {
                 # One pod per attempt, so that the log of every attempt is kept.
                 "Launcher": {"replicas": 1, "restartPolicy": "Never", "template": _launcher(placed)},
-                # The operator replaces deleted workers, but not failed ones.
+                # The operator replaces deleted workers, but not failed workers.
                 "Worker": {"replicas": job.workers, "restartPolicy": "OnFailure", "template": _worker(placed)},
             },
         },

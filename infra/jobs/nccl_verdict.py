@@ -1,4 +1,4 @@
-"""Verdict of the smoke job's NCCL level, from what each rank's NCCL logged and from nccl-tests' table. Pure."""
+"""Verdict of the smoke job's NCCL level, from each rank's NCCL log and from the result table of nccl-tests. Pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -61,7 +61,7 @@ def _run(reports: Sequence[NetworkReport], expected: NcclExpected) -> Iterator[s
     for report in broken[:8]:
         yield f"{report['host']} on node {report['node']}: " + ". ".join([report["error"], *report["warnings"]])
     if broken:
-        return  # mpirun ended the other ranks before they reported
+        return  # mpirun terminated the other ranks before they reported
     reported = sorted({report["nccl_rank"] for report in reports})
     if reported != list(range(expected.ranks)):
         yield f"{len(reports)} of {expected.ranks} ranks reported: {listed(reported)}"
@@ -73,7 +73,7 @@ def _run(reports: Sequence[NetworkReport], expected: NcclExpected) -> Iterator[s
 
 
 def _network(reports: Sequence[NetworkReport], expected: NcclExpected) -> Check:
-    """Check NCCL's own log: which network it chose, and which one each channel to another node uses."""
+    """Check NCCL's log: which network NCCL chose, and which network each channel to another node uses."""
     if expected.workers < 2:
         return Check(NETWORK, NOT_RUN, "a single worker uses no network")
     efa = expected.network == "efa"
@@ -138,7 +138,7 @@ def _bandwidth(reports: Sequence[NetworkReport], expected: NcclExpected) -> Chec
 
 
 def _results(reports: Sequence[NetworkReport]) -> list[Any]:
-    """Return the table. Only rank 0 prints it."""
+    """Return the result table of nccl-tests, which only rank 0 prints."""
     return next((report["results"] for report in reports if report["results"]), [])
 
 

@@ -1,6 +1,7 @@
 """Users' additions to the pods of a job: the parts of a pod that Pod Security `restricted` allows.
 
-Names and meanings are those of Kubernetes: https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/
+Fields have the same names and meanings as in Kubernetes:
+https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/
 """
 
 from collections.abc import Iterator
@@ -14,8 +15,8 @@ Raw = dict[str, object]
 """Part of a Kubernetes object that the API server validates."""
 
 VOLUME_KINDS: Final = ("config_map", "secret", "empty_dir", "projected", "downward_api", "ephemeral", "csi")
-"""Kinds of volumes that Pod Security `restricted` allows, except claims, which belong to `volumes` of the job:
-https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted"""
+"""Kinds of volumes that Pod Security `restricted` allows, except PersistentVolumeClaims, which belong in the job's
+`volumes`: https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted"""
 
 
 class Reference(Model):
@@ -44,7 +45,7 @@ class Toleration(Model):
 
 
 class Port(Model):
-    """A port of the container, for Services and for the reader of the manifest."""
+    """A container port, declared for Services and to document the manifest."""
 
     container_port: int = Field(examples=[6006], description="Number of the port.")
     name: str | None = Field(None, description="Name of the port.")
@@ -52,7 +53,8 @@ class Port(Model):
 
 
 class PodVolume(Model):
-    """A volume of the pod and its mount path, with one kind; claims belong to `volumes` of the job."""
+    """A volume of the pod, with exactly one kind and a mount path. PersistentVolumeClaims belong in the job's
+    `volumes`."""
 
     name: str = Field(examples=["settings"], description="Name of the volume.")
     mount_path: str = Field(examples=["/etc/train"], description="Mount path.")
@@ -69,12 +71,12 @@ class PodVolume(Model):
 
     @property
     def kinds(self) -> list[str]:
-        """Kinds that are set; a valid volume has exactly one."""
+        """Volume kinds that are set; a valid volume has exactly one kind."""
         return [str(type(self).model_fields[kind].alias) for kind in VOLUME_KINDS if getattr(self, kind) is not None]
 
 
 class Affinity(Model):
-    """Affinity in addition to the pool; terms are those of Kubernetes."""
+    """Affinity in addition to the pool's node selector, with the terms that Kubernetes defines."""
 
     node_affinity: Raw | None = Field(None, description="Nodes that the pods require or prefer.")
     pod_affinity: Raw | None = Field(None, description="Pods to schedule these pods near.")

@@ -101,7 +101,8 @@ def _kinds() -> str:
 
 
 def _wrong_path(volume: PodVolume) -> str | None:
-    """Return the problem of a mount path. Configuration files may be in new folders below /etc, which hide nothing."""
+    """Return what is wrong with a mount path; None if it is valid. ConfigMaps and Secrets may be mounted below /etc,
+    because a new folder there hides no files."""
     own = re.fullmatch(r"/etc/[\w.-]+(/[\w.-]+)*", volume.mount_path.rstrip("/"))
     return None if own and (volume.config_map is not None or volume.secret is not None) else problem_of(volume.mount_path)
 

@@ -1,4 +1,4 @@
-"""Pod templates with the job's `podOverrides`. Without them, templates stay as they are."""
+"""Pod templates with the job's `podOverrides`. Without `podOverrides`, templates stay unchanged."""
 
 from typing import Any
 
@@ -37,7 +37,8 @@ def _spec(spec: Manifest, wanted: PodOverrides) -> Manifest:
 
 
 def _affinity(ours: Manifest, theirs: Affinity) -> Manifest:
-    """Return the union of both affinities. `onePerNode` is a required term, so both lists of required terms apply."""
+    """Return the union of both affinities. `onePerNode` adds a required term, so the required terms of both affinities
+    apply."""
     merged: dict[str, Any] = as_manifest(theirs)
     for kind, terms in ours.items():
         added = merged.get(kind, {})

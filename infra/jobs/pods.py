@@ -1,4 +1,4 @@
-"""Parts of pods that all kinds of jobs share. They comply with the Pod Security Standard `restricted`.
+"""Parts of pods that all kinds of jobs share. These parts comply with the Pod Security Standard `restricted`.
 
 https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
 """
@@ -34,7 +34,8 @@ LAUNCHER_CPU_MILLIS, LAUNCHER_CPU_LIMIT, LAUNCHER_MEMORY_MIB = 250, "2", 1024
 
 @dataclass(frozen=True)
 class PlacedJob:
-    """A valid job with its cluster, pool and namespace. Without EFA in its workers, the pool's transport is TCP."""
+    """A valid job with its cluster, pool and namespace. If the workers have no EFA devices, the pool's transport is
+    TCP."""
 
     job: Job
     cluster: ClusterDescription
@@ -52,7 +53,7 @@ class PlacedJob:
             raise LookupError(f"there is no pool {job.pool}")
         namespace = cluster.namespace(job.namespace) or NamespaceDescription(name=job.namespace or "")
         size = worker_size(job, pool)
-        if pool.efa and not size.efa:  # set up for EFA, MPI and NCCL would fail without an EFA interface
+        if pool.efa and not size.efa:  # MPI and NCCL configured for EFA would fail without an EFA interface
             pool = pool.model_copy(update={"transport": "tcp", "nccl": "tcp"})
         return cls(job, cluster, pool, cluster.pool(cluster.launcher_pool), namespace, size)
 
@@ -69,7 +70,7 @@ class PlacedJob:
 
     @property
     def time_limits(self) -> Manifest:
-        """Deadline and time to live, with the names that a Job and an MPIJob's `runPolicy` use."""
+        """Deadline and time to live, with the field names that a Job and an MPIJob's `runPolicy` use."""
         limits = {
             "activeDeadlineSeconds": self.job.active_deadline_seconds,
             "ttlSecondsAfterFinished": self.job.ttl_seconds_after_finished,
@@ -131,9 +132,9 @@ STARTED_SECONDS: Final = 300
 def ssh_probes() -> Manifest:
     """Return a startup probe: a worker is ready, and has a DNS name, once it accepts a connection.
 
-    There are no other probes: sshd starts a process per connection, probes included, and the pod ends if sshd ends.
-    Without a readiness probe, a container is ready as soon as it has started. With a readiness probe, if the kubelet
-    started less than one probe period ago, the container is ready only after a random part of the period.
+    There are no other probes: sshd starts a process for each connection, including probes, and the container terminates
+    if sshd exits. Without a readiness probe, a container is ready as soon as it has started. With a readiness probe, if
+    the kubelet started less than one probe period ago, the container is ready only after a random part of the period.
     https://kubernetes.io/docs/concepts/configuration/liveness-readiness-startup-probes/
     https://github.com/kubernetes/kubernetes/blob/v1.35.0/pkg/kubelet/prober/worker.go (run)"""
     connect = {"tcpSocket": {"port": SSH_PORT}, "timeoutSeconds": 5}
@@ -178,7 +179,8 @@ def on_pool(placed: PlacedJob, containers: Sequence[Manifest], **more: object) -
 
 
 def launcher_pod(placed: PlacedJob, containers: Sequence[Manifest], volumes: Sequence[Manifest] = (), **more: object) -> Manifest:
-    """Return the spec of a pod that runs no ranks. The pod runs on the launcher pool if there is one."""
+    """Return the spec of a pod that runs no ranks. The pod runs on the launcher pool if the cluster has a launcher
+    pool."""
     return _pod(placed, placed.launcher_pool or placed.pool, containers, volumes, **more)
 
 

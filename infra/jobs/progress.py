@@ -1,4 +1,4 @@
-"""`progress` of a job: where its steps can be read, and how long a step may take."""
+"""`progress` of a job: how the job controller reads the job's steps, and how long a step may take."""
 
 import re
 from typing import Final
@@ -40,7 +40,7 @@ class Progress(Model):
 
 
 def seconds_of(duration: str) -> int:
-    """Return the seconds of a duration. Raises ValueError.
+    """Return a duration in seconds. Raises ValueError if the text is not a duration.
 
     >>> seconds_of("90s"), seconds_of("1h30m")
     (90, 5400)

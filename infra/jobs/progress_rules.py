@@ -14,12 +14,12 @@ from infra.jobs.pods import writable_paths
 from infra.jobs.progress import seconds_of
 
 LEAST_SECONDS: Final = 30
-"""The controller reads logs every 5 seconds, and a rotated log may hide a line. A shorter limit would restart healthy
-jobs."""
+"""Minimum time limit for a step. The controller reads logs every 5 seconds and may miss a line when a log is rotated,
+so a shorter limit would restart healthy jobs."""
 PATTERN_LIMIT: Final = 200
 _REPEATS: Final = ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT")
 REPEATS_LIMIT: Final = 4
-"""Maximum unbounded repeats in a pattern. Python may try every way of dividing a line among them."""
+"""Maximum number of unbounded repeats in a pattern. Python may try every way of dividing a line among the repeats."""
 
 
 def alone(job: Job) -> Iterator[Problem]:

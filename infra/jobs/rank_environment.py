@@ -23,11 +23,11 @@ https://docs.nvidia.com/cuda/cuda-c-programming-guide/#cuda-environment-variable
 https://matplotlib.org/stable/install/environment_variables_faq.html"""
 
 _SOCKETS: Final[Mapping[str, str]] = {
-    # Keep bootstrap and sockets off interfaces of containers, Amazon's VPC CNI (eni*) and Pod Identity (pod-id-link0).
-    # https://github.com/aws-samples/aws-do-eks/issues/54
+    # Keep NCCL's bootstrap and socket traffic off the interfaces of containers, Amazon's VPC CNI (eni*) and Pod
+    # Identity (pod-id-link0). https://github.com/aws-samples/aws-do-eks/issues/54
     "NCCL_SOCKET_IFNAME": "^lo,docker,veth,eni,pod-id-link",
-    # Pods may not bind memory to NUMA nodes. If NCCL detects this in some ranks but not in others, they use different
-    # paths and fail: https://github.com/NVIDIA/nccl/issues/2190
+    # Pods are not permitted to bind memory to NUMA nodes. If NCCL detects this in some ranks but not in others, the
+    # ranks use different paths and fail: https://github.com/NVIDIA/nccl/issues/2190
     "NCCL_CUMEM_HOST_ENABLE": "0",
 }
 
@@ -42,8 +42,8 @@ def _nccl_network(pool: PoolDescription) -> dict[str, str]:
 
     `Libfabric` is the name of the aws-ofi-nccl plugin: nccl_ofi_interface_nvidia.cpp in
     https://github.com/aws/aws-ofi-nccl. `IB` is the name of NCCL's own network for InfiniBand and RoCE: ncclNetIb in
-    https://github.com/NVIDIA/nccl (NOT VERIFIED on hardware, 2026-11-23). A pool with neither has only one network, so
-    nothing is set.
+    https://github.com/NVIDIA/nccl (NOT VERIFIED on hardware, 2026-11-23). A pool without EFA, InfiniBand and RoCE has
+    only one network, so nothing is set.
     """
     if pool.nccl_transport == "infiniband":
         return {"NCCL_NET": "IB"}

@@ -25,7 +25,7 @@ Edit = Callable[[Mapping[str, object]], Mapping[str, object]]
 """Changes the values of a job file before they are validated."""
 
 SUFFIX_CHARACTERS, SUFFIX_LENGTH = "bcdfghjklmnpqrstvwxz2456789", 5
-"""The same alphabet as in Kubernetes: no vowels, and no digits that look like letters.
+"""The alphabet that Kubernetes uses for `generateName`: no vowels, and no digits that look like letters.
 https://github.com/kubernetes/kubernetes/blob/v1.35.0/staging/src/k8s.io/apimachinery/pkg/util/rand/rand.go
 """
 
@@ -42,7 +42,8 @@ def read(
     on_warning: OnWarning = ignore,
     edit: Edit = dict,
 ) -> Job:
-    """Read a job from a file and edit it. Its namespace is `namespace`, else the one in the file, else `usual_namespace`.
+    """Read a job from a file and edit it. The job's namespace is `namespace`, otherwise the namespace in the file,
+    otherwise `usual_namespace`.
 
     Raises JobRefused if the job has errors, and OSError if the file cannot be read.
     """
@@ -78,7 +79,8 @@ def examined_alone(values: Mapping[str, object]) -> list[Problem]:
 
 
 def content_of(path: Path) -> tuple[Mapping[str, object] | None, list[Problem]]:
-    """Return the keys of a job file, or None if it has none, and the problems of its YAML. Raises OSError."""
+    """Return the content of a job file (None if the file contains no mapping) and the problems found in its YAML.
+    Raises OSError if the file cannot be read."""
     try:
         content, twice = yaml_text.read(path)
     except yaml_text.NotYaml as error:
@@ -90,7 +92,7 @@ def content_of(path: Path) -> tuple[Mapping[str, object] | None, list[Problem]]:
 
 
 def named(values: Mapping[str, object]) -> dict[str, object]:
-    """Return the values with a name: the given one, or `generateName` with random characters."""
+    """Return the values with a name: the given name, or `generateName` followed by random characters."""
     start = values.get("generateName")
     if "name" in values or not isinstance(start, str):
         return dict(values)
@@ -98,7 +100,7 @@ def named(values: Mapping[str, object]) -> dict[str, object]:
 
 
 def examined(values: Mapping[str, object], rules: Callable[[Job], Iterable[Problem]]) -> tuple[Job | None, list[Problem]]:
-    """Return the job, or None if its keys or types are wrong, and all problems."""
+    """Return the job (None if its keys or types are wrong) and all problems."""
     job, found, placeholders = parse(Job, named(values))
     if job is not None:
         found = [*found, *(problem for problem in rules(job) if not is_unreliable(problem.path, placeholders))]

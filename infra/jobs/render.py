@@ -48,9 +48,9 @@ def _standalone(placed: PlacedJob, keys: KeyPair) -> list[Piece]:
 def owner_reference(main: Manifest, uid: Any) -> Manifest:
     """Return an owner reference that does not make the owner a controller.
 
-    Kueue treats objects controlled by a queued job as part of that job and does not queue them separately. A Job among
-    them, such as the cleanup controller, would stay suspended forever if it were created before the queued job is
-    admitted (reconciler.go in Kueue).
+    Kueue treats objects controlled by a queued job as part of that job and does not queue them separately. Such a Job,
+    for example the cleanup controller, would stay suspended forever if it were created before Kueue admits the queued
+    job (reconciler.go in Kueue).
     """
     names = {"apiVersion": main["apiVersion"], "kind": main["kind"], "name": main["metadata"]["name"]}
     return {**names, "uid": uid, "controller": False, "blockOwnerDeletion": False}

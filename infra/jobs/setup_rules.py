@@ -11,7 +11,7 @@ from infra.jobs.quantities import bytes_of, millis_of
 
 
 def alone(job: Job) -> Iterator[Problem]:
-    """Check the fields of `setup`, and exit codes."""
+    """Check the fields for `setup`, and the exit codes in `noRetryExitCodes`."""
     understood: tuple[tuple[str, str, Callable[[str], int], str], ...] = (
         ("cpu", job.setup_resources.cpu, millis_of, "500m or 8"),
         ("memory", job.setup_resources.memory, bytes_of, "64Gi"),
@@ -45,7 +45,8 @@ def controller(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
 
 
 def volume(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
-    """Reject `setup` without a writable volume: it runs in its own pod, so ranks see only what it writes to volumes."""
+    """Reject `setup` without a writable volume: `setup` runs in its own pod, so ranks see only files that it writes to
+    volumes."""
     space = cluster.namespace(job.namespace)
     if job.setup and cluster.job_controller and space is not None and writable_path(job, space) is None:
         fix = "Add a volume without readOnly to volumes, or remove setup."

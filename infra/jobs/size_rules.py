@@ -36,7 +36,7 @@ def fits_a_node(world: PlacedJob) -> Iterator[Problem]:
 
 
 def fits_the_pool(world: PlacedJob) -> Iterator[Problem]:
-    """Reject jobs with more workers than the pool can ever hold: they would wait forever."""
+    """Reject jobs with more workers than the pool can ever hold: such jobs would wait forever."""
     each = workers_per_node(world.job, world.size, world.pool, world.cluster.cpu_request_factor)
     most = each * world.pool.max_size
     if each and world.job.workers > most:
@@ -72,7 +72,7 @@ def shares_gpus(world: PlacedJob) -> Iterator[Problem]:
 
 
 def has_efa(world: PlacedJob) -> Iterator[Problem]:
-    """Reject workers whose share of the node is too small for an EFA interface: they would silently use TCP."""
+    """Reject workers whose share of the node is too small for an EFA interface: such workers would silently use TCP."""
     job, pool = world.job, world.cluster.pool(world.job.pool)
     if pool is None or "efa" not in (pool.transport, pool.nccl_transport):
         return

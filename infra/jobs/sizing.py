@@ -26,7 +26,8 @@ class WorkerSize:
     rdma_resource: str = ""
 
     def resources(self, cpu_factor: float) -> dict[str, dict[str, str]]:
-        """Return requests and limits. Only the CPU request is scaled, for small nodes that stand in for larger ones."""
+        """Return requests and limits. Only the CPU request is scaled, for small nodes that stand in for larger
+        nodes."""
         exact = {"memory": mib(self.memory_mib)}
         for name, amount in ((GPU_RESOURCE, self.gpus), (EFA_RESOURCE, self.efa), (self.rdma_resource, self.rdma)):
             if amount:
@@ -54,7 +55,7 @@ def worker_size(job: Job, pool: PoolDescription) -> WorkerSize:
         memory_mib=memory,
         cpu_millis=millis_of(wanted.cpu) if wanted.cpu else int(pool.cpu_millis * share),
         shared_memory_mib=memory // 2 if wanted.shared_memory_mib is None else wanted.shared_memory_mib,
-        # Not a share: one device of a shared plugin gives access to all adapters.
+        # Not a share of the devices: one device of a shared device plugin gives access to all adapters.
         rdma=(1 if pool.rdma_resource else 0) if wanted.rdma is None else wanted.rdma,
         rdma_resource=pool.rdma_resource,
     )

@@ -1,5 +1,5 @@
-"""Smoke jobs. The first one fails unless each worker ran on its own node, with all GPUs, over the expected network; the
-second one, of level `nccl`, runs nccl-tests."""
+"""Smoke jobs. The first job fails unless each worker ran on its own node, with all GPUs, over the expected network. The
+second job, for level `nccl`, runs nccl-tests."""
 
 import inspect
 import json
@@ -18,7 +18,7 @@ from infra.jobs.smoke_verdict import Expected, Report
 NAME: Final = "smoke"
 Level = Literal["devices", "cuda", "nccl"]
 DEADLINE_SECONDS: Final = 1800
-"""Includes the time to add nodes."""
+"""Deadline of a smoke job, including the time to add nodes."""
 
 IMAGES: Final[dict[MpiImplementation, str]] = {
     "OpenMPI": "openmpi:5",
@@ -95,7 +95,8 @@ def reports(log: str) -> list[Report]:
 # --- NCCL --------------------------------------------------------------------------------------------------------------
 
 NCCL_LOG: Final[Mapping[str, str]] = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET"}
-"""Subsystems whose log lines nccl.py reads. An image or AMI may set others in /etc/nccl.conf."""
+"""Log level and subsystems that nccl.py needs. They are set explicitly, because an image or AMI may set other values in
+/etc/nccl.conf."""
 
 
 def nccl_job(job: Job, cluster: ClusterDescription) -> Job:

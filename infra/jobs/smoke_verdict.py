@@ -1,6 +1,6 @@
-"""Verdict of the smoke job: checks the ranks' reports for where and how the ranks ran. Pure.
+"""Verdict of the smoke job: checks, from the ranks' reports, where and how the ranks ran. Pure.
 
-The same source runs inside the job (so that the job itself fails) and in the CLI. It needs only Python 3.8.
+The same source runs inside the job (so that the job itself fails) and in the CLI. The source requires only Python 3.8.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ LEVELS = ("devices", "cuda", "nccl")
 """Each level includes the checks of the levels before it."""
 
 PASSED, FAILED, NOT_HERE, NOT_RUN = "passed", "failed", "not on this hardware", "not run"
-"""Results of a check. Only `passed` proves anything."""
+"""Results of a check. Only `passed` is evidence that the checked feature works."""
 
 SLOW = 0.5
-"""A node is slow if its best exchange rate with any other node is below this share of all nodes' median."""
+"""A node is slow if its best exchange rate with any other node is below this share of the median over all nodes."""
 
 
 @dataclass(frozen=True)
@@ -30,21 +30,21 @@ class Expected:
     slots: int
     """Ranks per worker."""
     gpus: int
-    """GPUs that every rank must see: those of its worker."""
+    """Number of GPUs that every rank must see: all GPUs of its worker."""
     transport: str
-    """Transport of messages between workers: `efa` or `tcp`."""
+    """Transport between workers, as ranks report it: `efa`, `tcp` or, on InfiniBand, MPI's library (`ucx` or `mlx`)."""
     efa: int = 0
-    """EFA devices of every worker."""
+    """Number of EFA devices that every worker must have."""
     level: str = "devices"
     emulated: Sequence[str] = ()
-    """Nodes with a label for emulated devices. Their device files and GPUs cannot be checked. All other nodes must have
-    both."""
+    """Nodes with the label for emulated devices, whose device files and GPUs cannot be checked. All other nodes must
+    have device files and GPUs."""
 
 
 Report = Dict[str, Any]  # noqa: UP006
-"""Report of one rank, with keys rank, size, host (the pod), node, gpus (device files, or else those assigned),
-gpu_files, efa_files, sum, transports (to other hosts), library. The first rank on each host also reports cuda (GPUs on
-which a kernel ran) and rates (GB/s to each other host).
+"""Report of one rank, with keys rank, size, host (the pod), node, gpus (number of device files, or of assigned GPUs if
+there are no files), gpu_files, efa_files, sum, transports (to other hosts), library. The first rank on each host also
+reports cuda (GPUs on which a kernel ran) and rates (GB/s to each other host).
 """
 
 
@@ -85,7 +85,7 @@ def checks(reports: Sequence[Report], expected: Expected) -> list[Check]:
 
 
 def failures(reports: Sequence[Report], expected: Expected) -> list[str]:
-    """Return one sentence per deviation from the expected results; an empty list if there is none."""
+    """Return one sentence per deviation from the expected results; an empty list if there are no deviations."""
     return [sentence for check in checks(reports, expected) for sentence in check.failures]
 
 
@@ -213,7 +213,7 @@ def _cuda(reports: Sequence[Report], expected: Expected) -> Check:
 
 
 def _slow_node(reports: Sequence[Report], expected: Expected) -> Check:
-    """Compare each node's best exchange rate with any other node: a slow node lowers only its own best rate."""
+    """Compare the nodes by their best exchange rate with any other node: a slow node lowers only its own best rate."""
     name = "slow node"
     if expected.workers < 3:
         return Check(name, NOT_RUN, "a slow node can be identified only among three or more: use --workers 3")

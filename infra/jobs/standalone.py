@@ -1,8 +1,9 @@
 """Manifests for `launcher: standalone`: an MPI job without an operator.
 
 The workers are a StatefulSet and the launcher is a Job. Another Job, the cleanup controller, owns the StatefulSet. The
-controller may only read pods: it waits until the launcher ends, then exits. Kubernetes deletes the finished Job at
-once, and the StatefulSet with it. So the workers are deleted even if the launcher was killed or its node was lost.
+controller has permission only to read pods. It waits until the launcher ends, then exits. Kubernetes then deletes the
+cleanup controller's finished Job at once, and the StatefulSet with it. So the workers are deleted even if the launcher
+was killed or its node was lost.
 
 Manifests call the controller `keeper`, because names of objects in users' clusters and state must not change.
 """
@@ -16,8 +17,8 @@ from infra.naming import job_labels
 
 KEEPER = "keeper"
 FAILURES_ARGUMENT, WATCH_JOB = 5, "job"
-"""Index of the maximum number of failed attempts in the cleanup controller's command, and the value that makes the
-controller watch the launcher's Job instead."""
+"""Index of the argument in the cleanup controller's command that limits failed attempts, and the value of this argument
+that makes the controller watch the launcher's Job instead."""
 
 DEADLINE_SLACK_SECONDS = 60
 """The cleanup controller's deadline is this much later than the launcher's deadline."""
@@ -32,7 +33,8 @@ def cleanup_controller_name(job: str) -> str:
 
 
 def workers(placed: PlacedJob) -> Manifest:
-    """Return the workers' StatefulSet. It creates all workers at once and replaces lost ones while the job runs."""
+    """Return the workers' StatefulSet. The StatefulSet creates all workers at once and replaces lost workers while the
+    job runs."""
     job = placed.job
     pod = on_pool(placed, [worker_container(key_exchange.without_sidecar_share(placed))])
     key_exchange.add_to(pod, placed)
@@ -52,7 +54,7 @@ def workers(placed: PlacedJob) -> Manifest:
 
 
 def service(placed: PlacedJob) -> Manifest:
-    """Return the Service that gives workers DNS names. A worker's name exists once the worker is ready, and the
+    """Return the Service that gives workers DNS names. A worker's DNS name exists once the worker is ready, and the
     launcher waits for all names."""
     name = placed.job.name
     selector = job_labels(name, role="worker")
@@ -69,7 +71,8 @@ def config(placed: PlacedJob) -> Manifest:
 
 
 def launcher(placed: PlacedJob) -> Manifest:
-    """Return the launcher's Job. It is the main object: the job ends with it, and it owns the other objects."""
+    """Return the launcher's Job. This Job is the main object: the MPI job ends when it ends, and it owns the other
+    objects."""
     job = placed.job
     hosts = {"name": "hosts", "configMap": {"name": f"{job.name}-config"}}
     main = launcher_container(placed)
@@ -107,7 +110,7 @@ def cleanup_controller(placed: PlacedJob) -> Manifest:
     main = container(placed, KEEPER, python("keeper.py", *arguments), {}, resources=helper_resources(placed))
     pod = launcher_pod(placed, [main], restartPolicy="OnFailure")
     pod |= {"serviceAccountName": job.name, "automountServiceAccountToken": True}
-    pod["terminationGracePeriodSeconds"] = 30  # keeper.py relies on it
+    pod["terminationGracePeriodSeconds"] = 30  # keeper.py relies on this grace period
     metadata = placed.queued_metadata(cleanup_controller_name(job.name), KEEPER)
     deadline = (
         {}

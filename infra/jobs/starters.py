@@ -1,6 +1,6 @@
-"""Programs that start ranks themselves, recognized at the start of a job's command, also inside `sh -c`.
+"""Recognize programs that start ranks themselves, at the start of a job's command or inside `sh -c`.
 
-If a launcher started one of them as its own rank, every rank would start all ranks again.
+If a launcher started such a program as a rank, every rank would start all ranks again.
 """
 
 import re
@@ -12,7 +12,7 @@ Starter = Literal["torchrun", "accelerate", "deepspeed"]
 
 HOROVODRUN: Final = "horovodrun"
 MPI_STARTERS: Final = ("mpirun", "mpiexec", "mpiexec.hydra", HOROVODRUN)
-"""Programs of MPI and Horovod. They need hosts that accept SSH connections."""
+"""Programs of MPI and Horovod that start ranks. They need hosts that accept SSH connections."""
 
 _PROGRAMS: Final[dict[str, Starter]] = {
     "torchrun": "torchrun",
@@ -33,7 +33,7 @@ _SHELL_OPTION: Final = re.compile(r"-[a-z]*c")
 _PREFIXES: Final = ("env", "exec", "ionice", "nice", "nohup", "numactl", "setsid", "stdbuf", "taskset", "time", "timeout")
 """Programs that run the command that follows their own options."""
 _OF_PREFIX: Final = re.compile(r"-.*|\w+=.*|\d[\w.,:-]*", re.DOTALL)
-"""Options, variables and values of these programs: `env -i A=1`, `timeout 60s`, `numactl -N 0`."""
+"""Matches the options, variables and values of these programs: `env -i A=1`, `timeout 60s`, `numactl -N 0`."""
 _STATEMENT: Final = (
     r"(?:^|[;&|(\n]|\bthen\s|\bdo\s)\s*(?:\w+=\S*\s+)*"
     rf"(?:(?:\S*/)?(?:{'|'.join(_PREFIXES)})\s+(?:(?:-\S*|\w+=\S*|\d[\w.,:-]*)\s+)*)*(?:\S*/)?"
@@ -66,7 +66,8 @@ def mpi_starter(command: Sequence[str]) -> str | None:
 
 
 def split(command: Sequence[str]) -> tuple[Starter, list[str], list[str]] | None:
-    """Split a command that begins with a PyTorch starter into the starter's kind, its words and its arguments.
+    """Split a command that begins with a PyTorch starter into the kind of starter, the starter's words and the
+    arguments.
 
     >>> split(["accelerate", "launch", "train.py"])
     ('accelerate', ['accelerate', 'launch'], ['train.py'])
@@ -90,7 +91,7 @@ def split(command: Sequence[str]) -> tuple[Starter, list[str], list[str]] | None
 
 
 def in_shell(command: Sequence[str]) -> Starter | None:
-    """Return the PyTorch starter that the script of `sh -c` runs; None without one.
+    """Return the PyTorch starter that the script of `sh -c` runs; None if it runs no such starter.
 
     >>> in_shell(["bash", "-c", "source env; torchrun train.py"])
     'torchrun'
@@ -101,7 +102,7 @@ def in_shell(command: Sequence[str]) -> Starter | None:
 
 
 def mpi_in_shell(command: Sequence[str]) -> str | None:
-    """Return the name of the MPI program that the script of `sh -c` runs; None without one.
+    """Return the name of the MPI program that the script of `sh -c` runs; None if it runs no such program.
 
     >>> mpi_in_shell(["bash", "-c", "source env && /opt/openmpi/bin/mpirun ./train"])
     'mpirun'
@@ -112,7 +113,8 @@ def mpi_in_shell(command: Sequence[str]) -> str | None:
 
 
 def mpi_of(command: Sequence[str]) -> str | None:
-    """Return the name of the MPI program that a command starts with, or that its `sh -c` runs; None without one."""
+    """Return the name of the MPI program that a command starts with, or that its `sh -c` script runs; None if there is
+    no such program."""
     return mpi_starter(command) or mpi_in_shell(command)
 
 
@@ -125,7 +127,8 @@ def _script(command: Sequence[str]) -> str:
 
 
 def torch_starter(command: Sequence[str]) -> Starter | None:
-    """Return the PyTorch starter that a command starts with, or that its `sh -c` runs; None without one."""
+    """Return the PyTorch starter that a command starts with, or that its `sh -c` script runs; None if there is no such
+    starter."""
     found = split(command)
     return found[0] if found else in_shell(command)
 

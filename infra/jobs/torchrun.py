@@ -1,4 +1,5 @@
-"""Manifests for `launcher: torchrun`: an Indexed Job. Its pods find the first pod by DNS name, without MPI or SSH.
+"""Manifests for `launcher: torchrun`: an Indexed Job. The Job's pods find the first pod by DNS name, without MPI or
+SSH.
 
 https://docs.pytorch.org/docs/stable/elastic/run.html
 """
@@ -14,9 +15,9 @@ from infra.jobs.pods import NODE_NAME, Manifest, PlacedJob, container, on_pool, 
 
 PORT: Final = rank_environment.MASTER_PORT
 BOTH_STREAMS: Final = "3"
-"""`--tee` of torchrun: print stdout and stderr of each rank with a prefix."""
+"""Value of torchrun's `--tee`: print stdout and stderr of each rank, with the rank as prefix."""
 DEEPSPEED_HOSTFILE: Final = "/tmp/hostfile"
-"""rendezvous.sh writes it."""
+"""rendezvous.sh writes this file."""
 
 
 def torchrun_job(placed: PlacedJob) -> list[Manifest]:
@@ -25,8 +26,8 @@ def torchrun_job(placed: PlacedJob) -> list[Manifest]:
 
 
 def _service(placed: PlacedJob) -> Manifest:
-    """Return the Service. It also publishes names of pods that are not ready, because ranks look up the first pod while
-    that pod starts."""
+    """Return the Service. The Service also publishes DNS names of pods that are not ready, because ranks look up the
+    first pod while that pod starts."""
     name = placed.job.name
     spec = {
         "clusterIP": "None",
@@ -103,8 +104,9 @@ def _ranks_per_node(placed: PlacedJob) -> int:
 def _command(placed: PlacedJob) -> list[str]:
     """Return the command that starts a node's ranks: one of the job's own starters, or `torchrun PROGRAM`.
 
-    rendezvous.sh sets PET_* variables, which torchrun reads for options that its command line lacks. Other starters
-    get options before the user's options, which win. PyTorch 1 spells options with underscores.
+    rendezvous.sh sets PET_* variables, from which torchrun reads options that are missing on its command line. For
+    other starters, this module inserts options before the user's options, which take precedence. PyTorch 1 spells
+    options with underscores.
     """
     command = placed.job.command
     if starters.in_shell(command):

@@ -1,5 +1,5 @@
-"""Rules that check a job and its cluster before anything is created. They are pure functions and report all problems at
-once."""
+"""Rules that check a job and its cluster before anything is created. The rules are pure functions and report all
+problems at once."""
 
 import re
 from collections.abc import Callable, Iterator

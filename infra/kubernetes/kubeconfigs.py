@@ -14,7 +14,7 @@ RETRIES: Final = 2
 TIMEOUT: Final = (5, 30)
 """Connect timeout and read timeout in seconds."""
 READY_TIMEOUT: Final = (5, 5)
-"""The same for `/readyz`, whose etcd check gives up after 2 seconds."""
+"""Timeouts for `/readyz`, whose etcd check gives up after 2 seconds."""
 
 
 class Unusable(Exception):
@@ -37,7 +37,8 @@ class ApiConnection:
 
     @property
     def has_credentials(self) -> bool:
-        """True if there is a token or client certificate. Only the cluster can tell whether it is valid."""
+        """True if there is a token or client certificate. Only the API server can tell whether the credential is
+        valid."""
         configuration = self.client.configuration
         return bool(configuration.api_key or configuration.cert_file)
 
@@ -109,7 +110,7 @@ class ApiConnection:
 
 
 def load(kubeconfig: Path | None, context: str | None) -> ApiConnection:
-    """Connect with the named context, or with the current one if `context` is None. Raises Unusable."""
+    """Connect with the named context, or with the current context if `context` is None. Raises Unusable."""
     import kubernetes.client  # importing it at the top would slow down `--help` by half a second
     import kubernetes.config
     import urllib3
@@ -123,7 +124,7 @@ def load(kubeconfig: Path | None, context: str | None) -> ApiConnection:
     if not configuration.host.startswith(("https://", "http://")):
         address = shown(configuration.host) if configuration.host else "nothing"
         raise Unusable(f"the server of context {shown(name)} is {address}. Set it to an address such as https://10.0.0.1:6443")
-    # Do not repeat reads: a server that does not answer one request in time would not answer a second one either.
+    # Do not repeat reads: a server that does not answer one request in time would not answer a second request either.
     configuration.retries = urllib3.Retry(RETRIES, read=0)
     return ApiConnection(name, namespace, configuration.host, kubernetes.client.ApiClient(configuration))
 
@@ -184,7 +185,7 @@ def _collect_errors() -> Iterator[list[str]]:
 
 
 def _cause(error: BaseException) -> str:
-    """Return the innermost message of a chain of wrapped errors, in plain words."""
+    """Return the innermost message of a chain of wrapped errors, or a plain explanation if the message is known."""
     reason: Any = getattr(error, "reason", None) or error
     text = str(getattr(reason, "args", [reason])[-1])
     for known, meaning in (

@@ -18,9 +18,9 @@ from infra.config.stopping import stop
 from infra.kubernetes.eks_token import token
 
 CONNECT_SECONDS: Final = 60.0
-"""Time limit for a connection: the DNS name of a new endpoint takes a while to resolve."""
+"""Time limit for a connection: the DNS name of a new endpoint may not resolve at first."""
 ACCESS_SECONDS: Final = 180.0
-"""Time limit for an authenticated answer. Access entries are eventually consistent:
+"""Time limit until the API server accepts this program's credentials. Access entries are eventually consistent:
 https://docs.aws.amazon.com/eks/latest/userguide/access-entries.html"""
 TIMEOUT_SECONDS: Final = 5.0
 PAUSE_SECONDS: Final = 2.0

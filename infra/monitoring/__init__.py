@@ -1,7 +1,7 @@
-"""What Prometheus scrapes, when it alerts, and what dashboards show: one model, rendered by pure functions.
+"""Scrape targets, alerts and dashboards, rendered by pure functions from one model.
 
-model.py        alerts, parts of the platform, and what a cluster has of them
-faults.py       one alert per fault of nodes
+model.py        the data model: alerts, parts of the platform, features of a cluster
+faults.py       one alert per node fault
 parts.py        one alert per part of the platform
 rules.py        -> Prometheus's rule file
 scrape.py       -> Prometheus's and Alertmanager's configuration

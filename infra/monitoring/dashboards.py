@@ -1,7 +1,8 @@
 """The dashboards: cluster, pool, job, GPU health, queue, cost.
 
-Names of metrics: kube-state-metrics (kube_), node-exporter (node_), kubelet (container_), NVIDIA's DCGM exporter
-(DCGM_FI_), Kueue (kueue_), cluster autoscaler (cluster_autoscaler_), and the rules of `infra.monitoring.rules` (gpumpi_).
+Prefixes of metric names, by source: kube-state-metrics (kube_), node-exporter (node_), kubelet (container_), NVIDIA's
+DCGM exporter (DCGM_FI_), Kueue (kueue_), cluster autoscaler (cluster_autoscaler_), and the rules of
+`infra.monitoring.rules` (gpumpi_).
 """
 
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ Unit = Literal["short", "percentunit", "bytes", "decmbytes", "Bps", "celsius", "
 """Grafana's names for units."""
 
 JOB: Final = f"label_{JOB_LABEL.replace('.', '_').replace('/', '_')}"
-"""A job's name among the labels that kube-state-metrics exports."""
+"""Metric label in which kube-state-metrics exports the job label of pods."""
 GPU: Final = 'resource="nvidia_com_gpu"'
 HOURS_PER_MONTH: Final = 730
 
@@ -38,7 +39,7 @@ class Variable:
 
     name: str
     label: str
-    """Label of the metric whose values are the choices."""
+    """Label of `metric`. The values of the label are the choices in the menu."""
     metric: str
 
 
@@ -67,7 +68,7 @@ def _by_pool(per_node: str, pools: str = NODE_POOL, *, function: str = "sum") ->
 
 
 def _of_job(rate: str) -> str:
-    """Return a metric of the selected job's pods."""
+    """Return a PromQL expression that sums `rate` per pod of the selected job."""
     pods = f'max by (namespace, pod) (kube_pod_labels{{namespace=~"$namespace",{JOB}=~"$job"}})'
     return f"sum by (pod) (({rate}) * on (namespace, pod) group_left () {pods})"
 
@@ -145,7 +146,7 @@ JOBS: Final = Dashboard(
             "{{pod}}",
             "bytes",
         ),
-        # EFA bypasses the kernel, so its traffic is not included.
+        # EFA bypasses the kernel, so these metrics do not include EFA traffic.
         Panel("Received (without EFA)", _of_job(_containers("container_network_receive_bytes_total")), "{{pod}}", "Bps"),
         Panel("Sent (without EFA)", _of_job(_containers("container_network_transmit_bytes_total")), "{{pod}}", "Bps"),
         Panel("GPU utilization", _of_job("avg by (namespace, pod) (DCGM_FI_DEV_GPU_UTIL) / 100"), "{{pod}}", "percentunit"),

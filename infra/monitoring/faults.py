@@ -1,8 +1,8 @@
 """One alert per fault of `infra.health.faults`: what EKS's node monitoring agent reports about a node.
 
-The node's condition shows whether the fault persists, but Kubernetes's metrics of conditions lack the reason. The
-agent's counter has the reason, but it is reset when the agent restarts, like the conditions, and counts some reasons
-before they become a condition. An alert needs both.
+The node's condition shows whether the fault persists, but the metric for node conditions lacks the reason. The agent's
+counter includes the reason, but a restart of the agent resets it, like the conditions. The agent also counts some
+reasons before it sets a condition. An alert therefore needs both the condition and the counter.
 
 https://github.com/aws/eks-node-monitoring-agent/blob/51af5494/pkg/manager/manager.go
 """
@@ -45,7 +45,7 @@ _LAST_XID: Final = (
     '{{ range printf "max by (node) (DCGM_FI_DEV_XID_ERRORS{node=%q}) > 0" $labels.node | query }}, '
     "last Xid {{ .Value }}{{ else }}, for another reason{{ end }}"
 )
-"""The GPU exporter reports the code even where the agent's counter cannot be read, as in the local cloud."""
+"""The GPU exporter reports the Xid even where the agent's counter cannot be read, as in the local cloud."""
 CATCH_ALL: Final = "NodeGpuNotReady"
 OF_APPLICATIONS: Final = "NvidiaXIDOfApplication"
 
@@ -82,8 +82,9 @@ def _is_false(condition: str) -> str:
 
 
 def _recent(match: str) -> str:
-    """Return an expression for faults counted recently. The first report creates the series, which Prometheus does not
-    count as an increase. So compare with the value 10 minutes ago, if there is one.
+    """Return a PromQL expression for faults that the agent counted in the last 10 minutes. The first report creates the
+    series, which Prometheus does not count as an increase. So the expression compares the counter with its value 10
+    minutes ago, if there is one.
     """
     now = f"sum by (node) (problem_condition_count{{{match}}})"
     before = f"sum by (node) (problem_condition_count{{{match}}} offset 10m)"
@@ -138,7 +139,7 @@ def _of_condition(condition: str) -> Alert:
     minutes = int(faults.wait(condition).total_seconds() // 60)
     return Alert(
         name=name,
-        # When the kubelet is dead, its condition becomes Unknown, not False.
+        # If the kubelet stops, the Ready condition becomes Unknown, not False.
         expr='max by (node) (kube_node_status_condition{condition="Ready",status="true"}) == 0'
         if is_kubelets
         else _is_false(condition),

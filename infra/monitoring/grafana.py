@@ -8,14 +8,14 @@ from typing import Any, Final
 from infra.monitoring.dashboards import DASHBOARDS, Dashboard, Panel, Variable
 
 SCHEMA: Final = 39
-"""Schema version of Grafana 11. Newer versions migrate it."""
+"""Schema version of Grafana 11. Newer versions of Grafana migrate dashboards with this schema."""
 COLUMNS: Final = 24
 """Width of Grafana's grid."""
 SOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
 
 
 def files() -> Mapping[str, str]:
-    """Return the JSON of each dashboard, by file name."""
+    """Return the JSON of each dashboard, keyed by file name."""
     return {f"{one.name}.json": json.dumps(dashboard(one), indent=1, sort_keys=True) + "\n" for one in DASHBOARDS}
 
 
@@ -45,7 +45,7 @@ def _variable(wanted: Variable) -> dict[str, Any]:
         "datasource": SOURCE,
         "definition": query,
         "query": {"query": query, "refId": wanted.name},
-        "refresh": 2,  # 2: when the time range changes
+        "refresh": 2,  # 2: refresh when the time range changes
         "includeAll": True,
         "multi": True,
         "allValue": ".+",

@@ -56,10 +56,10 @@ class Part:
     namespace: str
     name: str
     effect: str
-    """What does not work while the part is down."""
+    """Functions that do not work while the part is down."""
     ours: bool = True
-    """Whether `pulumi up` creates the object. Otherwise an EKS add-on creates it; in a local cloud, its name may
-    differ.
+    """Whether `pulumi up` creates the object. Otherwise an EKS add-on creates the object; in a local cloud, the
+    object's name may differ.
     """
 
 

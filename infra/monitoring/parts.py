@@ -142,7 +142,7 @@ def of_monitoring(cluster: Monitored) -> Iterator[Alert]:
     if cluster.remote_write is not None:
         yield Alert(
             name=_REMOTE_WRITE,
-            # Prometheus v2.42 and v3 have the same metric for failed samples.
+            # Both Prometheus v2.42 and v3 export this metric.
             expr="rate(prometheus_remote_storage_samples_failed_total[5m]) > 0",
             summary="Samples do not reach {{ $labels.url }}",
             meaning=(
@@ -191,5 +191,6 @@ def _some_unavailable(part: Part) -> str:
 
 
 def _or_absent(series: str) -> str:
-    """Return a condition for a deleted object, which has no metrics. It holds only while kube-state-metrics runs."""
+    """Return a PromQL condition that holds if the object was deleted and therefore has no metrics. The condition holds
+    only while kube-state-metrics runs."""
     return f' or (absent({series}) and on () (up{{job="{KUBE_STATE_METRICS.job}"}} == 1))'

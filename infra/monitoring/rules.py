@@ -7,7 +7,7 @@ from infra.monitoring import faults, parts
 from infra.monitoring.model import Alert, Monitored
 
 NODE_POOL: Final = "gpumpi_node_pool"
-"""Metric that is 1 for each node and has its pool as a label."""
+"""Metric with the value 1 for each node, labeled with the node's pool."""
 PRICE: Final = "gpumpi_pool_dollars_per_node_hour"
 """On-demand price of a node of each pool, as known when `pulumi up` ran."""
 

@@ -80,7 +80,8 @@ def _scraped(cluster: Monitored) -> Iterator[dict[str, Any]]:
         described = {"honor_labels": True} if target in (KUBE_STATE_METRICS, DCGM_EXPORTER) else {}
         yield {**_pods(target), **described}
     if cluster.queue:
-        # Kueue responds only to clients whose token allows them to read its metrics. Its certificate is self-signed.
+        # Kueue responds only to clients whose token allows them to read its metrics. Kueue's certificate is
+        # self-signed.
         yield {**_pods(QUEUE), "scheme": "https", **_token(), "tls_config": {"insecure_skip_verify": True}}
     yield _kubelets(cluster)
 
@@ -101,7 +102,8 @@ def _pods_in(namespace: str) -> dict[str, Any]:
 
 
 def _select(target: Target) -> list[dict[str, Any]]:
-    """Scrape each running pod with these labels once, at this port: service discovery returns a pod once per port."""
+    """Scrape each running pod with the target's labels once, at the target's port: service discovery returns a pod once
+    per port."""
     labels = [
         {"source_labels": [f"__meta_kubernetes_pod_label_{_label(key)}"], "regex": re.escape(value), "action": "keep"}
         for key, value in target.labels.items()
@@ -119,7 +121,7 @@ def _select(target: Target) -> list[dict[str, Any]]:
 
 
 def _label(key: str) -> str:
-    """Return a label's key as it appears in Prometheus's metadata."""
+    """Return a label's key as it appears in Prometheus's metadata labels."""
     return re.sub(r"\W", "_", key)
 
 

@@ -10,14 +10,14 @@ from infra.facts.instance_types import InstanceType
 from infra.plan.pod_limits import default_pods
 
 USABLE_MEMORY: Final = 0.925
-"""Share of an instance's memory that the hypervisor and the kernel do not use. Karpenter uses the same value
-(VM_MEMORY_OVERHEAD_PERCENT)."""
+"""Share of an instance's memory that the hypervisor and the kernel do not use. Karpenter assumes the same overhead of
+7.5 % (VM_MEMORY_OVERHEAD_PERCENT)."""
 EVICTION_MIB: Final = 100
 """Source of this value and the KUBELET_ values below:
 https://github.com/awslabs/amazon-eks-ami/blob/main/nodeadm/internal/kubelet/config.go"""
 KUBELET_MIB, KUBELET_MIB_PER_POD = 255, 11
 KUBELET_CPU_SHARES: Final = (0.06, 0.01, 0.005, 0.005)
-"""Share of each of the first four CPUs that the kubelet reserves."""
+"""Shares that the kubelet reserves of the first, second, third and fourth CPU."""
 KUBELET_CPU_SHARE_OF_OTHERS: Final = 0.0025
 
 AGENTS_MIB: Final = 1024

@@ -31,32 +31,34 @@ FOR_EC2: Final = (
     "ssmmessages",
     "sts",  # join service: own identity
 )
-"""For EC2 clusters without Kubernetes. S3 has a gateway endpoint."""
+"""For EC2 clusters without Kubernetes. S3 is missing because it has a gateway endpoint."""
 
 NOT_ESSENTIAL: Final = frozenset({"ec2messages", "logs", "ssm", "ssmmessages"})
 """Endpoints of Session Manager and container logs. Nodes join and run jobs without them."""
 
 GUESSED_NAMES: Final = frozenset({"aws", "aws-us-gov"})
-"""Partitions in which every endpoint service is named `com.amazonaws.<Region>.<service>`. In China, for example, ECR is
-`cn.com.amazonaws.cn-north-1.ecr.api`, but Systems Manager is `com.amazonaws.cn-north-1.ssm`:
+"""Partitions in which every endpoint service is named `com.amazonaws.<Region>.<service>`. China is not one of them:
+there, ECR is `cn.com.amazonaws.cn-north-1.ecr.api`, but Systems Manager is `com.amazonaws.cn-north-1.ssm`:
 https://github.com/aws/aws-cdk/pull/16139"""
 
 
 def essential(settings: Settings, services: Iterable[str]) -> list[str]:
-    """Return the given services whose endpoints nodes need to join, or jobs need to run or to keep their logs."""
+    """Return those of the given services whose endpoints are essential: nodes need them to join, or jobs need them to
+    run or to keep their logs."""
     logs = {"logs"} if settings.is_eks and settings.platform.keeps_logs_in_cloudwatch else set()
     return [one for one in services if one not in NOT_ESSENTIAL - logs]
 
 
 def wanted_endpoints(settings: Settings) -> tuple[str, ...]:
-    """Return the services that get an interface endpoint in the stack's VPC. An existing VPC gets none."""
+    """Return the services that get an interface endpoint in the stack's VPC. The stack creates no endpoints in an
+    existing VPC."""
     if settings.network.is_existing or not settings.network.has_interface_endpoints:
         return ()
     return FOR_EKS if settings.is_eks else FOR_EC2
 
 
 def endpoint_names(settings: Settings, facts: Facts) -> dict[str, str]:
-    """Return the full name of the endpoint service for each service that the Region offers."""
+    """Return the full name of the endpoint service for each wanted service that the Region offers."""
     wanted = wanted_endpoints(settings)
     if facts.endpoint_services is None:
         return {service: f"com.amazonaws.{facts.region}.{service}" for service in wanted}

@@ -23,7 +23,7 @@ LEVELS: Final[tuple[Level, ...]] = ("idle", "configured", "maximum")
 
 
 class Counts(NamedTuple):
-    """A number for each level: every pool at `minSize`, at its configured size, and at `maxSize`."""
+    """A number for each of the three levels: all pools at `minSize`, at their configured sizes, and at `maxSize`."""
 
     idle: int
     configured: int
@@ -39,11 +39,11 @@ class Counts(NamedTuple):
 
 @dataclass(frozen=True)
 class Line:
-    """One part of the bill."""
+    """One line of the bill."""
 
     name: str
     group: str
-    """Group of the part: `control plane`, `network`, `storage`, `keys`, or a pool."""
+    """Group of the line: `control plane`, `network`, `storage`, `keys`, or a pool."""
     counts: Counts | None
     """None if the number is unknown."""
     usd: Decimal | None
@@ -53,7 +53,7 @@ class Line:
     prepaid: bool = False
     """Whether the instances were paid for when their Capacity Block was bought."""
     unknown: str = ""
-    """What is unknown, such as `the price of p5e.48xlarge in us-west-2`."""
+    """Description of the unknown number or price, such as `the price of p5e.48xlarge in us-west-2`."""
 
     def at(self, level: Level) -> Decimal | None:
         """Return USD per hour; None if it is unknown."""
@@ -69,7 +69,7 @@ class Line:
 
 @dataclass(frozen=True)
 class UsageLine:
-    """A part whose cost depends on usage, such as traffic. The sum excludes it."""
+    """A line whose cost depends on usage, such as traffic. The sum excludes this cost."""
 
     name: str
     unit: str
@@ -78,7 +78,7 @@ class UsageLine:
 
 @dataclass(frozen=True)
 class Total:
-    """Sum of the known amounts, and what is unknown."""
+    """Sum of the known amounts, and descriptions of the unknown amounts."""
 
     hourly: Decimal
     unknown: tuple[str, ...] = ()
@@ -123,7 +123,7 @@ LUSTRE_TIERS: Final[Mapping[int, Item]] = {
     500: "lustre-500-gb-month",
     1000: "lustre-1000-gb-month",
 }
-"""MB/s per TiB -> price item for the capacity."""
+"""Throughput in MB/s per TiB -> price item of the capacity."""
 
 USAGE: Final[Mapping[str, tuple[tuple[str, str, Item], ...]]] = {
     "always": (
@@ -205,8 +205,8 @@ class _Lines:
         return None if zones is None else Counts.always(len(wanted_endpoints(self._settings)) * zones)
 
     def _keys(self) -> int:
-        """Count the stack's own keys: for logs, for secrets on EKS, and for new file systems. AWS owns the keys of
-        SCRATCH_2."""
+        """Count the KMS keys that the stack creates: for logs, for secrets on EKS, and for new file systems. AWS owns
+        the keys of SCRATCH_2 file systems."""
         efs, lustre = self._settings.storage.efs, self._settings.storage.lustre
         own_lustre = lustre is not None and not lustre.is_existing and lustre.is_persistent and lustre.kms_key_arn is None
         return 1 + self._settings.is_eks + (efs != "none" and not efs.is_existing) + own_lustre
@@ -266,7 +266,7 @@ class _Lines:
             return
         existing = self._facts.existing.pools.get(pool.name) if self._facts else None
         others = max(0, held.total - held.available - (existing.desired_size if existing else 0))
-        # A head node with the workers' instance type runs in their reservation.
+        # A head node with the workers' instance type runs in the workers' reservation.
         head = not self._settings.is_eks and self._settings.target.head_type == pool.instance_type
         unused = Counts(*(max(0, held.total - others - number - head) for number in counts))
         if unused != Counts.always(0):

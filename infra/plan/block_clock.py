@@ -43,5 +43,5 @@ def drains(block: CapacityReservation) -> datetime | None:
 
 
 def _text(moment: datetime) -> str:
-    """Return a time in the format of Auto Scaling."""
+    """Return a time in the format that Auto Scaling uses."""
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -21,22 +21,21 @@ class Interface:
 def efa_layout(instance_type: InstanceType) -> tuple[Interface, ...]:
     """Return the interfaces of a node with EFA.
 
-    The primary interface is an ordinary one, because `efa-only` interfaces cannot be primary. Card 0 has its EFA
-    interface as device 1, every other card as device 0.
+    The primary interface is an ordinary network interface, because `efa-only` interfaces cannot be primary. Card 0 has
+    its EFA interface as device 1, every other card as device 0.
 
     The number of EFA interfaces is capped at AWS's limit (i7ie.48xlarge and i8ge.48xlarge have two cards, but a limit
-    of one). hpc6id.32xlarge gets one of its two EFA interfaces, because the primary interface takes the only slot of
-    card 0.
-    https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html"""
+    of one EFA interface). hpc6id.32xlarge gets one of its two EFA interfaces, because the primary interface takes the
+    only slot of card 0. https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html"""
     with_efa = [card for card in instance_type.network_cards if _supports_efa(card, instance_type)]
     interfaces = [Interface(card.index, 1 if card.index == 0 else 0, "efa-only") for card in with_efa]
     return (Interface(0, 0, "interface"), *interfaces[: instance_type.efa_maximum])
 
 
 def layout_is_known(instance_type: InstanceType) -> bool:
-    """Return whether EC2 reports which network cards support EFA, or all of them can.
+    """Return whether it is known which network cards support EFA: EC2 reports it, or all cards support EFA.
 
-    False for p6-b300.48xlarge without `InterfaceTypes`, which has 16 EFA interfaces on 17 cards.
+    False for p6-b300.48xlarge, which has 16 EFA interfaces on 17 cards, if EC2 does not report `InterfaceTypes`.
     """
     return instance_type.efa_maximum >= len(instance_type.network_cards) or all(
         card.efa is not None for card in instance_type.network_cards

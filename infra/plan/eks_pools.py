@@ -45,7 +45,7 @@ class PoolPlan:
 
 
 def plan(settings: Settings, facts: Facts) -> dict[str, PoolPlan]:
-    """Return all pools by name, the CPU pool first."""
+    """Return the plans of all pools, keyed by name, with the CPU pool first."""
     system = settings.eks.system
     plans = {system.name: _system_plan(settings, facts)}
     return plans | {pool.name: _pool_plan(pool, settings, facts) for pool in settings.pools}
@@ -73,7 +73,7 @@ def _system_plan(settings: Settings, facts: Facts) -> PoolPlan:
 
 
 def _pool_plan(pool: Pool, settings: Settings, facts: Facts) -> PoolPlan:
-    """Plan nodes for ranks: one instance type, in one zone."""
+    """Plan a pool of nodes for ranks, with a single instance type in a single zone."""
     instance = facts.instance_types[pool.instance_type]
     zone = pool_zone(pool, settings, facts)
     if zone is None:
@@ -124,7 +124,7 @@ def _failed(pool: Pool | SystemPool, facts: Facts) -> bool:
 
 
 def _resources(instance: InstanceType, interfaces: Sequence[Interface], root_volume_gib: int) -> dict[str, str]:
-    """Return the resources of a node besides CPU and memory. The autoscaler needs them to scale from zero."""
+    """Return the resources of a node besides CPU and memory. The autoscaler needs these values to scale from zero."""
     resources = {GPU_RESOURCE: str(instance.gpus)} if instance.gpus else {}
     resources["ephemeral-storage"] = _disk(instance, root_volume_gib, striped=True)
     if interfaces:

@@ -10,8 +10,8 @@ from infra.jobs.model import Job
 from infra.settings.stack import Settings
 
 PROJECT_IMAGES: Final = (
-    *("chainermn", "horovod", "jax", "mpi", "pytorch", "tensorflow"),  # MPI, and one per framework
-    *("intel-mpi", "mpi-benchmarks", "mpich", "openmpi", "pytorch-fsdp"),  # smoke jobs and workloads
+    *("chainermn", "horovod", "jax", "mpi", "pytorch", "tensorflow"),  # the MPI image, and one image per framework
+    *("intel-mpi", "mpi-benchmarks", "mpich", "openmpi", "pytorch-fsdp"),  # images of smoke jobs and workloads
 )
 """Images of this project, without tags."""
 
@@ -24,5 +24,5 @@ def address(settings: Settings, facts: Facts) -> str | None:
 
 
 def names(jobs: Iterable[Job]) -> list[str]:
-    """Return the names of the ECR repositories, below the cluster's name."""
+    """Return the names of the ECR repositories, without their common prefix, the cluster's name."""
     return sorted({*PROJECT_IMAGES, *(repository_of(job.image) for job in jobs if is_short(job.image))})

@@ -12,10 +12,10 @@ THROUGHPUT: Final = 125
 
 
 def zone(settings: Settings, facts: Facts) -> str | None:
-    """Return the zone of the stack's file system: its current zone, else the one in the settings, else that of the
-    first pool.
+    """Return the zone of the stack's file system: its current zone, otherwise the zone in the settings, otherwise the
+    zone of the first pool.
 
-    Another zone would replace the file system and delete its data.
+    A change of zone would replace the file system and delete its data.
     """
     lustre = settings.storage.lustre
     if lustre is None or lustre.is_existing:
@@ -35,8 +35,8 @@ def subnet(settings: Settings, facts: Facts) -> str | None:
 
 
 def owned_directories(settings: Settings) -> tuple[str, ...]:
-    """Return the directories of a new file system that jobs must be able to write to. Directories of an existing one
-    keep their owners."""
+    """Return the directories of a new file system that jobs must be able to write to. Directories of an existing file
+    system keep their owners."""
     lustre = settings.storage.lustre
     if lustre is None or lustre.is_existing:
         return ()
@@ -44,7 +44,7 @@ def owned_directories(settings: Settings) -> tuple[str, ...]:
 
 
 def group_to_open(settings: Settings, facts: Facts) -> str | None:
-    """Return the security group of an existing file system to which the stack adds rules for its nodes.
+    """Return the security group of an existing file system to which the stack adds rules for the stack's nodes.
 
     The choice must not depend on existing rules. Otherwise this stack's own rules would change the choice, and the next
     `up` would remove them.

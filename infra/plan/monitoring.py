@@ -1,4 +1,4 @@
-"""Features of a cluster that Prometheus monitors. Pure."""
+"""Decide which features of a cluster Prometheus monitors. Pure."""
 
 from infra.cost import prices
 from infra.jobs.cluster import ClusterDescription
@@ -55,8 +55,8 @@ def _monitored(
 
 
 def _prices(description: ClusterDescription) -> dict[str, str]:
-    """Return pool -> USD per node and hour, from the dated snapshot. Current prices could change the rules at each
-    `up`.
+    """Return the price of a node in USD per hour, keyed by pool, from the dated snapshot. With current prices, each
+    `up` could change the rules.
     """
     known = prices.snapshot(description.region)
     found = {pool.name: known.on_demand(pool.instance_type) for pool in description.pools}

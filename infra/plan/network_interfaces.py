@@ -22,15 +22,16 @@ class Growth:
     """Network interfaces that a stack does not have yet."""
 
     now: int
-    """Number with each pool at the size that `pulumi up` sets."""
+    """Number of interfaces when each pool has the size that `pulumi up` sets."""
     maximum: int
-    """Number with each pool at its maximum size."""
+    """Number of interfaces when each pool has its maximum size."""
     possible: int = 0
     """Further interfaces that an existing stack may already have or may still need."""
 
 
 def growth(settings: Settings, facts: Facts, own_gateways: int) -> Growth:
-    """Return the interfaces that the stack still needs. `own_gateways` is its number of NAT gateways."""
+    """Return the interfaces that the stack still needs. `own_gateways`: number of NAT gateways that the stack already
+    has."""
     existing, is_new = facts.existing, not facts.existing.pools
     gateways = 0 if settings.network.is_existing else max(0, len(nat_zones(settings, facts)) - own_gateways)
     control_plane = 0
@@ -47,7 +48,8 @@ def growth(settings: Settings, facts: Facts, own_gateways: int) -> Growth:
 
 
 def _sizes(settings: Settings, facts: Facts) -> Iterator[tuple[Pool | SystemPool, int, int]]:
-    """Yield each pool with the size that `pulumi up` sets and its maximum size. EC2 clusters keep their size."""
+    """Yield each pool with the size that `pulumi up` sets and its maximum size. EC2 clusters keep their current
+    size."""
     for pool in (*settings.pools, *((settings.eks.system,) if settings.is_eks else ())):
         known = facts.existing.pools.get(pool.name)
         kept = known.desired_size if known and not settings.is_eks else None
@@ -62,14 +64,15 @@ def _missing(pool: Pool | SystemPool, size: int, settings: Settings, facts: Fact
 
 
 def _each(pool: Pool, facts: Facts) -> int:
-    """Return the interfaces of a node: one, or the EFA layout of the type."""
+    """Return the number of interfaces of a node: one or, with EFA, the number in the EFA layout of the instance
+    type."""
     instance = facts.instance_types.get(pool.instance_type)
     return len(efa_layout(instance)) if instance and has_efa(pool, instance) else 1
 
 
 def _of_services(settings: Settings, facts: Facts) -> int:
-    """Count the interfaces of VPC endpoints and mount targets. The facts do not show whether an existing stack has
-    them."""
+    """Count the interfaces of VPC endpoints and mount targets. The facts do not show whether an existing stack already
+    has these interfaces."""
     network, efs = settings.network, settings.storage.efs
     zones = vpc_zones(settings, facts)
     count = 0

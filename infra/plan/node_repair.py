@@ -1,4 +1,4 @@
-"""Which broken nodes EKS repairs, and which ones it leaves to the job controller."""
+"""Decide which broken nodes EKS repairs, and which nodes EKS leaves to the job controller."""
 
 from infra.health import faults
 from infra.plan.specs import RepairOverride
@@ -9,8 +9,8 @@ from infra.settings.stack import Settings
 def overrides(pool: Pool, gpus: int, settings: Settings) -> tuple[RepairOverride, ...]:
     """Return the faults that EKS must not repair.
 
-    The job controller empties a node with a broken GPU at once, and the autoscaler then removes it. If nothing would remove the
-    node, EKS repairs it after its usual wait.
+    The job controller moves all jobs off a node with a broken GPU at once, and the autoscaler then removes the node. If
+    nothing would remove the node, EKS repairs it after its usual wait.
     """
     platform = settings.platform
     empties = platform.node_healing and platform.job_controller and settings.installs_platform

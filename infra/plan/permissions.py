@@ -1,8 +1,8 @@
 """Permissions that `up` and `destroy` of a stack need. Pure.
 
-The actions are those of docs/iam that this stack's resources need. `tests/pure/test_plan_permissions.py` compares
-them with the calls that the local cloud recorded. The actions do not include reads for the checks before `up`: if a
-read is denied, the result of its check is unknown.
+The actions are the subset of docs/iam that this stack's resources need. `tests/pure/test_plan_permissions.py` compares
+the actions with the calls that the local cloud recorded. The actions do not include reads for the checks before `up`:
+if a read is denied, the result of its check is unknown.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from infra.settings.stack import Settings
 
 @dataclass(frozen=True)
 class Need:
-    """Actions on one resource, with the values of the condition keys in AWS's requests."""
+    """Actions on one resource, with the values that condition keys have when AWS authorizes the requests."""
 
     actions: tuple[str, ...]
     resource: str = "*"

@@ -13,10 +13,10 @@ from infra.settings.targets import SystemPool
 
 DEFAULT_ZONES = 3
 MINIMUM_ZONES = 2
-"""EKS requires two: https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html"""
+"""EKS requires two zones: https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html"""
 MAXIMUM_ZONES = 4
 GROUP, APART = "group", "apart"
-"""What `placementGroup: auto` can resolve to, as recorded in tags of node groups."""
+"""Values to which `placementGroup: auto` can resolve, as recorded in tags of node groups."""
 
 
 class DesiredSize(NamedTuple):
@@ -24,7 +24,7 @@ class DesiredSize(NamedTuple):
 
     size: int
     ignore: bool
-    """Whether the autoscaler owns the size. If so, `size` is only used at creation."""
+    """Whether the autoscaler owns the size. If the autoscaler owns the size, `size` is used only at creation."""
 
 
 def vpc_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
@@ -37,8 +37,8 @@ def vpc_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
 
 
 def _chosen_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
-    """Choose existing zones first, then zones that pools are bound to, then zones that offer the most of
-    the types in the stack.
+    """Choose existing zones first, then zones that pools are bound to, then zones that offer the most of the stack's
+    instance types.
 
     Among existing zones, those of the control plane come first, because the control plane cannot leave them.
     """
@@ -69,7 +69,7 @@ def minimum_zones(settings: Settings) -> int:
 
 
 def _best(settings: Settings, facts: Facts, zones: list[str]) -> list[str]:
-    """Sort zones: those that offer more of the stack's types first, then by name."""
+    """Sort zones: zones that offer more of the stack's instance types first, then by name."""
     names = [pool.instance_type for pool in settings.pools] + [settings.target.head_type]
     return sorted(zones, key=lambda zone: (-sum(zone in facts.offerings.get(name, ()) for name in names), zone))
 
@@ -144,8 +144,8 @@ def desired_size(pool: Pool | SystemPool, settings: Settings, facts: Facts) -> D
     """Return the pool's desired size.
 
     A new pool starts with its initial size. An existing pool owned by the autoscaler keeps its size. If its minimum or
-    maximum changes, the size is clamped to the new bounds and set too: EKS rejects bounds that exclude the desired
-    size."""
+    maximum changes, the size is clamped to the new bounds, and `up` also sets the size: EKS rejects bounds that exclude
+    the desired size."""
     if not settings.platform.autoscaler:
         return DesiredSize(pool.initial_size, ignore=False)
     existing = facts.existing.pools.get(pool.name)
@@ -167,11 +167,12 @@ def wants_placement_group(pool: Pool, facts: Facts) -> bool:
 
 
 def placement_choice(pool: Pool, facts: Facts) -> str | None:
-    """Return what `placementGroup: auto` resolves to: a placement group if the pool can have several nodes with EFA.
+    """Return the value to which `placementGroup: auto` resolves: `GROUP` if the pool can have several nodes with EFA,
+    otherwise `APART`.
 
-    None if there is nothing to choose: another setting, no EFA, or reserved capacity. With reserved capacity, a
-    placement group would reduce what can be launched. The choice made for an existing pool is kept, because a resize
-    must not restart its nodes."""
+    None if there is nothing to choose: another setting, no EFA, no support for cluster placement groups, or reserved
+    capacity. With reserved capacity, a placement group would reduce what can be launched. The choice made for an
+    existing pool is kept, because a resize must not restart its nodes."""
     instance_type = facts.instance_types.get(pool.instance_type)
     if pool.placement_group != "auto" or pool.is_reserved or instance_type is None:
         return None

@@ -13,8 +13,8 @@ from infra.plan.efa_interfaces import Interface
 WITHOUT_ADDRESS: Final = 2
 """Pods on the host network that EKS counts: vpc-cni and kube-proxy."""
 USUAL: Final = 110
-"""Default limit of the kubelet. In practice, nodes never run more pods, and adding a limit to the user data would
-replace the nodes of existing pools. So nodes with enough addresses for 110 pods get no limit.
+"""Default limit of the kubelet. In practice, nodes never run more than 110 pods, and adding a limit to the user data
+would replace the nodes of existing pools. So nodes with enough addresses for 110 pods get no limit.
 """
 
 
@@ -26,11 +26,11 @@ def default_pods(instance: InstanceType) -> int:
 
 
 def max_pods(instance: InstanceType, interfaces: Sequence[Interface]) -> int | None:
-    """Return the kubelet's `maxPods` for a node with these interfaces; None if EKS's own value is right.
+    """Return the kubelet's `maxPods` for a node with these interfaces; None if EKS's own value is correct.
 
     EKS assumes that the VPC CNI can use every interface of the default card. An `efa-only` interface on that card has
-    no addresses for pods: p5.48xlarge and p5e.48xlarge allow two interfaces per card, so pods share the addresses of
-    one. With EKS's value of 100, a node would accept pods that can never get an address.
+    no addresses for pods: p5.48xlarge and p5e.48xlarge allow two interfaces per card, so pods can use the addresses of
+    only one interface. With EKS's value of 100, a node would accept pods that can never get an address.
     """
     own = sum(one.network_card == instance.default_card and one.type == "efa-only" for one in interfaces)
     fitting = _pods(_interfaces(instance) - own, instance)
@@ -43,5 +43,5 @@ def _interfaces(instance: InstanceType) -> int:
 
 
 def _pods(interfaces: int, instance: InstanceType) -> int:
-    """Count the pods that fit: the first address of each interface belongs to the interface itself."""
+    """Return the number of pods that fit: the first address of each interface belongs to the interface itself."""
     return interfaces * (instance.addresses_per_interface - 1) + WITHOUT_ADDRESS

@@ -18,15 +18,15 @@ class ReservationTarget:
 
 
 DRAIN_BEFORE_END: Final = timedelta(minutes=45)
-"""EKS starts to remove the nodes of a Capacity Block 40 minutes before its end, and EC2 starts to terminate its
-instances 30 minutes before: https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html. Draining starts
-earlier, so that jobs can save a checkpoint.
+"""EKS starts to remove the nodes of a Capacity Block 40 minutes before the block ends, and EC2 starts to terminate the
+instances 30 minutes before the end: https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html. Draining
+starts earlier, so that jobs can save a checkpoint.
 """
 
 
 @dataclass(frozen=True)
 class BlockSchedule:
-    """Times at which a pool in a Capacity Block grows and shrinks, in the format of Auto Scaling."""
+    """Times at which a pool in a Capacity Block grows and shrinks, in the format that Auto Scaling uses."""
 
     start: str | None
     """None if the block has started."""
@@ -79,14 +79,14 @@ class NodePoolSpec:
     pinned_memory: bool = False
     huge_pages: int = 0
     max_pods: int | None = None
-    """Limit that replaces EKS's; None if EKS's limit is right."""
+    """Pod limit that replaces EKS's limit; None if EKS's limit is correct."""
     # Kubernetes
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: Sequence[Taint] = ()
     autoscaler_tags: Mapping[str, str] = field(default_factory=dict)
     # recorded for the next `pulumi up`
     placement: str | None = None
-    """What `placementGroup: auto` resolved to; None for other settings."""
+    """Value to which `placementGroup: auto` resolved; None for other settings."""
     # updates and repair
     surge: bool = False
     """Whether an update starts new nodes before it deletes old ones. False for pools that may have no spare
@@ -99,7 +99,7 @@ class NodePoolSpec:
 
     @property
     def efa_interfaces(self) -> int:
-        """EFA devices that pods on one node can request."""
+        """Number of EFA devices that pods on one node can request."""
         return efa_count(self.interfaces)
 
 
@@ -142,4 +142,4 @@ class WorkersSpec:
     interfaces: Sequence[Interface] = ()
     """Network interfaces for EFA; empty without EFA."""
     placement: str | None = None
-    """What `placementGroup: auto` resolved to; None for other settings."""
+    """Value to which `placementGroup: auto` resolved; None for other settings."""

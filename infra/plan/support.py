@@ -1,4 +1,4 @@
-"""Upgrade policy of a control plane for the end of standard support for its Kubernetes version. Pure."""
+"""Upgrade policy of a control plane, which takes effect when standard support for its Kubernetes version ends. Pure."""
 
 from typing import Literal
 
@@ -9,9 +9,9 @@ SupportType = Literal["STANDARD", "EXTENDED"]
 
 
 def support_type(settings: Settings, facts: Facts) -> SupportType:
-    """Return the upgrade policy. New clusters get STANDARD: they must not enter extended support unnoticed, because it
-    costs six times as much. An existing cluster keeps its policy. EKS accepts STANDARD only for versions in standard
-    support.
+    """Return the upgrade policy. New clusters get STANDARD: they must not enter extended support unnoticed, because
+    extended support costs six times as much. An existing cluster keeps its policy. EKS accepts STANDARD only for
+    versions in standard support.
 
     https://docs.aws.amazon.com/eks/latest/userguide/view-upgrade-policy.html
     """

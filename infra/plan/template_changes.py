@@ -8,7 +8,8 @@ from infra.plan.specs import NodePoolSpec
 
 
 def changes(spec: NodePoolSpec, template: NodeTemplate) -> list[str]:
-    """Return the pool's settings that would create a new template version, or `user data`."""
+    """Return the names of changed settings that would create a new template version. `user data` counts as one
+    setting."""
     interfaces = sorted((one.network_card, one.device, one.type) for one in spec.interfaces)
     reservation = spec.reservation.id if spec.reservation else None
     equal = {

@@ -11,9 +11,9 @@ COVERED: Final = ("cpu", "memory", GPU_RESOURCE, EFA_RESOURCE, HUGEPAGES_RESOURC
 resources, even if it is 0."""
 
 PODS_READY_MINUTES: Final = 30
-"""Time limit from admission until all pods are ready. A new GPU node takes 10 to 20 minutes, including images."""
+"""Time limit from admission until all pods are ready. A new GPU node takes 10 to 20 minutes, including image pulls."""
 RECOVERY_MINUTES: Final = 30
-"""Time limit for a replaced pod of a running job: its node may have to be replaced too."""
+"""Time limit until a replaced pod of a running job is ready: the pod's node may have to be replaced too."""
 BACKOFF_SECONDS: Final = 60
 MAXIMUM_BACKOFF_SECONDS: Final = 3600
 
@@ -25,23 +25,24 @@ FOREIGN_FRAMEWORKS: Final = (
     "trainer.kubeflow.org/trainjob",
     "ray.io/rayjob",
 )
-"""Kinds of jobs that other operators define. Kueue starts a controller for each as soon as its custom resource
-definition exists: `waitForAPI` in kubernetes-sigs/kueue@v0.16.1:pkg/controller/jobframework/setup.go.
+"""Kinds of jobs that other operators define. Kueue starts a controller for each kind as soon as the kind's custom
+resource definition exists: `waitForAPI` in kubernetes-sigs/kueue@v0.16.1:pkg/controller/jobframework/setup.go.
 """
 
 FEATURE_GATES: Final = {
-    # This feature adds an aggregated API. If the server of such an API is down, no namespace can be deleted.
+    # This feature adds an aggregated API. While the server of an aggregated API is down, no namespace can be deleted.
     "VisibilityOnDemand": False,
-    # No flavor has a topology. Kueue 0.16.1 would still track the requests of every pod, and most of its known bugs are in
-    # this feature (docs/operations.md). Kueue does not start if only the profile is enabled.
+    # No flavor has a topology. Kueue 0.16.1 would still track the requests of every pod, and most of Kueue's known bugs
+    # are in this feature (docs/operations.md). Kueue does not start if only TASProfileMixed is enabled.
     "TopologyAwareScheduling": False,
     "TASProfileMixed": False,
 }
 
 STRICT_FEATURE_GATES: Final = {
-    # Try the flavors of a waiting job from the first one each time. Otherwise Kueue continues after the flavor that it
-    # tried last. It would then alternate between two messages: what the job waits for, and that a launcher does not fit
-    # on GPU nodes. In a `BestEffortFIFO` queue, this would stop jobs from overtaking.
+    # For a waiting job, always try the flavors starting with the first flavor. Otherwise Kueue continues after the
+    # flavor that it tried last. The job's status message would then alternate between the resource that the job waits
+    # for and the fact that a launcher does not fit on GPU nodes. In a `BestEffortFIFO` queue, this setting would stop
+    # jobs from overtaking others.
     "FlavorFungibility": False,
 }
 
@@ -131,17 +132,17 @@ def quota(pool: PoolDescription, cpu_request_factor: float) -> Mapping[str, str]
 
 
 def cpu(millis: int) -> str:
-    """Format CPU as Kueue writes it back. Any other format would appear as drift."""
+    """Format a CPU quantity in the form that Kueue writes back. Any other form would appear as drift."""
     return f"{millis}m" if millis % 1000 else str(millis // 1000)
 
 
 def count(number: int) -> str:
-    """Format a number as Kueue writes it back."""
+    """Format a number in the form that Kueue writes back."""
     return f"{number // 1000}k" if number and number % 1000 == 0 else str(number)
 
 
 def memory(mib: int) -> str:
-    """Format memory as Kueue writes it back."""
+    """Format a memory quantity in the form that Kueue writes back."""
     power = 0
     while mib and mib % 1024 == 0:
         mib, power = mib // 1024, power + 1

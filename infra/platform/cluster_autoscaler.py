@@ -14,7 +14,7 @@ from infra.versions import cluster_autoscaler
 NAME: Final = AUTOSCALER_ACCOUNT
 PORT: Final = 8085
 NODE_MINUTES: Final = 20
-"""Time limit for a new node to become Ready. GPU types take 5 to 15 minutes."""
+"""Time limit for a new node to become Ready. Nodes with GPUs take 5 to 15 minutes."""
 
 READ: Final = ["get", "list", "watch"]
 
@@ -113,8 +113,9 @@ class ClusterAutoscaler(pulumi.ComponentResource):
             "--stderrthreshold=info",
             "--cloud-provider=aws",
             f"--node-group-auto-discovery=asg:tag={AUTOSCALER_TAG}/enabled,{AUTOSCALER_TAG}/{cluster}",
-            # The list compiled into the autoscaler lacks P5e, P6 and G7, so their pools would never grow from zero. The
-            # autoscaler then queries DescribeInstanceTypes; private clusters have an endpoint for EC2.
+            # The list of instance types compiled into the autoscaler lacks P5e, P6 and G7, so their pools would never
+            # grow from zero. With this flag, the autoscaler queries DescribeInstanceTypes instead; private clusters
+            # have an endpoint for EC2.
             "--aws-use-static-instance-list=false",
             "--expander=least-waste",
             "--skip-nodes-with-local-storage=false",  # job pods use /dev/shm; running job pods are marked unsafe to evict
@@ -140,7 +141,7 @@ def _cluster_rules() -> Any:
         _rule("batch", ["jobs"], [*READ, "patch"]),
         _rule("coordination.k8s.io", ["leases"], ["create"]),
         _rule("coordination.k8s.io", ["leases"], ["get", "update"], NAME),
-        # The simulated scheduler also reads device claims.
+        # The autoscaler's scheduling simulation also reads ResourceClaims.
         _rule("resource.k8s.io", ["resourceclaims", "resourceslices", "deviceclasses"], READ),
     ]
 

@@ -15,8 +15,9 @@ NAME: Final = "aws-efa-k8s-device-plugin"
 INFINIBAND: Final = "/dev/infiniband"
 NEURON: Final = "/opt/aws/neuron"
 
-# aws/eks-charts@5239609:stable/aws-efa-k8s-device-plugin (chart v0.5.30, app v0.5.20). Privileged since app v0.5.9
-# (2025-09-03); AWS gives no reason. Earlier, the chart dropped all capabilities, as HARDENED does.
+# aws/eks-charts@5239609:stable/aws-efa-k8s-device-plugin (chart v0.5.30, app v0.5.20). The chart has run the plugin as
+# privileged since app v0.5.9 (2025-09-03); AWS gives no reason. Earlier versions of the chart dropped all capabilities,
+# as HARDENED does.
 PRIVILEGED: Final = {"privileged": True, "allow_privilege_escalation": True, "run_as_non_root": False, "run_as_user": 0}
 HARDENED: Final = {**AGENT_CONTAINER, "privileged": False}
 
@@ -40,8 +41,8 @@ class EfaDevicePluginArgs:
 class EfaDevicePlugin(pulumi.ComponentResource):
     """Creates:
     - the DaemonSet of AWS's chart aws-efa-k8s-device-plugin on all nodes with EFA, regardless of taints. The chart
-      selects nodes by a list of instance types, which lacks future types. This component selects them by the label that
-      every node with EFA has. Like the chart, it does not run on nodes of EKS Auto Mode.
+      selects nodes by a list of instance types, which lacks future types. This component selects nodes by the label
+      that every node with EFA has. As with the chart, the plugin does not run on nodes of EKS Auto Mode.
     """
 
     def __init__(self, name: str, args: EfaDevicePluginArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -61,7 +62,7 @@ class EfaDevicePlugin(pulumi.ComponentResource):
 
     def _pod(self, args: EfaDevicePluginArgs) -> Any:
         site = args.site
-        # AWS's chart mounts the folder of the Neuron tools, and the kubelet creates it on nodes that lack it.
+        # AWS's chart mounts the folder of the Neuron tools, which the kubelet creates on nodes without it.
         neuron = [] if args.hardened else [("neuron-tools", NEURON, "DirectoryOrCreate")]
         folders = [("device-plugins", DEVICE_PLUGINS, ""), ("infiniband", INFINIBAND, ""), *neuron]
         return {

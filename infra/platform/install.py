@@ -37,7 +37,7 @@ from infra.platform.site import Site
 from infra.platform.webhook_operator import WebhookOperator
 
 BrokenNodes = Literal["heal", "cordon", "leave"]
-"""What the job controller does about nodes with broken GPUs."""
+"""How the job controller handles nodes with broken GPUs."""
 
 
 @dataclass(frozen=True)
@@ -105,9 +105,9 @@ class PlatformArgs:
     system_selector: Mapping[str, str] = field(default_factory=lambda: {POOL_LABEL: SYSTEM_POOL})
     """Labels of the nodes for operators."""
     context: str | None = None
-    """Context in the kubeconfig; the current one by default."""
+    """Context in the kubeconfig; by default the current context."""
     efa_registry: str | None = None
-    """EKS's own registry in the Region. If given, the EFA device plugin is installed."""
+    """EKS's own registry in the Region. If this is set, the EFA device plugin is installed."""
     hardened_efa_plugin: bool = False
     autoscaler: AutoscalerSpec | None = None
     monitoring: Monitored | None = None

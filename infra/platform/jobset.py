@@ -11,7 +11,8 @@ from infra.platform.webhook_operator import OperatorSpec
 from infra.versions import JOBSET, JOBSET_AUTHORIZATION, JOBSET_DEFINITION, JOBSET_LEADER, JOBSET_ROLE, JOBSET_WEBHOOKS
 
 PREFIX: Final = "jobset-"
-"""Prefix of upstream's `config/default`. JobSet finds its service, Secret and webhooks by these names."""
+"""Name prefix that upstream's `config/default` uses. JobSet finds its Service, Secret and webhooks by the prefixed
+names."""
 ACCOUNT: Final = f"{PREFIX}controller-manager"
 SERVICE: Final = f"{PREFIX}webhook-service"
 POD_LABEL: Final = "jobset.sigs.k8s.io/jobset-name"

@@ -21,7 +21,7 @@ GROUPS_NOT_MANAGED: Final = frozenset({"leaderworkerset.x-k8s.io", "workload.cod
 
 
 def definitions(manifests: Manifests) -> Iterator[Object]:
-    """Return the custom resource definitions."""
+    """Yield Kueue's custom resource definitions."""
     for file in KUEUE_CRDS:
         (found,) = of_kind(manifests.of(file), "CustomResourceDefinition")
         slim = without_descriptions(found)
@@ -35,9 +35,10 @@ def definitions(manifests: Manifests) -> Iterator[Object]:
 
 
 def webhooks(manifests: Manifests) -> Iterator[Object]:
-    """Return the webhooks for Kueue's own kinds and, limited to job namespaces, for job kinds.
+    """Yield the webhooks for Kueue's own kinds and, limited to job namespaces, for job kinds.
 
-    Upstream's webhooks apply to pods in nearly every namespace: while Kueue is down, no pod could start there.
+    Upstream's webhooks apply to pods in nearly every namespace: while Kueue is down, no pod could start in these
+    namespaces.
     """
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
         (found,) = of_kind(manifests.of(KUEUE_WEBHOOKS), kind)

@@ -21,14 +21,14 @@ class LustreDirectoriesArgs:
     site: Site
     volume: LustreVolume
     directories: Sequence[str]
-    """Directories that jobs can write to: `/`, and the one that is linked to a bucket."""
+    """Directories that jobs can write to: `/`, and the directory that is linked to a bucket."""
     after: Sequence[pulumi.Resource] = ()
     """Resources that the mount needs."""
 
 
 class LustreDirectories(pulumi.ComponentResource):
-    """Creates a Kubernetes Job with its own volume. The Job makes the user of job images the owner of the directories.
-    It does not touch the files in them. `pulumi up` waits for it."""
+    """Creates a Kubernetes Job with its own volume. The Job makes the user of job images the owner of the directories,
+    but not of the files in them. `pulumi up` waits for the Job."""
 
     def __init__(self, name: str, args: LustreDirectoriesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(f"{COMPONENT}:LustreDirectories", name, None, opts)

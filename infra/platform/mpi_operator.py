@@ -19,8 +19,8 @@ MORE_ARGUMENTS: Final = ("--kube-api-qps=50", "--kube-api-burst=100", "--threadi
 """At upstream's limit of 5 requests per second, creating the pods of a job with 64 workers takes half a minute."""
 
 RESUME: Final = {"apiGroups": ["batch"], "resources": ["jobs/status"], "verbs": ["update"]}
-"""Permission that upstream's role lacks. Without it, an MPIJob that the queue has evicted never starts again. The
-operator clears the start time of the launcher's Job before it resumes the Job.
+"""Permission that upstream's role lacks. Without this permission, an MPIJob that the queue has evicted never starts
+again. The operator clears the start time of the launcher's Job before it resumes the Job.
 https://github.com/kubeflow/mpi-operator/blob/v0.8.2/pkg/controller/mpi_job_controller.go (syncHandler)"""
 RBAC: Final = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding")
 
@@ -36,7 +36,7 @@ class MpiOperatorArgs:
 class MpiOperator(pulumi.ComponentResource):
     """Creates:
     - upstream's namespace (which rejects privileged pods), custom resource definition and roles
-    - upstream's Deployment with a pinned image, requests and probes, and without privileges on the node
+    - upstream's Deployment with a pinned image, resource requests and probes, and without privileges on the node
     """
 
     def __init__(self, name: str, args: MpiOperatorArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -96,6 +96,6 @@ class MpiOperator(pulumi.ComponentResource):
 
 
 def _resuming(one: objects.Object) -> objects.Object:
-    """Return an upstream object. If it is the operator's role, add the permission to resume MPIJobs."""
+    """Return an upstream object. If the object is the operator's ClusterRole, add the permission to resume MPIJobs."""
     is_operators = (one["kind"], one["metadata"]["name"]) == ("ClusterRole", "mpi-operator")
     return {**one, "rules": [*one["rules"], RESUME]} if is_operators else one

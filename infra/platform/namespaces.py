@@ -35,7 +35,7 @@ class NamespacesArgs:
     queue_api: str | None
     """API version of the queue; None without a queue."""
     key_bucket: pulumi.Input[str] | None = None
-    """Bucket through which job pods exchange public keys, if there is one."""
+    """Bucket, if any, through which job pods exchange public keys."""
     after: Sequence[pulumi.Resource] = ()
     """Resources that must outlive the namespaces and their pods: the queue and operator have to remove finalizers of jobs,
     and pods have to unmount their volumes."""

@@ -25,11 +25,11 @@ class NvidiaDevicePluginArgs:
 class NvidiaDevicePlugin(pulumi.ComponentResource):
     """Creates:
     - NVIDIA's DaemonSet on all GPU nodes, regardless of taints, with resource requests and without a service account
-      token. As upstream, it is unprivileged, but runs as root and has a root file system that the NVIDIA runtime can
-      prepare.
+      token. As in upstream's manifest, the container is unprivileged, but runs as root and has a writable root file
+      system, which the NVIDIA runtime prepares.
 
-    Nothing waits for it: on a node without a working driver, it restarts until there is one. Such a node must not block
-    an `up`. `status`, and checks before an `up`, report nodes that offer no GPUs.
+    No resource waits for the DaemonSet: on a node without a working driver, its pod restarts until the driver works.
+    Such a node must not block an `up`. `status`, and checks before an `up`, report nodes that offer no GPUs.
     """
 
     def __init__(self, name: str, args: NvidiaDevicePluginArgs, opts: pulumi.ResourceOptions | None = None) -> None:

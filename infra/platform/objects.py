@@ -21,7 +21,8 @@ def register(name: str, manifest: Mapping[str, Any], opts: pulumi.ResourceOption
 
 
 def _class_of(api_version: str, kind: str) -> Any:
-    """Return the class: `rbac.authorization.k8s.io/v1` and `Role` -> pulumi_kubernetes.rbac.v1.Role."""
+    """Return the pulumi_kubernetes class of a kind: `rbac.authorization.k8s.io/v1` and `Role` ->
+    pulumi_kubernetes.rbac.v1.Role."""
     group, _, version = api_version.rpartition("/")
     module = getattr(getattr(kubernetes, group.split(".")[0] or "core"), version)
     return getattr(module, kind)
@@ -48,7 +49,7 @@ def binding(role: Mapping[str, Any], account: str, namespace: str) -> Object:
 
 
 def of_service(webhook: Object, name: str, namespace: str) -> None:
-    """Let a webhook call this service."""
+    """Make a webhook call this Service."""
     webhook["clientConfig"]["service"] |= {"name": name, "namespace": namespace}
 
 

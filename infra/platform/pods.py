@@ -1,4 +1,4 @@
-"""Pod settings: pods that satisfy Pod Security `restricted`, and node agents."""
+"""Settings for pods that satisfy Pod Security `restricted`, and for node agents."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -18,11 +18,11 @@ RESTRICTED_CONTAINER: Final[dict[str, Any]] = {
     "capabilities": {"drop": ["ALL"]},
 }
 AGENT_CONTAINER: Final[dict[str, Any]] = {**RESTRICTED_CONTAINER, "run_as_user": 0}
-"""Agents run as root, because they access a kubelet directory owned by root. They have no other privileges."""
+"""Agents run as root, because they access a kubelet directory owned by root. Agents have no other privileges."""
 
 CONFIGURATION_FILE: Final = "controller_manager_config.yaml"
 CERTIFICATES: Final = "/tmp/k8s-webhook-server/serving-certs"
-"""Where controllers built with controller-runtime look for the certificate of their webhooks."""
+"""Folder in which controllers built with controller-runtime look for their webhooks' certificate."""
 
 EVERY_TAINT: Final = [{"operator": "Exists"}]
 """Agents run on every node that their selector matches, regardless of taints."""
@@ -31,7 +31,7 @@ DEVICE_PLUGINS: Final = "/var/lib/kubelet/device-plugins"
 
 
 def of_controller(account: str, nodes: Mapping[str, str]) -> dict[str, Any]:
-    """Return the settings of a controller's pod: it may call the API server, and nothing preempts it."""
+    """Return the pod settings of a controller, which may call the API server and is never preempted."""
     return {
         "service_account_name": account,
         "automount_service_account_token": True,

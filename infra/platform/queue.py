@@ -32,7 +32,7 @@ class QueueArgs:
     pools: Sequence[PoolDescription]
     mpi_jobs: bool
     strict: bool
-    """Strict FIFO: no job overtakes a waiting one."""
+    """Strict FIFO: no job overtakes a job that waits ahead of it."""
     start_attempts: int
     """0 for no limit."""
     after: tuple[pulumi.Resource, ...] = ()
@@ -55,7 +55,7 @@ class Queue(pulumi.ComponentResource):
         )
         definitions = [objects.register(name, one, self._options()) for one in kueue_upstream.definitions(args.manifests)]
         webhooks = [objects.register(name, one, self._options()) for one in kueue_upstream.webhooks(args.manifests)]
-        # The controller needs its permissions. It waits until the webhooks and definitions contain its certificate.
+        # The controller needs its permissions, and waits until the webhooks and definitions contain its certificate.
         needs = [*definitions, *webhooks, *self._create_permissions(), self._create_service()]
         self._controller = self._create_controller(needs)
         self._cluster_queue = self._create_queue()
@@ -187,5 +187,6 @@ class Queue(pulumi.ComponentResource):
 
     @property
     def cluster_queue(self) -> pulumi.Resource:
-        """The cluster queue, which must exist before queues in namespaces. Deleting it requires the controller."""
+        """The cluster queue, which must exist before the queues in namespaces. The controller must still run when the
+        cluster queue is deleted."""
         return self._cluster_queue

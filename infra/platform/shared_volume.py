@@ -18,7 +18,8 @@ STORAGE_CLASS: Final = "efs"
 ANY_SIZE: Final = "1Pi"
 """Kubernetes requires a size, but no driver uses it: EFS grows on demand, and an NFS export has its own size."""
 NFS_OPTIONS: Final = ("nfsvers=4.1", "hard", "noresvport")
-"""`hard` waits for a server that is briefly down. With `soft`, a job could read or write incomplete files."""
+"""With `hard`, a client retries until an unavailable server responds. With `soft`, its requests would fail, and a job
+could read or write incomplete files."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class NfsVolume:
 
 @dataclass(frozen=True)
 class StorageClassVolume:
-    """Volume that a storage class of the cluster provisions for each claim."""
+    """Volume that one of the cluster's storage classes provisions for each claim."""
 
     storage_class: str
     size: str
@@ -59,13 +60,13 @@ class SharedVolumeArgs:
     site: Site
     volume: EfsVolume | LustreVolume | NfsVolume | StorageClassVolume
     namespaces: Sequence[tuple[str, kubernetes.core.v1.Namespace]]
-    """Name and resource of each namespace."""
+    """Name and Pulumi resource of each job namespace."""
     after: Sequence[pulumi.Resource] = ()
-    """Resources that must outlive the volumes, because mounts depend on them."""
+    """Resources that mounts depend on. Pulumi deletes the volumes before these resources."""
     claim: str = SHARED_CLAIM
     """Name of the claim in each namespace."""
     label: str = SHARED_VOLUME_LABEL
-    """Label by which a claim finds its volume."""
+    """Label that a claim uses to select its volume."""
 
 
 class SharedVolume(pulumi.ComponentResource):
@@ -107,8 +108,9 @@ class SharedVolume(pulumi.ComponentResource):
             behind: tuple[pulumi.Resource, ...] = ()
         else:
             name = f"{site.naming.cluster}-{namespace}-{self._args.claim}"
-            # Not `volume_name`: both workers of the binder would update the volume at once, and one update would be
-            # rejected. Binding would finish only in the next round, up to 15 seconds later (syncVolume in Kubernetes'
+            # Select the volume by label, not by `volume_name`. With `volume_name`, two workers of Kubernetes' volume
+            # binder would update the volume at the same time, and the API server would reject one of the updates.
+            # Binding would then finish only in the next resync, up to 15 seconds later (syncVolume in Kubernetes'
             # pv_controller.go).
             claim = {
                 "storage_class_name": "",
@@ -116,7 +118,7 @@ class SharedVolume(pulumi.ComponentResource):
                 "resources": _size(ANY_SIZE),
             }
             behind = (self._create_volume(namespace, namespace_resource, name, source_of(volume)),)
-        # Do not wait: a storage class may provision the volume only when the first pod uses it.
+        # Do not wait for the binding: a storage class may provision the volume only when the first pod uses the claim.
         unawaited = {"annotations": {"pulumi.com/skipAwait": "true"}} if isinstance(volume, StorageClassVolume) else {}
         metadata: Any = {"name": self._args.claim, "namespace": namespace, **unawaited}
         claim["access_modes"] = ["ReadWriteMany"]
@@ -130,8 +132,8 @@ class SharedVolume(pulumi.ComponentResource):
     def _create_volume(
         self, namespace: str, namespace_resource: kubernetes.core.v1.Namespace, name: str, source: Mapping[str, Any]
     ) -> pulumi.Resource:
-        """Create the volume. If a namespace is recreated, so is its volume: a retained volume stays reserved for the
-        uid of the deleted claim, and the new claim would wait forever. Its data stays in the file system.
+        """Create the volume, and recreate it with its namespace. Otherwise the retained volume would stay reserved for
+        the UID of the deleted claim, and the new claim would wait forever. The file system keeps the data.
         """
         recreated = pulumi.ResourceOptions(
             replacement_trigger=namespace_resource.metadata.apply(lambda metadata: metadata.uid),
@@ -163,7 +165,7 @@ def _size(amount: str) -> dict[str, dict[str, str]]:
 
 
 def source_of(volume: EfsVolume | LustreVolume | NfsVolume) -> dict[str, Any]:
-    """Return the source of a persistent volume."""
+    """Return the CSI or NFS source of a PersistentVolume, with its mount options."""
     if isinstance(volume, LustreVolume):
         attributes = {"dnsname": volume.dns_name, "mountname": volume.mount_name}
         source = {"driver": LUSTRE_DRIVER, "volume_handle": volume.file_system_id, "volume_attributes": attributes}

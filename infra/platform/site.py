@@ -1,4 +1,4 @@
-"""Description of the target cluster for all parts of the platform."""
+"""Properties of the target cluster that all parts of the platform use."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,10 +18,11 @@ class Site:
     image_registry: str | None = None
     cpu_request_factor: float = 1.0
     system_nodes: Mapping[str, str] = field(default_factory=lambda: {POOL_LABEL: SYSTEM_POOL})
-    """Selector of nodes for system pods; an empty selector selects all nodes."""
+    """Node selector for system pods; an empty selector selects all nodes."""
 
     def image(self, name: str) -> str:
-        """Return the image reference to pull. `name` includes the registry."""
+        """Return the image reference to pull. `name` contains the upstream registry; `image_registry`, if set, is put
+        in front of it."""
         return f"{self.image_registry}/{name}" if self.image_registry else name
 
     def cpu(self, millis: int) -> str:
@@ -29,7 +30,8 @@ class Site:
         return f"{max(1, round(millis * self.cpu_request_factor))}m"
 
     def pod_security(self, level: str, *, warn: str | None = None) -> dict[str, str]:
-        """Return labels for Pod Security admission in a namespace, with warnings about pods that violate `warn`:
+        """Return the Pod Security admission labels of a namespace. They enforce `level`, and warn about pods that
+        violate `warn` (`level` by default):
         https://kubernetes.io/docs/concepts/security/pod-security-standards/"""
         prefix, version = "pod-security.kubernetes.io", f"v{self.kubernetes_version}"
         return {
@@ -43,9 +45,9 @@ class Site:
     ) -> pulumi.ResourceOptions:
         """Return resource options for objects of a component in this cluster.
 
-        `inside` is the objects' namespace. Deleting it also deletes the objects. Deleting a claim alone would wait for
-        the pods that use it, and only deleting the namespace ends those pods. Create workload controllers after their
-        namespace, not inside it. Otherwise their pods are deleted last, after their permissions, and Kubernetes checks
-        for remaining pods only every five seconds."""
+        `inside` is the objects' namespace. Pulumi does not delete the objects one by one, because they are deleted with
+        the namespace. Deleting a claim alone would wait for the pods that use it, and only deleting the namespace ends
+        those pods. For workload controllers, pass the namespace as `after`, not as `inside`. Otherwise Kubernetes
+        deletes their pods last, after their permissions, and checks for remaining pods only every five seconds."""
         needs = [*after, *([inside] if inside else [])]
         return pulumi.ResourceOptions(parent=parent, provider=self.provider, depends_on=needs, deleted_with=inside)

@@ -11,10 +11,11 @@ from infra.platform.webhook_operator import OperatorSpec
 from infra.versions import TRAINER, TRAINER_DEFINITIONS, TRAINER_ROLE, TRAINER_RUNTIMES, TRAINER_WEBHOOKS
 
 NAME: Final = "kubeflow-trainer-controller-manager"
-"""Name of upstream's Deployment, account, role and webhook service."""
+"""Name of the Deployment, service account, role and webhook service in upstream's manifests."""
 CERTIFICATE: Final = "kubeflow-trainer-webhook-cert"
 WEBHOOKS_NAME: Final = "validator.trainer.kubeflow.org"
-"""Name by which Trainer finds its webhooks: kubeflow/trainer@v2.1.0:cmd/trainer-controller-manager/main.go"""
+"""Name that Trainer uses to look up its webhook configuration:
+kubeflow/trainer@v2.1.0:cmd/trainer-controller-manager/main.go"""
 
 
 def operator(manifests: Manifests) -> OperatorSpec:
@@ -23,7 +24,7 @@ def operator(manifests: Manifests) -> OperatorSpec:
         "kind": "Configuration",
         "health": {"healthProbeBindAddress": ":8081", "readinessEndpointName": "readyz", "livenessEndpointName": "healthz"},
         "metrics": {"bindAddress": ":8443", "secureServing": True},
-        "webhook": {"port": 9443, "host": ""},  # Trainer v2.1.0 has no default host, and crashes without one
+        "webhook": {"port": 9443, "host": ""},  # Trainer v2.1.0 has no default host and crashes if none is set
         "leaderElection": {
             "leaderElect": True,
             "resourceName": "trainer.kubeflow.org",

@@ -32,7 +32,7 @@ class OperatorSpec:
     image: str
     service: str
     certificate: str
-    """Secret that the operator fills with the certificate of its webhooks."""
+    """Secret in which the operator stores the certificate of its webhooks."""
     configuration_name: str
     configuration: str
     definitions: Sequence[Object]
@@ -40,7 +40,7 @@ class OperatorSpec:
     """Roles of the operator and their bindings."""
     webhooks: Sequence[Object]
     objects: Sequence[Object] = ()
-    """Objects of the operator's own kinds, which its webhooks check."""
+    """Custom resources of the operator, which its webhooks validate."""
 
 
 class WebhookOperator(pulumi.ComponentResource):
@@ -48,7 +48,7 @@ class WebhookOperator(pulumi.ComponentResource):
     - a namespace that rejects privileged pods
     - upstream's custom resource definitions, roles and webhooks
     - a Deployment with a pinned image, requests and probes, and without privileges on the node
-    - objects of the operator's own kinds, such as the runtimes of Kubeflow Trainer
+    - custom resources of the operator, such as the runtimes of Kubeflow Trainer
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class WebhookOperator(pulumi.ComponentResource):
         after: Sequence[pulumi.Resource],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        """`after`: resources that the operator's pod needs."""
+        """`after` contains the resources that the operator's pod needs."""
         super().__init__(f"{COMPONENT}:{spec.component}", name, None, opts)
         self._name, self._spec, self._site = name, spec, site
         self._namespace = kubernetes.core.v1.Namespace(
@@ -95,7 +95,7 @@ class WebhookOperator(pulumi.ComponentResource):
         return [account, *registered]
 
     def _create_service(self) -> pulumi.Resource:
-        # Do not wait for endpoints: the Deployment is created after the service.
+        # Do not wait for the service's endpoints: the Deployment that provides them is created after the service.
         metadata: Any = {**self._metadata(self._spec.service), "annotations": {"pulumi.com/skipAwait": "true"}}
         ports = [kubernetes.core.v1.ServicePortArgs(name="https", port=443, target_port=WEBHOOK_PORT)]
         spec = kubernetes.core.v1.ServiceSpecArgs(selector=self._spec.labels, ports=ports)
@@ -109,9 +109,9 @@ class WebhookOperator(pulumi.ComponentResource):
             data={CONFIGURATION_FILE: spec.configuration},
             opts=self._inside(),
         )
-        # The operator fills the Secret.
+        # Create the Secret empty: the operator stores its webhook certificate in it.
         secret = kubernetes.core.v1.Secret(f"{name}-certificate", metadata=self._metadata(spec.certificate), opts=self._inside())
-        # restarts the operator if the configuration changes
+        # A new digest restarts the operator, so that it reads the changed configuration.
         digest = hashlib.sha256(spec.configuration.encode()).hexdigest()[:16]
         return kubernetes.apps.v1.Deployment(
             f"{name}-deployment",
@@ -167,5 +167,5 @@ class WebhookOperator(pulumi.ComponentResource):
 
     @property
     def deployment(self) -> pulumi.Resource:
-        """The Deployment. Once it is ready, the webhooks of its kinds respond."""
+        """The operator's Deployment. Once the Deployment is ready, the operator's webhooks respond."""
         return self._deployment

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 Inputs = Mapping[str, Any]
 Client = Callable[[str], Any]
-"""Takes a service name and returns its boto3 client."""
+"""Function that returns the boto3 client for a service name."""
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,8 @@ class Found:
 
 
 Look = Callable[[Client, Inputs], Iterator[Found]]
-"""Yields every resource that a create with these inputs may have left. Raises AWS's not-found error (`MISSING`) if
-there is none."""
+"""Lookup that yields every resource that a create with these inputs may have left behind. If there is none, the lookup
+yields nothing or raises an AWS error with a code in `MISSING`."""
 
 MISSING: Final = (
     "404",
@@ -34,7 +34,8 @@ MISSING: Final = (
 
 
 def _tagged(operation: str, key: str, id_key: str, filters: str = "Filters") -> Look:
-    """Return a lookup by tags. EC2 tags resources at creation; the tags include the stack's and the resource's name."""
+    """Return a lookup that finds EC2 resources by their tags. EC2 sets tags at creation; the tags include the names of
+    the stack and the resource."""
 
     def look(client: Client, inputs: Inputs) -> Iterator[Found]:
         tags = inputs["tags"]
@@ -89,7 +90,7 @@ def _instance_profile(client: Client, inputs: Inputs) -> Iterator[Found]:
 
 
 def _instance(client: Client, inputs: Inputs) -> Iterator[Found]:
-    """Find instances that are not terminated. EC2 lists terminated instances, with their tags, for an hour."""
+    """Find instances that are not terminated. EC2 still lists terminated instances, with their tags, for an hour."""
     wanted = [{"Name": f"tag:{name}", "Values": [value]} for name, value in inputs["tags"].items()]
     wanted.append({"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped"]})
     for page in client("ec2").get_paginator("describe_instances").paginate(Filters=wanted):
@@ -259,4 +260,5 @@ REPEATED: Final = frozenset(
         "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration",
     }
 )
-"""Types that only configure another resource and are deleted with it. Creating one twice has no further effect."""
+"""Types of resources that only configure another resource and are deleted with that resource. A second create has no
+further effect."""

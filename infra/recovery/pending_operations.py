@@ -1,8 +1,8 @@
 """Pending operations of a killed Pulumi process: find their outcome in AWS and record it in the state.
 
 Pulumi records a create before it starts. The record contains the inputs, including the name or tags of the AWS
-resource. After an interruption the record stays in the state. The next run only warns and repeats the create, which AWS
-either rejects or performs a second time.
+resource. After an interruption the record stays in the state. The next Pulumi operation only prints a warning and
+repeats the create. AWS then either rejects the create or performs it a second time.
 https://www.pulumi.com/docs/support/troubleshooting/common-issues/interrupted-updates/
 """
 
@@ -63,7 +63,8 @@ class Operation:
 
 
 def operations(state: State) -> list[Operation]:
-    """Return the interrupted operations in the state, limited to resources that exist outside Pulumi."""
+    """Return the interrupted operations in the state, except those on Pulumi's own resources (components and
+    providers)."""
     deployment = state.get("deployment") or {}
     found = [Operation(one["type"], one["resource"]) for one in deployment.get("pending_operations") or ()]
     theirs = [one for one in found if one.resource.get("custom") and not one.type.startswith("pulumi:")]
@@ -79,10 +80,10 @@ def _identified(update: Operation, id: str | None) -> Operation:
 
 
 def made(creation: Operation, state: State, client: Client, report: Report) -> list[Found]:
-    """Return the resources that a create left in AWS but not in the state: several if the create was started several
-    times.
+    """Return the resources that an interrupted create left in AWS and that the state lacks. There are several if the
+    create was started several times.
 
-    Waits while AWS is still working on them. Raises Unknown.
+    Wait while AWS is still working on them. Raise Unknown if the outcome cannot be determined.
     """
     if creation.type.startswith(KUBERNETES):
         return [identified(creation)]
@@ -93,7 +94,7 @@ def made(creation: Operation, state: State, client: Client, report: Report) -> l
 
 
 def await_rest(change: Operation, client: Client, report: Report) -> None:
-    """Wait while AWS is still working on an update or a deletion. Raises Unknown."""
+    """Wait while AWS is still working on an update or a deletion. Raise Unknown if the outcome cannot be determined."""
     if change.type in LOOKS:
         _at_rest(change, client, report, lambda found: found.id == change.resource.get("id"))
 
@@ -153,7 +154,7 @@ def _look(operation: Operation, look: Look, client: Client) -> list[Found]:
 
 
 def identified(creation: Operation) -> Found:
-    """Return the ID of a Kubernetes object from its inputs. The later refresh determines whether the object exists."""
+    """Derive the ID of a Kubernetes object from its inputs. A later refresh determines whether the object exists."""
     metadata = creation.inputs.get("metadata") or {}
     return Found("/".join(part for part in (metadata.get("namespace"), metadata.get("name")) if part))
 

@@ -44,8 +44,8 @@ class Recovered(NamedTuple):
 
 
 def recover(pulumi: Pulumi, stack: str, clients: Callable[[str], Client], report: Report) -> Recovered:
-    """Settle every interrupted operation of a stack. No other Pulumi operation may be using the stack. `clients` takes
-    a region and returns its clients.
+    """Resolve every interrupted operation of a stack. No other Pulumi operation may be running on the stack. `clients`
+    takes a region and returns a function that returns boto3 clients.
 
     Raises pending_operations.Unknown if an outcome cannot be determined, and FactsError if AWS could not be queried.
     """
@@ -113,7 +113,7 @@ def _adopt(pulumi: Pulumi, stack: str, report: Report) -> list[str]:
 
 
 def _read(pulumi: Pulumi, stack: str, state: State, begun: list[Operation]) -> State:
-    """Return the state, plus the planned objects that exist in the cluster."""
+    """Add the planned objects to the state, refresh them, and return the state with those that exist in the cluster."""
     pending = [{"type": one.kind, "resource": one.resource} for one in begun]
     interrupted = {**state, "deployment": {**state["deployment"], "pending_operations": pending}}
     found = {one.urn: [identified(one)] for one in begun}
@@ -131,8 +131,8 @@ def _import(pulumi: Pulumi, stack: str, state: State) -> None:
 
 
 def clients(region: str, **options: Any) -> Client:
-    """Return a function that returns the boto3 client of a service. Each client is created only once, with these
-    options."""
+    """Return a function that returns the boto3 client for a service. The function creates each client only once, with
+    `options`."""
     import boto3.session  # slow to import
 
     session = boto3.session.Session(region_name=region)
@@ -154,13 +154,13 @@ def _export(pulumi: Pulumi, stack: str) -> State:
 
 
 def _must_decrypt(pulumi: Pulumi, stack: str) -> None:
-    """Make Pulumi decrypt the secrets. Otherwise, a wrong passphrase would cause an error only after all waits, when
-    importing the repaired state."""
+    """Make Pulumi decrypt the secrets now. Otherwise a wrong passphrase would cause an error only after all waits, when
+    Pulumi imports the repaired state."""
     pulumi("stack", "export", "--show-secrets", "--stack", stack)
 
 
 def _refresh(pulumi: Pulumi, stack: str, urns: list[str]) -> None:
-    """Refresh only these resources. Other changes are left to the user's own refresh."""
+    """Refresh only the resources in `urns`. Users decide themselves when to refresh the rest of the stack."""
     if urns:
         pulumi("refresh", "--yes", "--skip-preview", "--stack", stack, *(part for urn in urns for part in ("--target", urn)))
 
@@ -170,7 +170,8 @@ def _of(found: dict[str, list[Found]], urn: str) -> list[str]:
 
 
 def _ids(state: State) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
-    """Return the URN and ID of each resource in the state, and separately of those kept only for deletion."""
+    """Return two sets of (URN, ID) pairs: the stack's resources, and the resources that the state keeps only until
+    Pulumi deletes them."""
     resources = state["deployment"].get("resources") or ()
     pairs = [((one["urn"], one.get("id", "")), bool(one.get("delete"))) for one in resources]
     return {pair for pair, delete in pairs if not delete}, {pair for pair, delete in pairs if delete}

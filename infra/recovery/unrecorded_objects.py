@@ -17,15 +17,16 @@ CREATORS: Final = "pulumi-kubernetes"
 SLACK: Final = timedelta(minutes=1)
 """Tolerated difference between the clocks of this machine and of the API server."""
 MASKED: Final = "[secret]"
-"""Text that `pulumi preview --json` prints instead of a secret. The next `up` sets the missing value again."""
+"""Text that `pulumi preview --json` prints instead of a secret. Recovery omits these values; the next `up` sets them
+again."""
 
 Period = tuple[datetime, datetime]
 """Start and end of an operation."""
 
 
 def unfinished(history: Iterable[Mapping[str, Any]]) -> list[Period]:
-    """Return the periods of the updates that have failed since the last successful update. `history` is the output of
-    `pulumi stack history --json`, newest first."""
+    """Return the periods of the updates that have failed since the last successful update or destroy. `history` is the
+    output of `pulumi stack history --json`, newest entry first."""
     found: list[Period] = []
     for one in history:
         if one["kind"] in ("update", "destroy") and one["result"] == "succeeded":
@@ -37,7 +38,7 @@ def unfinished(history: Iterable[Mapping[str, Any]]) -> list[Period]:
 
 def planned(preview: Mapping[str, Any], state: State) -> list[Operation]:
     """Return the creates of named Kubernetes objects in the output of `pulumi preview --json`, in the form of
-    interrupted operations. Objects whose parent or provider is not in the state were never requested."""
+    interrupted operations. Skip objects whose parent or provider is not in the state: Pulumi never requested those."""
     resources = [one for one in state["deployment"]["resources"] if not one.get("delete")]
     known = {one["urn"]: str(one.get("id", "")) for one in resources}
     return list(_planned(preview, known))
@@ -59,7 +60,8 @@ def _planned(preview: Mapping[str, Any], known: Mapping[str, str]) -> Iterator[O
 
 
 def is_ours(outputs: Mapping[str, Any], periods: Iterable[Period]) -> bool:
-    """Return whether Pulumi created the object during one of these periods. Other stacks may use the same cluster."""
+    """Return whether Pulumi created the object during one of these periods. Objects from other periods may belong to
+    another stack that uses the same cluster."""
     metadata = outputs.get("metadata") or {}
     managers = [str(one.get("manager")) for one in metadata.get("managedFields") or ()]
     if not metadata.get("creationTimestamp") or not any(manager.startswith(CREATORS) for manager in managers):

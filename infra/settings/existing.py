@@ -15,7 +15,7 @@ from infra.settings.platform import ExistingPlatformSettings
 
 
 class Kubeconfig(Model):
-    """How to reach the cluster. Pulumi's state never contains the kubeconfig's content."""
+    """Kubeconfig with which Pulumi accesses the cluster. Pulumi's state never contains the kubeconfig's content."""
 
     path: str | None = Field(
         None,

@@ -7,7 +7,7 @@ from pydantic import Field
 from infra.settings.base import Model, Names
 
 SERVICE_CIDR = "172.20.0.0/16"
-"""CIDR of Kubernetes services, the same in every cluster. It must not overlap the VPC."""
+"""CIDR block of Kubernetes services, the same in every cluster. It must not overlap the CIDR blocks of the VPC."""
 
 
 class NetworkSettings(Model):
@@ -51,7 +51,7 @@ class NetworkSettings(Model):
 
     @property
     def zone_names(self) -> tuple[str, ...]:
-        """Names of the zones; empty if the settings contain only their number."""
+        """Names of the zones; empty if the settings contain only the number of zones."""
         return self.zones if isinstance(self.zones, tuple) else ()
 
     @property

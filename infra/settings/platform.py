@@ -145,7 +145,7 @@ class ExistingPlatformSettings(CommonPlatformSettings):
 
 
 class JobPolicy(Model):
-    """Access of jobs to a path of an S3 bucket."""
+    """Permission for jobs to access a path in an S3 bucket."""
 
     bucket: str = Field(examples=["datasets"], description="Name of the S3 bucket. Change: in place.")
     path: str = Field(

@@ -100,7 +100,7 @@ class Pool(Model):
 
     @property
     def is_reserved(self) -> bool:
-        """True for reserved capacity, where a placement group would reduce what can be launched."""
+        """True for reserved capacity: a placement group would reduce the number of instances that can be launched."""
         return isinstance(self.capacity, TargetedOdcr | CapacityBlock)
 
     @property

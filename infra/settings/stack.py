@@ -1,8 +1,8 @@
 """Settings of a stack: the `gpumpi:` section of `stacks/Pulumi.<stack>.yaml` as frozen models.
 
 Each field description states the meaning and, after "Change:", what a new value does to a live cluster. The table in
-docs/configuration.md is generated from these descriptions. Nothing here queries AWS: rules that need facts are in
-`infra.validation`.
+docs/configuration.md is generated from these descriptions. This module does not query AWS: rules that need facts about
+the account are in `infra.validation`.
 """
 
 from typing import Annotated

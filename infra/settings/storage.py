@@ -64,7 +64,7 @@ class DataRepository(Model):
 
     @property
     def bucket(self) -> str:
-        """Name of the bucket; if the path has no `s3://`, its first part."""
+        """Name of the bucket: the first segment of the path, after an optional `s3://`."""
         return self.path.removeprefix("s3://").partition("/")[0]
 
 

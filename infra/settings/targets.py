@@ -8,10 +8,11 @@ from infra.naming import LOGIN_USER
 from infra.settings.base import Model, Names, PublicKeys
 
 SYSTEM_POOL = "system"
-"""Name of the CPU pool."""
+"""Name of the pool of system nodes."""
 
 EXISTING = "existing"
-"""Target kind of an existing Kubernetes cluster. Its stacks have their own settings: `infra.settings.existing`."""
+"""Target kind for an existing Kubernetes cluster. Stacks with this kind have their own settings:
+`infra.settings.existing`."""
 
 
 class EndpointAccess(Model):
@@ -84,7 +85,8 @@ class EksTarget(Model):
 
 
 class Ssh(Model):
-    """SSH access to an EC2 cluster. Session Manager always works for principals that IAM allows."""
+    """SSH access to an EC2 cluster. Principals with the required IAM permissions can always use Session Manager
+    instead."""
 
     public_keys: PublicKeys = Field(
         (),
@@ -100,7 +102,8 @@ class Ssh(Model):
 
 
 class Ec2Target(Model):
-    """A cluster without Kubernetes, ready for `mpiexec`: a head node, and one pool of workers in an Auto Scaling group."""
+    """A cluster without Kubernetes, ready for `mpiexec`. It consists of a head node and one pool of workers in an Auto
+    Scaling group."""
 
     kind: Literal["ec2"] = Field(examples=["ec2"], description="Kind of cluster. Change: not supported; create another stack.")
     head_node_type: str = Field(

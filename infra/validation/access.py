@@ -63,8 +63,8 @@ def admins(settings: Settings) -> Iterator[Problem]:
 
 
 def caller(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """Check that the caller is an IAM user or role. EKS grants access to no other principals, and installing anything
-    in the cluster requires access."""
+    """Check that the caller is an IAM user or role. EKS grants cluster access only to these principals, and installing
+    the platform requires access."""
     identity = facts.caller
     if identity.is_root:
         yield Problem("caller", f"{identity.arn} is the account's root user, which EKS does not accept. Use an IAM user or role.")

@@ -1,4 +1,4 @@
-"""Rules for the budget: the bill of the plan must not exceed it."""
+"""Rules for the budget: the costs of the planned stack must not exceed it."""
 
 from collections.abc import Iterator
 from decimal import Decimal
@@ -11,7 +11,7 @@ from infra.settings.stack import Settings
 
 
 def within(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """Compare the bill with the budget. Prices are read only for stacks with a budget."""
+    """Compare the stack's bill with its budget. Skip stacks without a budget, for which no prices are read."""
     if facts.prices is not None and settings.budget.is_set:
         try:
             found = bill(settings, facts, facts.prices)
@@ -21,7 +21,8 @@ def within(settings: Settings, facts: Facts) -> Iterator[Problem]:
 
 
 def of_bill(settings: Settings, found: Bill) -> Iterator[Problem]:
-    """Compare the costs with their limits. The known part of a bill may already exceed a limit."""
+    """Compare the costs with the budget's limits. Even if some prices are unknown, the known part of the bill may
+    exceed a limit."""
     budget = settings.budget
     severity: Severity = "error" if budget.action == "refuse" else "warning"
     maximum, configured = found.total("maximum"), found.total("configured")

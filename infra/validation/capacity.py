@@ -39,7 +39,8 @@ def one_source(settings: Settings) -> Iterator[Problem]:
 
 
 def no_placement_group(settings: Settings) -> Iterator[Problem]:
-    """Reject placement groups for Capacity Blocks and groups of reservations: these determine where instances run."""
+    """Reject placement groups for Capacity Blocks and for resource groups of reservations: the reservations themselves
+    determine where instances run."""
     for path, pool in pools_with_paths(settings):
         single = isinstance(pool.capacity, TargetedOdcr) and pool.capacity.reservation_id is not None
         if pool.own_placement_group and pool.is_reserved and not single:
@@ -107,8 +108,8 @@ def _type_and_zone(path: str, pool: Pool, reservation: CapacityReservation, fact
 
 
 def _group(path: str, pool: Pool, reservation: CapacityReservation) -> Iterator[Problem]:
-    """Check that the pool uses its reservation's placement group: such a reservation serves only instances in that
-    group."""
+    """Check that the pool uses its reservation's placement group: a reservation that was created in a placement group
+    serves only instances in that group."""
     if reservation.placement_group is None:
         if pool.own_placement_group:
             yield _not_in_group(path, pool)
@@ -136,13 +137,13 @@ def reservation_sizes(settings: Settings, facts: Facts) -> Iterator[Problem]:
 
 
 def _head_nodes(settings: Settings, pool: Pool) -> int:
-    """Return 1 if the head node has the workers' instance type, because it then uses one instance of their
-    reservation."""
+    """Return the number of head nodes that use the workers' reservation: 1 if the head node has the workers' instance
+    type, else 0."""
     return int(not settings.is_eks and settings.ec2.head_node_type == pool.instance_type)
 
 
 def _at_creation(path: str, pool: Pool, reservation: CapacityReservation, facts: Facts, head_nodes: int) -> Iterator[Problem]:
-    """Check that a new pool can launch its first nodes now."""
+    """Check that the reservation is active and has enough free instances for the first nodes of a new pool."""
     first, where = pool.initial_size, f"{path}.{'minSize' if pool.desired_size is None else 'desiredSize'}"
     if pool.name in facts.existing.pools or first + head_nodes == 0 or reservation.state not in _USABLE:
         return

@@ -17,7 +17,8 @@ from infra.validation.pool_paths import pools_with_paths
 
 
 def with_nodes(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """Refuse to upgrade a node group that has nodes: EKS would remove nodes of the block and could not replace them."""
+    """Refuse to upgrade a node group that has nodes: EKS would terminate nodes in the Capacity Block and could not
+    launch replacements."""
     running = [(path, pool, found) for path, pool in pools_with_paths(settings) if (found := _running(pool, facts))]
     if not running:
         return

@@ -11,7 +11,7 @@ DOCUMENTATION = tuple(IPv4Network(text) for text in ("192.0.2.0/24", "198.51.100
 
 
 def parsed(text: str, example: str) -> IPv4Network | str:
-    """Return the parsed network, or a message about what is wrong with the text."""
+    """Return the parsed network, or an error message if the text is invalid."""
     address, slash, bits = text.partition("/")
     try:
         wide = IPv4Network(text, strict=False)
@@ -38,8 +38,8 @@ def open_to_everyone(path: str, texts: Sequence[str], fix: str) -> Iterator[Prob
 
 
 def documentation(path: str, texts: Sequence[str]) -> Iterator[Problem]:
-    """Warn about example addresses left in the settings. No machine has such an address, so allowing it gives nobody
-    access."""
+    """Warn about example addresses left in the settings. No machine has such an address, so a rule that allows it gives
+    nobody access."""
     for index, text in enumerate(texts):
         block = parsed(text, "")
         if isinstance(block, IPv4Network) and any(block.subnet_of(example) for example in DOCUMENTATION):

@@ -51,8 +51,8 @@ def offered_version(settings: Settings, facts: Facts) -> Iterator[Problem]:
 
 
 def _extended_support(version: str, now: str | None) -> Iterator[Problem]:
-    """Warn about a running cluster in extended support. A new cluster would start in extended support, and soon need an
-    upgrade.
+    """Warn about a running cluster in extended support. Reject a new cluster that would start in extended support,
+    because it would soon need an upgrade.
     """
     ended = f"EKS's standard support for {version} ended on {EXTENDED_SUPPORT[version]}"
     if now is None:

@@ -20,7 +20,7 @@ _SYSTEM_USERS = frozenset({"root", "admin", "daemon", "nobody", "sshd", "ubuntu"
 _SECURITY_KEY = re.compile(r"sk-[a-z0-9-]+@openssh\.com [A-Za-z0-9+/]{40,}={0,3}( .*)?")
 """Public keys of FIDO security keys, which the cryptography package cannot load."""
 MOST_USER_DATA_KEYS = 20
-"""User data contains the keys and is limited to 16 KB."""
+"""Maximum number of SSH keys. User data contains all keys and is limited to 16 KB."""
 
 
 def without_kubernetes(settings: Settings) -> Iterator[Problem]:
@@ -73,7 +73,8 @@ def public_keys(settings: Settings) -> Iterator[Problem]:
 
 
 def _is_public_key(text: str) -> bool:
-    """True if the text is one valid line of a `.pub` file. User data writes this line to authorized_keys."""
+    """True if the text is exactly one valid line of a `.pub` file. The user data script writes the text to
+    authorized_keys."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_ssh_public_key  # slow to import, and only needed here
 
@@ -141,8 +142,8 @@ def ami(settings: Settings, facts: Facts) -> Iterator[Problem]:
 
 
 def head_node_zone(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """Check that the workers' zone offers the head node's type. The head node runs there, because AWS bills cross-zone
-    traffic and a placement group is in one zone."""
+    """Check that the workers' zone offers the head node's type. The head node runs in the same zone, because AWS bills
+    cross-zone traffic and a placement group cannot span zones."""
     name = settings.ec2.head_node_type
     for pool in settings.pools[:1]:
         zone, offered = pool_zone(pool, settings, facts), facts.offerings.get(name, frozenset())

@@ -20,8 +20,8 @@ HOW: Final = "https://docs.aws.amazon.com/autoscaling/ec2/userguide/key-policy-r
 
 
 def default_key(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """Check that Auto Scaling, which launches all nodes, may use the default key. A customer managed key has to allow
-    this."""
+    """Check that Auto Scaling, which launches all nodes, may use the account's default EBS key. A customer managed key
+    must allow this use explicitly."""
     key = facts.ebs_key
     if key is None:
         return

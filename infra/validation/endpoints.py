@@ -32,7 +32,8 @@ def offered(settings: Settings, facts: Facts) -> Iterator[Problem]:
 
 
 def _in_zones(settings: Settings, facts: Facts, services: list[str]) -> Iterator[Problem]:
-    """Check that each zone of the VPC offers every endpoint: each endpoint has an interface in each zone."""
+    """Check that AWS offers every endpoint in each zone of the VPC, because each endpoint gets an interface in each
+    zone."""
     known = facts.endpoint_services or {}
     complete = [zone.name for zone in facts.zones if all(zone.name in known[one].zones for one in services)]
     for zone in vpc_zones(settings, facts):

@@ -1,4 +1,5 @@
-"""Rules for stacks on an existing cluster: for the stack file alone, and against what the cluster reports."""
+"""Rules for stacks on an existing cluster. Some check the stack file alone, others compare it with the cluster's
+state."""
 
 import ipaddress
 import re
@@ -73,7 +74,7 @@ def sizes(settings: ExistingSettings) -> Iterator[Problem]:
 
 
 def infiniband(settings: ExistingSettings) -> Iterator[Problem]:
-    """Check that pools set `rdmaResource` if, and only if, jobs use InfiniBand."""
+    """Check that GPU pools set `rdmaResource` if jobs use InfiniBand, and that no pool sets it otherwise."""
     wanted = settings.platform.transport == "infiniband"
     for index, pool in enumerate(settings.pools):
         where, name = f"pools[{index}].rdmaResource", pool.rdma_resource
@@ -174,7 +175,7 @@ def nodes_for_operators(settings: ExistingSettings, facts: ClusterFacts) -> Iter
 
 
 def nodes_of_pools(settings: ExistingSettings, facts: ClusterFacts) -> Iterator[Problem]:
-    """Check that the cluster has each pool's nodes, and that no node is in two pools."""
+    """Check that the cluster has enough nodes for each pool, and that no node belongs to two pools."""
     pool_of: dict[str, str] = {}
     for index, pool in enumerate(settings.pools):
         where, found, labels = f"pools[{index}]", facts.matching(pool.node_selector), _words(pool.node_selector)
@@ -192,8 +193,8 @@ def nodes_of_pools(settings: ExistingSettings, facts: ClusterFacts) -> Iterator[
 
 
 def gpus(settings: ExistingSettings, facts: ClusterFacts) -> Iterator[Problem]:
-    """Compare the expected number of GPUs with the number that each node reports, if a device plugin has registered
-    there."""
+    """Check that each node offers at least the expected number of GPUs. If this program installs the device plugin,
+    skip nodes where no device plugin has registered yet."""
     for index, pool in enumerate(settings.pools):
         where, wanted = f"pools[{index}].gpusPerNode", pool.gpus_per_node
         nodes = facts.matching(pool.node_selector)
@@ -209,7 +210,8 @@ def gpus(settings: ExistingSettings, facts: ClusterFacts) -> Iterator[Problem]:
 
 
 def rdma(settings: ExistingSettings, facts: ClusterFacts) -> Iterator[Problem]:
-    """Check that each node of a pool with InfiniBand offers its RDMA resource. This program installs no RDMA plugin."""
+    """Check that each node of a pool with InfiniBand offers its RDMA resource. This program does not install an RDMA
+    device plugin."""
     for index, pool in enumerate(settings.pools):
         name = pool.rdma_resource
         if not name or settings.platform.transport != "infiniband":
@@ -263,7 +265,7 @@ WITH_FACTS: tuple[Callable[[ExistingSettings, ClusterFacts], Iterator[Problem]],
 
 
 def unsaid_gpus(settings: ExistingSettings, facts: ClusterFacts) -> list[str]:
-    """Return the nodes of GPU pools that have not reported a GPU count yet."""
+    """Return the nodes of GPU pools that offer no GPUs because no device plugin has registered there yet."""
     pools = [pool for pool in settings.pools if pool.gpus_per_node]
     nodes = [node for pool in pools for node in facts.matching(pool.node_selector)]
     return [node.name for node in nodes if not node.gpus and not node.has_plugin]

@@ -1,4 +1,4 @@
-"""Rules for a stack's jobs, the same as for `scripts/cluster submit`, checked before anything is created."""
+"""Rules for a stack's jobs. They are the rules of `scripts/cluster submit`, but run before Pulumi creates anything."""
 
 from collections.abc import Iterator
 
@@ -31,7 +31,7 @@ def unique(settings: AnyStack) -> Iterator[Problem]:
 
 
 def in_cluster(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """Check the jobs against the pools, once the pools themselves have no problems."""
+    """Check that the pools can run the jobs. Skip this check if the pools cannot be planned."""
     if not settings.jobs:
         return
     try:

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 Verdict = bool | None
-"""None if the policy has conditions on values that are unknown before the request."""
+"""Whether the policy allows a request; None if this depends on values that are unknown before the request."""
 
 _TESTS: Mapping[str, Callable[[str, str], bool]] = {
     "stringequals": lambda value, wanted: value == wanted,

@@ -131,7 +131,7 @@ def existing_file_system(settings: Settings, facts: Facts) -> Iterator[Problem]:
 
 
 def nodes_can_mount(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """Check that the security groups of an existing file system admit the nodes' subnets to Lustre."""
+    """Check that the security groups of an existing file system allow Lustre traffic from the nodes' subnets."""
     lustre, found = settings.storage.lustre, facts.lustre
     if lustre is None or found is None or found.admitted is None or lustre.add_ingress_rule:
         return
@@ -147,7 +147,8 @@ def nodes_can_mount(settings: Settings, facts: Facts) -> Iterator[Problem]:
 
 
 def own_file_system(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """Reject changes that FSx cannot make, or for which Pulumi would replace the file system without a warning."""
+    """Reject changes to the stack's own file system that FSx does not support, or for which Pulumi would silently
+    replace the file system."""
     lustre, found = settings.storage.lustre, facts.existing.lustre
     if lustre is None or lustre.is_existing:
         return

@@ -1,4 +1,4 @@
-"""Rules for what cannot change in an existing cluster: its VPC and the zones of its control plane.
+"""Rules for settings that cannot change in an existing cluster: its VPC and the zones of its control plane.
 
 https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
 """
@@ -15,7 +15,7 @@ OR_ANOTHER = "or create another stack."
 
 
 def vpc(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """Reject another VPC or CIDR: a cluster cannot leave its VPC, and the CIDR of a VPC cannot change."""
+    """Reject a changed VPC or CIDR: a cluster cannot move to another VPC, and the CIDR of a VPC cannot change."""
     network, now, own = settings.network, facts.existing.cluster_vpc_id, facts.existing.own_vpc
     if now is None:
         return

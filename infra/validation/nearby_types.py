@@ -11,7 +11,8 @@ MOST = 3
 
 
 def similar_types(name: str, choices: Collection[str]) -> list[str]:
-    """Return up to three types of the Region: the closest ones of the same family, else those with similar names."""
+    """Return up to three types of the Region: the closest types of the same family, or types with similar names if
+    there are none."""
     wanted = _NAME.fullmatch(name)
     family = [other for choice in choices if (other := _NAME.fullmatch(choice)) and wanted and other[1] == wanted[1]]
     if wanted is None or not family:
@@ -20,7 +21,7 @@ def similar_types(name: str, choices: Collection[str]) -> list[str]:
 
 
 def _distance(wanted: re.Match[str], other: re.Match[str]) -> tuple[float, bool, float]:
-    """Sort key: generation first (the newer one on a tie), then variant (`p5e`, `p5en`), then size."""
+    """Sort key: generation first (the newer generation on a tie), then variant (`p5e`, `p5en`), then size."""
     generation = int(other[2]) - int(wanted[2])
     return (abs(generation) + 0.5 * (generation < 0), wanted[3] != other[3], abs(_size(wanted[4]) - _size(other[4])))
 

@@ -13,8 +13,8 @@ from infra.validation import ids
 from infra.validation.cidrs import parsed
 
 LARGEST, SMALLEST = 16, 20
-"""Prefix lengths of a new VPC. AWS allows no larger VPC. In a smaller VPC, a private subnet (1/16 of it) has no room
-for a pool."""
+"""Minimum and maximum prefix length of a new VPC. AWS allows no larger VPC. In a smaller VPC, a private subnet (1/16 of
+the VPC) would have no room for a pool."""
 
 # https://docs.aws.amazon.com/vpc/latest/userguide/vpc-cidr-blocks.html
 PRIVATE = tuple(IPv4Network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"))

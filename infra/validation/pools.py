@@ -17,7 +17,8 @@ GPU_FAMILIES = ("g", "p")
 """Leading letters of the instance types with NVIDIA GPUs."""
 
 LEAST_VOLUME, MOST_VOLUME = 30, 16384
-"""Limits in GiB: EKS's NVIDIA AMI takes up to 20 GiB and job images need space too; a gp3 volume has at most 16 TiB."""
+"""Minimum and maximum volume size in GiB. EKS's NVIDIA AMI uses up to 20 GiB, and job images need space, too. A gp3
+volume can have at most 16 TiB."""
 
 
 def root_volume(settings: Settings) -> Iterator[Problem]:
@@ -94,8 +95,8 @@ def images(settings: Settings, facts: Facts) -> Iterator[Problem]:
 
 
 def stale_placement(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """Warn if `placementGroup: auto` was resolved for a single node, but the pool can now have several. It is resolved
-    only once, because a resize must not restart nodes."""
+    """Warn if `placementGroup: auto` was resolved for a single node, but the pool can now have several nodes. The
+    program resolves `auto` only once, because a resize must not restart nodes."""
     for path, pool in pools_with_paths(settings):
         if pool.max_size > 1 and placement_choice(pool, facts) == APART:
             decided = f"{pool.name} was created with maxSize 1, so auto keeps its nodes out of a cluster placement group"

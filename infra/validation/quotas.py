@@ -21,15 +21,15 @@ class _Need:
     where: str
     instances: str
     now: int
-    """vCPUs at the desired size of this run."""
+    """vCPUs at the desired size that this Pulumi operation sets."""
     most: int
     """vCPUs at `maxSize`."""
 
 
 def enough(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """Compare vCPU quotas, which start at 0 for GPU families, with the stack's needs and with what is already running.
+    """Check that vCPU quotas, which start at 0 for GPU families, cover the stack's nodes and the vCPUs already in use.
 
-    Warn if a quota covers the nodes that this run creates, but not `maxSize`.
+    If a quota covers the desired sizes but not `maxSize`, only warn.
     """
     needs: dict[Quota, list[_Need]] = defaultdict(list)
     for limit, need in _needs(settings, facts):
@@ -67,7 +67,7 @@ def _needs(settings: Settings, facts: Facts) -> Iterator[tuple[Quota, _Need]]:
 
 
 def node_groups(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """Compare the quota with the number of node groups: one per pool, and one for the system pool."""
+    """Check that the quota covers the number of node groups: one per pool, and one for the system pool."""
     number, allowed = number_of_node_groups(settings), facts.node_groups_allowed
     if number > allowed:
         request = f"aws service-quotas request-service-quota-increase --service-code eks --quota-code {NODE_GROUPS.code}"

@@ -81,7 +81,8 @@ def existing_file_system(settings: Settings, facts: Facts) -> Iterator[Problem]:
 
 
 def nodes_can_mount(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """Check that the security groups of an existing file system's mount targets admit the nodes' subnets to NFS."""
+    """Check that the security groups of an existing file system's mount targets allow NFS traffic from the nodes'
+    subnets."""
     file_system = facts.file_system
     if file_system is None or file_system.admitted is None or settings.storage.adds_ingress_rule:
         return
@@ -99,8 +100,8 @@ def nodes_can_mount(settings: Settings, facts: Facts) -> Iterator[Problem]:
 
 
 def admits(sources: frozenset[str], cidr: str, nodes_groups: frozenset[str]) -> bool:
-    """Return whether one of the sources covers the subnet or is a group of the nodes. The content of prefix lists is
-    unknown, so they count as covering the subnet.
+    """Return whether one of the sources covers the subnet or is a security group of the nodes. The entries of prefix
+    lists are unknown, so every prefix list counts as covering the subnet.
     """
     network = IPv4Network(cidr)
     return any(

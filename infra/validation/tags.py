@@ -12,7 +12,8 @@ from infra.settings.stack import Settings
 LONGEST_KEY = 128
 LONGEST_VALUE = 256
 MOST = 20
-"""AWS allows 50 tags per resource. Auto Scaling groups need the other 30 tags to describe nodes to the autoscaler."""
+"""Maximum number of tags in the settings. AWS allows 50 tags per resource, and Auto Scaling groups need the other 30 to
+describe nodes to the autoscaler."""
 _CHARACTERS = re.compile(r"[\w +\-=.:/@]*")
 _CONTROLLERS = re.compile(r"(^|\.)(kubernetes|k8s)\.io/|^eks:")
 

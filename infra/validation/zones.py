@@ -29,7 +29,7 @@ def of_pools(settings: Settings, facts: Facts) -> Iterator[Problem]:
 
 
 def _set_by_user(where: str, pool: Pool, zones: tuple[str, ...], facts: Facts) -> Iterator[Problem]:
-    """Check the zone in the settings."""
+    """Check that the zone in the settings is a zone of the VPC and offers the pool's instance type."""
     offered = sorted(facts.offerings.get(pool.instance_type, frozenset()) & set(zones))
     if pool.zone not in zones:
         yield Problem(where, f"{shown(pool.zone)} is not a zone of the VPC. Choose {one_of(offered or zones)}.")

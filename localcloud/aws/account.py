@@ -10,11 +10,11 @@ USER_NAME = "local-engineer"
 USER_ARN = f"arn:aws:iam::{ACCOUNT}:user/{USER_NAME}"
 ACCESS_KEY_ID = "AKIALOCALCLOUDENGINE"
 SECRET_ACCESS_KEY = "local"
-"""Must match localcloud/environment.py. The local cloud verifies Kubernetes tokens with this secret. AWS calls accept
-any secret."""
+"""Must match the secret in localcloud/environment.py. The local cloud verifies Kubernetes tokens with this secret, but
+accepts AWS API calls with any secret."""
 
 ADMINISTRATOR_ACCESS = "arn:aws:iam::aws:policy/AdministratorAccess"
-"""Policy of the default user. Detach it to see what other policies permit."""
+"""Managed policy that is attached to the default user. Detach it to test what other policies permit."""
 
 _SINCE = datetime(2026, 1, 1, tzinfo=UTC).replace(tzinfo=None)
 
@@ -27,7 +27,7 @@ def install() -> None:
 
 
 def _seed_user() -> None:
-    """Add the default user and access key to each IAM backend that moto creates or resets."""
+    """Make moto add the default user and access key whenever it creates or resets the account's IAM backend."""
     from moto.iam import models  # slow to import
 
     from localcloud.aws import quotas, service_linked_roles

@@ -17,7 +17,7 @@ Response = tuple[int, dict[str, Any], Any]
 
 
 def parsed_response(operation: OperationModel, response: Response) -> dict[str, Any]:
-    """Parse an HTTP response as boto3 would. An error response has the member `Error`."""
+    """Parse an HTTP response as boto3 would. The result for an error response contains the member `Error`."""
     status, headers, body = response
     if isinstance(body, str):
         body = body.encode()

@@ -35,14 +35,15 @@ def advance(by: timedelta) -> datetime:
 
 
 def watch(action: Callable[[datetime], None]) -> Callable[[datetime], None]:
-    """Call the function with the time before every request and at every tick of the server."""
+    """Register a function that is called with the calendar time before every request and at every tick of the
+    server."""
     _watchers.append(action)
     return action
 
 
 def watch_first(action: Callable[[datetime], None]) -> Callable[[datetime], None]:
-    """Call the function before those of `watch`, because their launches depend on the states that this function
-    updates."""
+    """Register a function that is called before the functions of `watch`. Those may launch instances, and launches
+    depend on the states that this function updates."""
     _watchers.insert(0, action)
     return action
 

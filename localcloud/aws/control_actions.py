@@ -1,4 +1,4 @@
-"""Registry of the control API's requests. Modules register their own requests, so this one imports none of them."""
+"""Registry of the control API's requests. Modules register their own handlers, so this module imports none of them."""
 
 import re
 from collections.abc import Callable
@@ -12,9 +12,9 @@ _actions: dict[tuple[str, str], Action] = {}
 def action(method: str, path: str) -> Callable[[Action], Action]:
     """Register the decorated function as the handler of `method /local-cloud/path`.
 
-    The function gets the request's JSON (or None) and returns JSON. A path segment in braces, as in
-    `kubernetes/{cluster}`, matches any text and is passed as a keyword argument. The function runs with the
-    gateway's lock held. A ValueError becomes a response with status 400 and the error's message.
+    The function receives the request's parsed JSON body (or None) and returns a value that can be serialized as JSON. A
+    path segment in braces, as in `kubernetes/{cluster}`, matches any text and is passed as a keyword argument. The
+    function runs with the gateway's lock held. A ValueError becomes a response with status 400 and the error's message.
     """
 
     def register(function: Action) -> Action:
@@ -25,7 +25,7 @@ def action(method: str, path: str) -> Callable[[Action], Action]:
 
 
 def known() -> list[str]:
-    """Return all requests as `METHOD path`."""
+    """Return all registered requests in the form `METHOD path`."""
     return [f"{method} {path}" for method, path in sorted(_actions)]
 
 

@@ -1,6 +1,7 @@
 """Emulated durations of AWS operations.
 
-They are AWS's durations times a factor: 0 (default) for no delay, 1 for AWS's speed, 1/60 for a second per minute.
+Each is AWS's duration times a factor: 0 (default) for no delay, 1 for AWS's speed, 1/60 to shorten a minute to a
+second.
 """
 
 import threading
@@ -87,7 +88,7 @@ CALLS = {
     ("kms", "CreateKey"): "kms-key",
     ("s3", "CreateBucket"): "s3-bucket",
 }
-"""Operation whose response has no status -> kind of duration. The call itself is delayed."""
+"""Operation whose response contains no status -> kind of duration. The response itself is delayed."""
 
 
 Fail = Callable[[str], None]
@@ -105,7 +106,7 @@ class _Transition:
     gate: Callable[[], bool] | None
     fail: Fail | None
     has_waited: bool = False
-    """Whether the transition was due before its gate opened."""
+    """Whether the transition became due while its gate was closed."""
     error: Exception | None = None
     """Exception that the gate raised."""
 
@@ -123,7 +124,7 @@ class _Transition:
         return False
 
     def run(self) -> None:
-        """Enter the final state. An exception in a check fails only this operation."""
+        """Enter the final state. If the gate or a callback raised an exception, only this operation fails."""
         try:
             if self.error is not None:
                 raise self.error
@@ -152,7 +153,7 @@ _lock = threading.RLock()
 _before: list[Callable[[], None]] = []
 """Functions that `settle` calls first."""
 _settling: tuple[float, str] | None = None
-"""Time and operation of the transition that `settle` is completing."""
+"""Due time and operation of the transition that `settle` is completing."""
 _operation = ""
 """Operation that the gateway is handling, as `service.Operation`. The gateway's lock guards it."""
 _thread = threading.local()
@@ -163,7 +164,8 @@ def factor() -> float:
 
 
 def set_factor(value: float, only: Iterable[str] = ()) -> None:
-    """Set the factor for transitions scheduled from now on. With `only`, all other kinds take no time."""
+    """Set the factor for transitions scheduled from now on. With `only`, the factor applies only to those kinds; other
+    kinds take no time."""
     if value < 0:
         raise ValueError(f"the delay factor must be at least 0 (got {value})")
     if unknown := sorted({*only} - DURATIONS.keys()):
@@ -194,13 +196,13 @@ def schedule(
     `kind` is a kind in the table, or the number of seconds that the operation takes on AWS.
 
     If `final` is a function, it checks the result of the operation and returns the state to enter. With a gate, the
-    transition also waits until the gate is open, for example until a realizer is done. If one of these functions
-    raises, the operation has failed: `fail` sets the state in which AWS leaves the resource, so that waiting clients
-    stop. Requests of other clients are not affected.
+    transition also waits until the gate is open, for example until a realizer is done. If `gate`, `final` or `then`
+    raises an exception, the operation fails: `fail` sets the state in which AWS leaves the resource, so that clients
+    stop waiting for it. Requests of other clients are not affected.
 
-    Values become final at the next request or later, even with factor 0, so create calls return CREATING, as on AWS. A
-    new transition of the same attribute replaces the pending one, for example when a resource is deleted during its
-    creation. Transitions that `then` schedules start at the time when their predecessor was due, not when a client
+    Even with factor 0, values become final only at the next request or later, so create calls return CREATING, as on
+    AWS. A new transition of the same attribute replaces the pending one, for example when a resource is deleted during
+    its creation. Transitions that `then` schedules start at the time when their predecessor was due, not when a client
     polls.
     """
     with _lock:
@@ -227,14 +229,14 @@ def caused_by(operation: str) -> Iterator[None]:
 
 
 def before_settling(action: Callable[[], None]) -> None:
-    """Call the function at the start of every `settle`. It may schedule transitions."""
+    """Register a function that is called at the start of every `settle`. The function may schedule transitions."""
     _before.append(action)
 
 
 def settle() -> None:
     """Complete all due transitions, in the order in which they became due. Raises nothing.
 
-    The gateway calls this before every request, which may be the request of another client.
+    The gateway calls this before every request. That request must not fail because of another client's operation.
     """
     with _lock:
         for action in _before:
@@ -245,11 +247,11 @@ def settle() -> None:
 
 
 def _complete(due: list[_Transition], moment: float) -> None:
-    """Complete these transitions, and any due ones that they schedule, in the order of their times.
+    """Complete these transitions, and any due transitions that they schedule, in the order in which they became due.
 
-    Each gate is checked again before its transition, because earlier transitions may have closed it. A gate that opens
-    in the meantime waits for the next round: with a thousand instances, checking all gates after each transition would
-    take minutes.
+    Each gate is checked again before its transition, because earlier transitions may have closed it. A transition whose
+    gate opens in the meantime waits for the next round: with a thousand instances, checking all gates after each
+    transition would take minutes.
     """
     global _settling
     known = {*_pending}
@@ -281,7 +283,7 @@ def _attempt(action: Callable[[], None]) -> None:
 
 
 def current() -> float:
-    """Return when the transition that is being completed was due; if there is none, the current time."""
+    """Return the due time of the transition that is being completed, or the current time if there is none."""
     return _settling[0] if _settling is not None else now()
 
 

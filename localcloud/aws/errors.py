@@ -7,8 +7,8 @@ class AwsError(Exception):
     """AWS error response.
 
     `code` is the code that botocore reports (`error.response["Error"]["Code"]`). `status` is the HTTP status; None
-    means the status in botocore's model, or 400. Keyword arguments set other members of a modeled exception (EKS:
-    clusterName=...).
+    means the status in botocore's model, or 400 if the model contains none. Keyword arguments set other members of a
+    modeled exception, such as clusterName in EKS.
     """
 
     def __init__(self, code: str, message: str, status: int | None = None, **members: Any) -> None:

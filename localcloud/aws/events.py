@@ -29,8 +29,8 @@ class Event:
     details: Mapping[str, Any] = field(default_factory=dict)
     """The resource in the format of its Describe call; for `updating`, the update.
 
-    Empty for `gone`, except that instances have `ScaledIn`: whether the Auto Scaling group scaled the instance in.
-    `draining` adds `Force`: whether pods that cannot be evicted in time are deleted.
+    Empty for `gone`, except for instances: their details contain `ScaledIn`, which tells whether the Auto Scaling group
+    scaled the instance in. `draining` adds `Force`, which tells whether to delete pods that cannot be evicted in time.
     """
 
 
@@ -52,7 +52,7 @@ Realizer = Callable[[Event], None]
 Query = Callable[[Kind, str, str, str], Progress]
 """Function that returns the realizer's progress, given the kind, name, region and account of a resource.
 
-It is called with the gateway's lock held, so it must not block.
+The function is called with the gateway's lock held, so it must not block.
 """
 
 Key = tuple[Kind, str, str, str]
@@ -102,8 +102,8 @@ def _answer(query: Query, key: Key) -> Progress:
 
 
 def publish(event: Event) -> None:
-    """Call all realizers. If one raises an exception, the resource fails. The request and the other realizers
-    continue.
+    """Call all realizers. If a realizer raises an exception, the resource fails (unless the event is `gone`), but the
+    request and the other realizers continue.
     """
     key = event.kind, event.name, event.region, event.account
     if event.action in ("created", "gone"):

@@ -62,7 +62,8 @@ def _configure_moto() -> None:
     settings.EC2_ENABLE_INSTANCE_TYPE_VALIDATION = True
     settings.ENABLE_AMI_VALIDATION = True
     settings.ENABLE_KEYPAIR_VALIDATION = True
-    # moto warns about error codes that botocore's model of a service lacks, but AWS uses many such codes.
+    # moto warns about error codes that are missing in botocore's model of a service, but AWS itself uses many such
+    # codes.
     vars(errors)["warn"] = lambda *_, **__: None
     # moto inspects a class's methods on every request, which takes a quarter of the request time.
     vars(responses)["method_names_from_class"] = functools.cache(method_names_from_class)
@@ -87,7 +88,7 @@ def _install_extensions() -> None:
 def _reset() -> None:
     """Drop all state.
 
-    This is faster than moto's own reset, which first refills each backend (default VPCs, policies).
+    This is faster than moto's own reset, which recreates each backend's default resources (VPCs, policies).
     """
     from moto.core.base_backend import BackendDict, BaseBackend, backend_lock
 
@@ -98,9 +99,9 @@ def _reset() -> None:
         in_use: list[Any] = BackendDict._instances  # type: ignore[misc]
         for backends in in_use:
             for _, _, backend in backends.iter_backends():
-                if type(backend).reset is not BaseBackend.reset:  # the backend must close files or end threads
+                if type(backend).reset is not BaseBackend.reset:  # a backend's own reset closes files or ends threads
                     backend.reset()
             for account in backends.values():
-                account.clear()  # one of moto's caches keeps the account's dict alive
+                account.clear()  # because one of moto's caches keeps a reference to the dict
             backends.clear()
         in_use.clear()

@@ -34,17 +34,17 @@ class Fault:
 
     service: str
     operation: str
-    """Wildcards are allowed: `Create*`."""
+    """Name of the operation; may contain wildcards, as in `Create*`."""
     code: str
     message: str = "Fault injected into the local cloud."
     times: int = 1
     match: Mapping[str, Any] = field(default_factory=dict)
-    """Parameter path -> value that a matching call must have. String values may contain wildcards.
+    """Parameter path -> value that the call must contain to match. String values may contain wildcards.
 
     Examples of paths: `nodegroupName`, `resourcesVpcConfig.subnetIds.0`.
     """
     after: int = 0
-    """Number of matching calls that succeed before the first failure."""
+    """Number of matching calls that are not affected before the first failure."""
     status: int | None = None
     """HTTP status; None means AWS's status for the code."""
     id: int = field(default_factory=lambda: next(_numbers))

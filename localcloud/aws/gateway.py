@@ -54,7 +54,7 @@ def _router(service: str) -> Any:
 
 
 def handle(moto_service: str, request: Request, forward: Callable[[], Response]) -> Response:
-    """Answer a request. `forward` returns moto's response."""
+    """Answer a request. `forward` sends the request to moto and returns moto's response."""
     with LOCK:
         started = time.perf_counter()
         durations.taken()
@@ -165,7 +165,7 @@ def _answer_unknown(moto_service: str, request: Request, forward: Callable[[], R
 
 
 def _moto_answer(service: str, operation: str, forward: Callable[[], Response]) -> Response:
-    """Return moto's response. For a missing operation, raise an error that SDKs do not retry."""
+    """Return moto's response. If moto lacks the operation, raise an error that SDKs do not retry."""
     missing = AwsError("NotImplementedInLocalCloud", f"The local cloud does not support {service}.{operation}.", status=400)
     try:
         response = forward()
@@ -181,7 +181,7 @@ def _is_moto_exception(error: Exception) -> bool:
 
 
 def _status_of(call: Call, error: AwsError) -> int | None:
-    """Return 500 if the model marks the error as a service fault but has no HTTP status for it (KMS).
+    """Return 500 if the model marks the error as a service fault but specifies no HTTP status for it, as in KMS.
 
     Otherwise return None, so that the serializer chooses the status.
     """

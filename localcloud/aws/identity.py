@@ -1,4 +1,4 @@
-"""Identity of the caller. Requests with unknown access keys get AWS's errors; signatures are not verified."""
+"""Identity of the caller. Requests with unknown access keys fail with AWS's errors; signatures are not verified."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -122,7 +122,7 @@ def tags_of(session: Any) -> dict[str, str]:
 
 
 def tags_of_entity(entity: Any | None) -> dict[str, str]:
-    """Return the tags of a role. The tags of users, which moto keeps elsewhere, do not become condition keys here."""
+    """Return the tags of a role. moto stores the tags of users elsewhere, so they do not become condition keys."""
     tags = getattr(entity, "tags", None) or {}
     return {tag["Key"]: tag["Value"] for tag in (tags.values() if isinstance(tags, dict) else tags)}
 

@@ -1,4 +1,5 @@
-"""Public AMIs of the local AWS, for nodes and EC2 hosts. Their ids differ by region, as on AWS, and never change.
+"""Public AMIs of the local AWS, for nodes and EC2 hosts. As on AWS, ids differ by region. An id never changes, because
+it is derived from the region and the AMI's name.
 
 The releases are in localcloud/published/amis.yaml.
 """
@@ -33,7 +34,7 @@ class Image:
     root_device: str
     root_gib: int
     parameters: tuple[tuple[str, str], ...]
-    """Public SSM parameters of the AMI: name -> value, with `{id}` in place of the AMI's id."""
+    """Public SSM parameters of the AMI: name -> value. In values, `{id}` is a placeholder for the AMI's id."""
     kubernetes: str | None = None
     """Kubernetes version of an EKS AMI."""
 

@@ -1,4 +1,4 @@
-"""Keys that other services use for encryption."""
+"""Look up the KMS keys with which other services encrypt data."""
 
 from collections.abc import Callable
 

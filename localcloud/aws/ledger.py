@@ -1,8 +1,8 @@
 """Ledger of the local AWS's instance costs, recorded from events.
 
-It is independent of what the API reports, so tests can compare `scripts/cluster cost` with it. Like AWS, it bills each
-second from the launch to the end of an instance, at the On-Demand price or the zone's spot price. Instances in a
-Capacity Block cost nothing here, because the block was paid for in advance.
+The ledger does not use API responses, so tests can compare the output of `scripts/cluster cost` with it. Like AWS, it
+bills each second from the launch to the end of an instance, at the On-Demand price or the zone's spot price. Instances
+in a Capacity Block cost nothing here, because the block was paid for in advance.
 """
 
 from collections.abc import Iterator
@@ -52,7 +52,7 @@ _entries: list[Entry] = []
 
 
 def install() -> None:
-    """Start to record the ledger."""
+    """Start recording when instances start and end."""
     events.register(_follow)
 
 

@@ -4,7 +4,7 @@ import socket
 from collections.abc import Callable
 
 Serve = Callable[[socket.socket, tuple[str, ...]], Callable[[], None]]
-"""Makes the local AWS listen on another socket, which offers only these paths of the control API. Returns a function
+"""Makes the local AWS listen on another socket, which exposes only these paths of the control API. Returns a function
 that closes the socket."""
 
 _addresses: set[str] = set()

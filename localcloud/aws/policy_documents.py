@@ -18,7 +18,7 @@ class InvalidPolicy(Exception):
 
 
 def parse(text: str) -> dict[str, Any]:
-    """Parse a policy and check the general grammar. Each service checks which elements it requires."""
+    """Parse a policy and check the general grammar. Each service checks the elements that it requires."""
     try:
         document = json.loads(text)
     except ValueError:

@@ -42,7 +42,7 @@ class Request:
     principal: Mapping[str, str] = field(default_factory=dict)
     """For resource policies: `{"AWS": arn}` or `{"Service": name}`; empty for an anonymous caller."""
     via_account: bool = True
-    """Whether a resource policy for the principal's account (its root) applies to the principal."""
+    """Whether a resource policy whose principal is an account (its root) applies to principals in that account."""
 
     @cached_property
     def keys(self) -> Mapping[str, Values]:
@@ -164,7 +164,7 @@ def action_matches(statement: Mapping[str, Any], request: Request) -> bool:
 def _resource_matches(statement: Mapping[str, Any], request: Request, texts: "_Texts") -> bool:
     element = next((name for name in ("Resource", "NotResource") if name in statement), None)
     if element is None:
-        return True  # a trust policy, whose resource is the role
+        return True  # a trust policy, which applies only to its role
     patterns = as_list(statement[element])
     if request.resource is None:
         return statement["Effect"] == "Deny" or (element == "Resource" and "*" in patterns)
@@ -198,8 +198,8 @@ _Test = Callable[[str, str, "_Texts"], bool]
 
 @lru_cache(maxsize=1024)
 def _operator(name: str) -> tuple[str | None, _Test | None, bool, bool]:
-    """Return the quantifier, the test (None for Null), whether the test is negated, and whether the condition holds if
-    the key is missing.
+    """Split a condition operator. Return its quantifier, the test (None for Null), whether the test is negated, and
+    whether the condition holds if the key is missing.
     """
     quantifier, colon, rest = name.rpartition(":")
     if colon and quantifier not in ("ForAllValues", "ForAnyValue"):

@@ -1,7 +1,7 @@
 """IAM's policy simulator for a user, group or role: SimulatePrincipalPolicy.
 
-https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulatePrincipalPolicy.html. It uses the same evaluator as the
-checks of real requests. Like AWS's simulator, it uses only the context that the caller passes.
+https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulatePrincipalPolicy.html. The simulator uses the same
+evaluator as the permission checks for requests. Like AWS's simulator, it uses only the context that the caller passes.
 """
 
 import re
@@ -105,7 +105,7 @@ def _result(
 
 
 def _verdict(request: Request, identity: tuple[Policy, ...], boundary: tuple[Policy, ...]) -> str:
-    """Return the decision. An unsupported element never allows an action."""
+    """Return the decision. If a policy contains an unsupported element, the decision is an implicit deny."""
     try:
         kinds = [decide(request, *policies) for policies in (identity, boundary, organization.policies()) if policies]
     except UnknownPolicyElement:

@@ -1,7 +1,7 @@
 """Resources that a stack uses but does not create: reservations, VPC, file system, AMI, IAM principals.
 
-On AWS, they exist before the stack. `POST /local-cloud/prerequisites` creates them, given the stack's region and its
-`gpumpi:` settings (keys without the prefix). Existing resources stay unchanged.
+On AWS, these resources exist before the stack. `POST /local-cloud/prerequisites` creates them, given the stack's region
+and its `gpumpi:` settings (keys without the prefix). Existing resources stay unchanged.
 """
 
 import copy
@@ -72,7 +72,7 @@ def _tags(image: Any) -> dict[str, str]:
 def _network(region: str, network: Mapping[str, Any], storage: Mapping[str, Any]) -> Iterator[str]:
     """Create the VPC with its private subnets in different zones, and a public subnet with a NAT gateway.
 
-    The file system gets a mount target in each private subnet.
+    If the settings name an EFS file system, also create it, with a mount target in each private subnet.
     """
     vpc_id, efs = network.get("vpcId"), storage.get("efs", {})
     if vpc_id is None or vpc_id in backend_of("ec2", ACCOUNT, region).vpcs:
@@ -89,7 +89,11 @@ def _network(region: str, network: Mapping[str, Any], storage: Mapping[str, Any]
 
 
 def _lustre(region: str, network: Mapping[str, Any], fsx: Any) -> Iterator[str]:
-    """Create the bucket of the data repository and the user's key, or the existing file system in the first private subnet."""
+    """Create the FSx for Lustre resources that the settings name.
+
+    These are the user's KMS key, the bucket of the data repository, and the existing file system in the first private
+    subnet.
+    """
     if fsx == "none":
         return
     if arn := fsx.get("kmsKeyArn"):
@@ -106,7 +110,7 @@ def _lustre(region: str, network: Mapping[str, Any], fsx: Any) -> Iterator[str]:
 
 
 def _key(region: str, arn: str) -> Iterator[str]:
-    """Create a key with this ARN. Its key policy lets IAM policies control its use."""
+    """Create a KMS key with this ARN. Its key policy lets IAM policies grant access to it."""
     kms = backend_of("kms", ACCOUNT, region)
     name = arn.rpartition("/")[2]
     if name not in kms.keys:

@@ -24,7 +24,7 @@ PREFIXES = {"us-east-1": "USE1-", "us-east-2": "USE2-", "us-west-2": "USW2-", "e
 """Region -> prefix of its usage types. AWS omits the prefix in us-east-1 rows of older services."""
 _WITHOUT_PREFIX = ("AmazonEC2", "AmazonEFS", "AmazonS3", "AWSDataTransfer")
 _TERM, _DIMENSION = "JRTCKXETXF", "6YS6EN2CT7"
-"""Codes in AWS's rows for on-demand terms and their hourly dimension."""
+"""AWS's codes for On-Demand terms and for their hourly price dimension."""
 _TYPES = ("TERM_MATCH", "EQUALS", "CONTAINS", "ANY_OF", "NONE_OF")
 
 
@@ -34,7 +34,7 @@ def install() -> None:
 
 @operation("pricing", "GetProducts")
 def _get_products(call: Call) -> dict[str, Any]:
-    """Return the rows that match the filters. The texts of the errors are NOT VERIFIED (2026-11-23)."""
+    """Return the rows that match the filters. The error messages are NOT VERIFIED (2026-11-23)."""
     params = call.params
     if call.region not in ENDPOINTS:
         raise AwsError("NotImplementedInLocalCloud", f"AWS's Price List has no endpoint in {call.region}.")

@@ -15,9 +15,10 @@ class Quota:
     default: float
     """Value in a new AWS account."""
     usage_class: str = ""
-    """Class of the usage metric, for vCPU quotas."""
+    """Dimension `Class` of the CloudWatch usage metric; set only for vCPU quotas."""
     granted: float = 20000
-    """Value in the local account: AWS's default or, where that is too low, enough for any stack."""
+    """Value in an established local account: AWS's default or, if that is too low, a value high enough for any stack.
+    """
     service: str = "ec2"
 
 
@@ -72,7 +73,7 @@ The values are kept outside moto's state, because quotas are not resources.
 
 
 def use_account(kind: AccountKind) -> None:
-    """Select an established account, or a new one, which has AWS's default quotas. A reset keeps this choice."""
+    """Select the kind of account. A new account has AWS's default quotas. A reset keeps the selected kind."""
     global _kind
     _kind = kind
 

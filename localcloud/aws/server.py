@@ -1,6 +1,6 @@
 """HTTP server of the local AWS: all services and the control API (`/local-cloud/...`) on one port of 127.0.0.1.
 
-Sockets in other network namespaces offer only the parts of the control API that emulated services need there.
+Sockets in other network namespaces expose only the parts of the control API that emulated services need there.
 """
 
 import logging
@@ -26,17 +26,20 @@ _CREDENTIAL_SERVICE = re.compile(r"Credential=[^/]+/[^/]+/[^/]+/(?P<service>[^/]
 CONTROL = "/local-cloud/"
 EVERYTHING = ("",)
 _TICK = 0.2
-"""Seconds between checks for due transitions. The checks are for realizers; client requests do their own checks."""
+"""Seconds between checks for due state transitions.
+
+Client requests also trigger a check, but realizers must learn of transitions without waiting for a request.
+"""
 
 
 class _ServerRequest(Request):
-    """Request received over the network. The server adds the Date header itself."""
+    """Request to the HTTP server, which adds the Date header to responses itself."""
 
     from_wsgi_server = True
 
 
 class _Handler(MotoRequestHandler):
-    """Request handler without werkzeug's log line per request."""
+    """Request handler that logs requests only at debug level."""
 
     def date_time_string(self, timestamp: float | None = None) -> str:
         """Return the Date header: the time of the local AWS, which `local clock` can advance."""
@@ -47,10 +50,10 @@ class _Handler(MotoRequestHandler):
 
 
 class Application:
-    """WSGI application for control requests and AWS requests. The request's signature identifies the AWS service."""
+    """WSGI application for control API and AWS requests. An AWS request's signature identifies the service."""
 
     def __init__(self, control_paths: tuple[str, ...]) -> None:
-        """`control_paths`: prefixes of the control paths that clients may use."""
+        """`control_paths`: prefixes of the control API paths that clients may use."""
         self._control_paths = control_paths
         self._hosts = DomainDispatcherApplication(create_backend_app)
 

@@ -1,7 +1,7 @@
 """Service-linked roles: AWS creates them when an account first uses a service, if the caller has permission.
 
-https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_create-service-linked-role.html. An established account has them;
-a new one does not.
+https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_create-service-linked-role.html. An established account
+already has these roles; a new account does not.
 """
 
 import json
@@ -17,7 +17,7 @@ NAMES = {
     "elasticfilesystem.amazonaws.com": "AWSServiceRoleForAmazonElasticFileSystem",
     "spot.amazonaws.com": "AWSServiceRoleForEC2Spot",
 }
-"""Service -> name of its role."""
+"""Service -> name of its service-linked role."""
 SPOT = "spot.amazonaws.com"
 
 

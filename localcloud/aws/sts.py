@@ -24,7 +24,7 @@ def install() -> None:
 def _assume_role(call: Call) -> dict[str, Any]:
     """https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html
 
-    The role exists and trusts the caller; otherwise, the request would have been denied.
+    The permission check has already ensured that the role exists and trusts the caller.
     """
     arn = call.params["RoleArn"]
     role = backend_of("iam", arn.split(":")[4], call.region).get_role_by_arn(arn)

@@ -1,1 +1,1 @@
-"""Compares runs of the same stacks with our programs and with Pulumi's official ones, step by step."""
+"""Compare runs of the same stacks, step by step: with this project's programs and with Pulumi's official programs."""

@@ -37,7 +37,7 @@ ASKED: Final[Mapping[str, Callable[[], Program]]] = {
 
 
 def installed() -> tuple[dict[str, Program], list[str]]:
-    """Return the official programs that work, and why the others are not used."""
+    """Return the official programs that work, and the reasons why the other official programs are not used."""
     found, missing = {}, []
     for name, ask in ASKED.items():
         try:
@@ -48,7 +48,7 @@ def installed() -> tuple[dict[str, Program], list[str]]:
 
 
 def comparable(names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the stacks to run, and why the others are not run."""
+    """Return the stacks to run, and the reasons why the other stacks are not run."""
     run, left_out = [], []
     for name in names:
         if stack_file.is_existing(stack_file.read(stack_file.find(name, STACKS)).values):
@@ -60,7 +60,7 @@ def comparable(names: Sequence[str]) -> tuple[list[str], list[str]]:
 
 @contextmanager
 def started(folder: Path, programs: Mapping[str, Program], *, kubernetes: bool) -> Iterator[LocalCloud]:
-    """Start a local cloud with these official programs, and with ours in place of any other."""
+    """Start a local cloud with these official programs, and with this project's programs in place of the others."""
     cloud = LocalCloud(folder)
     plugins = {name: programs[f"{name} provider"].path for name in officials.PROVIDERS if f"{name} provider" in programs}
     try:

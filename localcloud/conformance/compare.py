@@ -5,7 +5,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 TO_THE_LOCAL_AWS: Final = ("endpoints", "s3UsePathStyle", "skipCredentialsValidation", "skipMetadataApiCheck")
-"""Settings that localcloud.stack uses to point an official AWS provider at the local AWS. The emulator needs none."""
+"""Settings that localcloud.stack uses to point an official AWS provider at the local AWS. The provider emulator does
+not need these settings.
+"""
 SECRET_KEY: Final = "4dabf18193072939515e22adb298388d"
 """Key that marks secrets in Pulumi's state. https://www.pulumi.com/docs/iac/concepts/state-and-backends/"""
 OF_ONE_RUN: Final = frozenset(
@@ -14,7 +16,7 @@ OF_ONE_RUN: Final = frozenset(
         *("clusterIP", "clusterIPs", "nodePort", "caBundle", "__fieldManager", "__defaults", "volumeName"),
     }
 )
-"""Members whose values the server or the provider, not the program, chooses in each run."""
+"""Properties that the server or the provider sets, so that their values differ between runs."""
 MASKS: Final = (
     (
         re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"),
@@ -52,7 +54,7 @@ def masked(text: str) -> str:
 
 
 def resources(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the resources in a stack's state by URN: inputs and, for Kubernetes objects, the live object."""
+    """Return the resources in a stack's state, keyed by URN: inputs and, for Kubernetes objects, the live object."""
     found = {}
     for one in (state.get("deployment") or {}).get("resources") or ():
         parts = ("inputs", "outputs") if one["type"].startswith("kubernetes:") else ("inputs",)

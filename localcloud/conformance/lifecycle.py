@@ -1,4 +1,4 @@
-"""One side of the comparison: a stack from preview to destroy, with the changes and output of each step."""
+"""Run one side of the comparison: a stack from preview to destroy. Record the changes and errors of each step."""
 
 import json
 import os
@@ -28,7 +28,7 @@ class Side:
 
 
 def lifecycle(stack: LocalStack) -> Side:
-    """Run every step even if an earlier one fails: both sides must fail in the same way."""
+    """Run every step, even if an earlier step fails: both sides must fail in the same way."""
     side = Side()
     control = stack.cloud.control()
     stack.prepare()
@@ -55,7 +55,9 @@ _VERBS: tuple[tuple[str, Verb], ...] = (
 
 
 def failure(side: Side) -> str | None:
-    """Return why a side is not the complete lifecycle of a healthy stack, or None if it is."""
+    """Return the first failure, unexpected change or leftover in a side; None if the stack went through its lifecycle
+    without problems.
+    """
     for name, _ in _VERBS:
         step = side.steps[name]
         if not step["ok"]:
@@ -66,7 +68,7 @@ def failure(side: Side) -> str | None:
 
 
 def attempt(stack: LocalStack) -> Side | str:
-    """Return a side, or the reason why it could not be run."""
+    """Run one side. Return its results, or the error if the steps could not be run."""
     try:
         return lifecycle(stack)
     except (ControlError, PulumiError) as error:

@@ -14,7 +14,7 @@ class Result:
     name: str
     differences: Sequence[str] = ()
     failures: Mapping[str, str] = field(default_factory=dict)
-    """Side -> why its run failed."""
+    """Side -> reason why its run failed."""
     steps: int = 0
     resources: int = 0
     """Number of compared steps and resources."""

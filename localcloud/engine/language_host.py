@@ -1,8 +1,8 @@
 """Pulumi language host for Python programs. Like `pulumi-language-python`, it implements LanguageRuntime.
 
-The engine starts `pulumi-language-python` from PATH, which then starts this host. The engine reads the port from
-the first line of the output. https://github.com/pulumi/pulumi/blob/master/proto/pulumi/language.proto
-Like the official host, it runs programs with Pulumi's own script:
+The engine starts `pulumi-language-python` from PATH, which then starts this host. The engine reads the port from the
+first line of the host's standard output. https://github.com/pulumi/pulumi/blob/master/proto/pulumi/language.proto
+Like the official host, this host runs programs with Pulumi's own script:
 pulumi/pulumi@v3.246.0:sdk/python/cmd/pulumi-language-python
 """
 
@@ -81,7 +81,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         )
 
     def InstallDependencies(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
-        """Return an error, because the project's make targets install its pinned dependencies."""
+        """Return an error, because this project's make targets install its pinned dependencies."""
         context.abort(grpc.StatusCode.UNIMPLEMENTED, "dependencies are not installed here. Run pip install -r requirements.txt")
         yield from ()
 
@@ -138,7 +138,7 @@ def _end(program: subprocess.Popen[bytes]) -> None:
 
 
 def end_with_engine(host: LanguageHost) -> None:
-    """End this process and its programs when the engine that started it dies."""
+    """End this process and the programs that it runs when the engine exits."""
     engine = os.getppid()
 
     def watch() -> None:

@@ -19,8 +19,8 @@ class Plugin(NamedTuple):
 
 
 def interpreter(root: str, virtualenv: str) -> Path:
-    """Return the interpreter of the virtual environment configured in Pulumi.yaml if it exists, else the current
-    one."""
+    """Return the interpreter of the virtual environment configured in Pulumi.yaml, or the current interpreter if there
+    is none."""
     candidate = Path(root, virtualenv, "bin", "python") if virtualenv else Path(sys.executable)
     return candidate if candidate.exists() else Path(sys.executable)
 
@@ -28,7 +28,7 @@ def interpreter(root: str, virtualenv: str) -> Path:
 def plugins(python: Path) -> list[Plugin]:
     """Return the plugins required by the installed packages.
 
-    The official host runs pip to list the packages. Reading the packages' metadata files gives the same result.
+    The official host runs pip to list the packages. This host reads the packages' metadata files, with the same result.
     """
     found = []
     for folder in _package_folders(python):

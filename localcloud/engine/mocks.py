@@ -88,9 +88,9 @@ class MotoMocks(Mocks):
         return self
 
     def __exit__(self, *_: object) -> None:
-        # After a program has failed, Pulumi's tasks and threads continue, so the next test would get their resources and
-        # errors. Pulumi would also reuse the root resource. If its registration is canceled, its URN stays unknown, and
-        # the next program would wait for it forever.
+        # After a program has failed, Pulumi's tasks and threads continue, so the next test would receive the resources that
+        # they register and the errors that they raise. Pulumi would also reuse the root resource. If its registration is
+        # canceled, its URN stays unknown, and the next program would wait for the URN forever.
         _cancel_tasks()
         ROOT.set(None)
         with self._lock:
@@ -159,7 +159,10 @@ class MotoMocks(Mocks):
 
 
 def _event_loop() -> asyncio.AbstractEventLoop:
-    """Return the event loop of this thread, in which Pulumi registers resources. `asyncio.run` leaves a thread without one."""
+    """Return the event loop of this thread, in which Pulumi registers resources.
+
+    Create an event loop if the thread has none, e.g. after `asyncio.run`.
+    """
     policy = asyncio.get_event_loop_policy()
     try:
         return policy.get_event_loop()

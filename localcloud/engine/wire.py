@@ -19,8 +19,8 @@ KINDS = {
 
 
 def disconnected(context: grpc.ServicerContext) -> threading.Event:
-    """Return an event that is set when the engine disconnects. All waits then end and no new requests are sent, as if
-    the provider process had exited together with its engine."""
+    """Return an event that is set when the engine disconnects. After a disconnect, all waits end and no new requests
+    are sent, as if the provider process had exited together with its engine."""
     gone = threading.Event()
     if not context.add_callback(gone.set):
         gone.set()

@@ -38,7 +38,7 @@ SKIPPED: Mapping[str, str] = {
     "install-lustre-client": "local hosts have an emulator of the Lustre mount helper",
 }
 OPENMPI_FLAGS = "--enable-mpi-fortran=no --disable-oshmem --disable-io-romio CFLAGS=-O1"
-"""Options of Open MPI's `configure` for a fast build. On AWS, the template's default applies."""
+"""`configure` options that shorten the Open MPI build. On AWS, the template's default applies."""
 MANIFESTS = "ami"
 """Name of the folder for build manifests, next to the folders of local clouds."""
 CIDR = "10.255.0.0/28"
@@ -49,7 +49,7 @@ _STAGES = re.compile(
 )
 _CERTIFICATES = "certificates.pem"
 CLEANING_SECONDS = 60.0
-"""Time that an interrupted build has to terminate its instance."""
+"""Grace period in which an interrupted build can terminate its instance."""
 
 
 def cache_folder() -> Path:
@@ -69,7 +69,7 @@ def environment(cloud: LocalCloud, region: str, report: Report, output: Path, su
         "region": region,
         "subnet_id": subnet,
         "custom_endpoint": cloud.server("aws").url,
-        "base_user": "debian",  # the user in the root file system that emulates AWS's Deep Learning AMI
+        "base_user": "debian",  # default user of the root file system that emulates AWS's Deep Learning AMI
         "openmpi_origin": "debian",
         "openmpi_flags": OPENMPI_FLAGS,
         "debian_mirror": debian_mirror(),
@@ -92,8 +92,8 @@ def environment(cloud: LocalCloud, region: str, report: Report, output: Path, su
 def build(
     cloud: LocalCloud, region: str, report: Report, output: Path, series: Series = "4", frameworks: Sequence[str] = ()
 ) -> str:
-    """Build the AMI and return its id. `report` gets each line of Packer's output. Raises BuildError with the last
-    lines of the output.
+    """Build the AMI and return its id. `report` is called with each line of Packer's output. Raises BuildError with the
+    lines up to the first error.
 
     All local clouds on this machine share one build lock, so each build can reuse the compiled Open MPI.
     """
@@ -132,7 +132,7 @@ def newest(output: Path, series: Series = "4") -> str:
 
 
 def remove(cloud: LocalCloud, region: str, image: str) -> list[str]:
-    """Deregister an AMI and delete its snapshots. Return the ids of the deleted snapshots."""
+    """Deregister an AMI and delete its snapshots. Return the ids of these snapshots."""
     ec2 = cloud.clients(region)("ec2")
     (described,) = ec2.describe_images(ImageIds=[image])["Images"]
     disks = [one["Ebs"] for one in described["BlockDeviceMappings"] if "Ebs" in one]
@@ -145,8 +145,8 @@ def remove(cloud: LocalCloud, region: str, image: str) -> list[str]:
 
 @contextmanager
 def subnet_in(cloud: LocalCloud, region: str) -> Iterator[str]:
-    """Yield a subnet in a temporary VPC for the build instance. Its egress goes through the proxy that all local hosts
-    use."""
+    """Yield a subnet in a temporary VPC for the build instance. The build instance reaches the internet through the
+    proxy that all local hosts use."""
     ec2 = cloud.clients(region)("ec2")
     tags = {"Key": "Name", "Value": "gpumpi-ami-build"}
     vpc = ec2.create_vpc(CidrBlock=CIDR, TagSpecifications=[{"ResourceType": "vpc", "Tags": [tags]}])["Vpc"]["VpcId"]

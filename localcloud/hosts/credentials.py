@@ -17,7 +17,7 @@ RENEWED_BEFORE = timedelta(hours=1)
 
 
 class Lender:
-    """Cache of STS sessions by instance. Sessions are renewed before they expire."""
+    """Cache of STS sessions, keyed by instance. Sessions are renewed before they expire."""
 
     def __init__(self) -> None:
         self._sessions: dict[str, Any] = {}

@@ -18,13 +18,13 @@ NO_GPU = "local hosts have no GPU and share the kernel of this machine"
 NO_EFA = "local hosts have no EFA"
 
 _MASKED = ("systemd-modules-load.service", "systemd-remount-fs.service", "systemd-udev-trigger.service", "fstrim.timer")
-"""Masked units. They manage the kernel or disks, which hosts share with this machine."""
+"""Masked systemd units. They manage the kernel or disks, which hosts share with this machine."""
 
 
 def write(layer: Path, region: str, file_systems: Path) -> None:
     """Write the layer. `file_systems`: folder in which the local AWS keeps the contents of file systems."""
     if layer.exists():
-        return  # hosts may already have mounted it
+        return  # hosts may already have mounted the layer
     units = layer / "etc/systemd/system"
     _put(layer / BOOT.lstrip("/"), _BOOT)
     (layer / BOOT.lstrip("/")).chmod(0o755)

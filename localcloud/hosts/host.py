@@ -30,7 +30,7 @@ INTERFACE_MTU = 9001
 
 
 class Host:
-    """Container of one EC2 instance."""
+    """Container that emulates one EC2 instance."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Host:
         file_systems: Path,
         on_end: Callable[[int], None] = lambda code: None,
     ) -> None:
-        """`lower`: layers below the host's own changes, top first. `on_end`: called with the exit code if the system
+        """`lower`: layers below the host's own changes, top first. `on_end`: called with the exit code if the host
         shuts down by itself."""
         self.vpc, self.machine, self.disk, self.lower = vpc, machine, disk, list(lower)
         self._nspawn, self._file_systems, self._on_end = nspawn, file_systems, on_end
@@ -69,8 +69,8 @@ class Host:
         threading.Thread(target=self._watch, args=(self._process,), name=f"watch-{self.name}", daemon=True).start()
 
     def power_off(self, *, shuts_down: bool = True) -> None:
-        """Shut the host down and keep its disk, as `StopInstances` does. Kill the system if it does not shut down in
-        time."""
+        """Shut the host down and keep its disk, as `StopInstances` does. Kill the host's processes if it does not shut
+        down in time."""
         self._is_ending = True
         init = self.init()
         if init is not None and shuts_down:
@@ -111,7 +111,7 @@ class Host:
         return self.vpc.folder / "logs" / f"{self.name}.log"
 
     def console(self) -> bytes:
-        """Return the console output since the first boot."""
+        """Return the host's console output since its first boot."""
         return self.console_log.read_bytes() if self.console_log.exists() else b""
 
     def connect(self, port: int) -> socket.socket:
@@ -129,7 +129,7 @@ class Host:
         return subprocess.run(inside, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
 
     def _boot(self) -> "subprocess.Popen[bytes]":
-        """Run systemd-nspawn in a loop. Exit code 133 means that the system requests a reboot."""
+        """Run systemd-nspawn, and run it again whenever it exits with code 133: the host requests a reboot."""
         enter = "".join(f"echo $$ >{shlex.quote(str(group / 'cgroup.procs'))}; " for group in self._groups)
         loop = enter + 'while :; do "$@"; code=$?; [ $code = 133 ] || exit $code; done'
         with self.console_log.open("ab") as output:

@@ -20,7 +20,7 @@ def is_ours(described: Mapping[str, Any]) -> bool:
 
 
 def machine_of(event: Event) -> Machine:
-    """Return the instance's IMDS data. The caller must hold the gateway's lock."""
+    """Return the IMDS data of the event's instance. The caller must hold `gateway.LOCK`."""
     ec2 = backend_of("ec2", event.account, event.region)
     described = event.details
     primary = next(one for one in described["NetworkInterfaces"] if _is_primary(one))

@@ -1,9 +1,11 @@
-"""AMIs and disks as overlay layers. An AMI consists of a host's changes and the layers that the host started from.
+"""Store AMIs and the root disks of hosts as overlayfs layers. An AMI consists of the layers that its source host
+started from and the changes that the host made.
 
-`<folder>/images/<image id>/` contains the layers of an AMI created here; 0 is the lowest. `base` lists the cached roots
-below them.
+`<folder>/images/<image id>/` contains the layers of an AMI that was created in this local cloud. The lowest layer is 0.
+`base` lists the cached root file systems below layer 0.
 `<folder>/disks/<instance id>/` contains the changes of an instance (upper), the overlay's work directory (work), the
-mount point (root), and links to the layers of its AMI (below). The links keep the layers after the AMI is deregistered.
+mount point (root), and links to the layers of its AMI (below). The hard links keep the layers available after the AMI
+is deregistered.
 """
 
 import json
@@ -15,7 +17,7 @@ from pathlib import Path
 
 BASE = "base"
 RootsOf = Callable[[str], list[Path]]
-"""AMI id -> roots of an AMI that was not created in this local cloud, top first."""
+"""Function that returns the root file systems of an AMI that was not created in this local cloud, top first."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +69,8 @@ class Layers:
         return [*own, *map(Path, json.loads((image / BASE).read_text()))]
 
     def of_disk(self, disk: Disk, image_id: str) -> list[Path]:
-        """Return the AMI's layers, hard-linked into the disk's folder so that the host can restart after the AMI is
-        deregistered."""
+        """Return the AMI's layers. Layers from `images/` are hard-linked into the disk's folder, so that the host can
+        restart after the AMI is deregistered."""
         found = []
         for number, layer in enumerate(self.of_image(image_id)):
             if layer.is_relative_to(self.folder):
@@ -86,7 +88,7 @@ class Layers:
         part.mkdir(parents=True)
         made_here = [layer for layer in below if layer.is_relative_to(self.folder)]
         for number, layer in enumerate(reversed(made_here)):
-            _copy(layer, part / str(number), "--link")  # links suffice, since layers are never modified
+            _copy(layer, part / str(number), "--link")  # hard links suffice, since layers are never modified
         _copy(disk.upper, part / str(len(made_here)))
         (part / BASE).write_text(json.dumps([str(layer) for layer in below if layer not in made_here]))
         part.rename(image)

@@ -17,7 +17,7 @@ LONGEST_SECONDS = 21600
 
 
 class Unauthorized(Exception):
-    """The role's trust policy does not allow EC2 to assume it."""
+    """The instance role's trust policy does not allow EC2 to assume the role."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Machine:
     tags: Mapping[str, str] = field(default_factory=dict)
     """Instance tags; empty unless the metadata options at launch enable tags."""
     announced: Callable[[], Mapping[str, str]] = dict
-    """Return the notices that EC2 has announced for the instance, by path."""
+    """Returns the IMDS values of the notices that EC2 has announced for the instance, keyed by IMDS path."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Answer:
 
 
 def tree(machine: Machine, credentials: Callable[[], Credentials]) -> dict[str, Callable[[], bytes]]:
-    """Return the metadata values by path, relative to the API version."""
+    """Return the metadata: IMDS path below the API version -> function that returns the value."""
     group_names = "\n".join(machine.security_groups)
     interface = f"meta-data/network/interfaces/macs/{machine.mac}"
     identity = {
@@ -197,7 +197,7 @@ def _token(machine: Machine, sessions: Sessions, path: str, headers: Mapping[str
 
 
 def _look_up(entries: Mapping[str, Callable[[], bytes]], path: str) -> Answer:
-    """Return the value at a path, or the listing of a folder. Folder names end with a slash."""
+    """Return the value at a path, or the listing of a folder. In listings, folder names end with a slash."""
     name = path.rstrip("/")
     if name in entries:
         return Answer(200, entries[name]())

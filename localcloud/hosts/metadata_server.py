@@ -8,9 +8,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from localcloud.hosts.metadata import Answer, Credentials, Machine, Sessions, answer
 
 Find = Callable[[str], Machine | None]
-"""Private IP address -> instance, or None if no instance has the address."""
+"""Function that returns the instance with a private IP address, or None if no instance has the address."""
 Lend = Callable[[Machine], Credentials]
-"""Function that returns credentials for the role of an instance."""
+"""Function that returns credentials for an instance's role."""
 
 
 class MetadataServer(ThreadingHTTPServer):

@@ -1,4 +1,5 @@
-"""Membership of hosts in VPCs. A VPC starts with its first host and stops after its last host has left."""
+"""Track which hosts belong to which VPC. The emulation of a VPC starts with its first host and stops after its last
+host has left."""
 
 import threading
 from collections.abc import Callable

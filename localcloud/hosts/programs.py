@@ -1,4 +1,4 @@
-"""Download and build the programs and roots that hosts need. The first run takes a minute or two."""
+"""Download and build the programs and root file systems that hosts need. The first run takes a minute or two."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ class Programs:
     nspawn: Path
     dnsmasq: Path
     bare: Path
-    """Root that emulates the AMIs of AWS and Canonical."""
+    """Root file system that emulates the AMIs of AWS and Canonical."""
     node: Callable[[str], Path]
     """Major version of Open MPI -> layer with the content of our AMI. Layers for versions other than the default are
     built on first use."""

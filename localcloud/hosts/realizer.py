@@ -1,4 +1,4 @@
-"""Runs EC2 instances as local hosts and creates their AMIs, in response to events of the local AWS."""
+"""Run EC2 instances as local hosts and create AMIs from the hosts, in response to events of the local AWS."""
 
 import hashlib
 import logging
@@ -47,7 +47,8 @@ Key = tuple[str, str, str]
 
 
 class Member:
-    """Lifecycle of an instance as a local host. Actions run one at a time, in the order of the requests."""
+    """Lifecycle of an instance as a local host. The actions of a host run one at a time, in the order in which they
+    were requested."""
 
     def __init__(self, machine: Machine, phase: Phase, problem: str = "") -> None:
         self.machine, self.phase, self.problem = machine, phase, problem
@@ -111,7 +112,7 @@ class Realizer:
         patching.on_reset(self.end_all)
 
     def close(self) -> None:
-        """Ignore further events and terminate all hosts. Return once everything is removed."""
+        """Ignore further events and terminate all hosts. Return once all hosts have been removed."""
         for close in self._closing:
             close()
         members = list(self._members.values())
@@ -122,18 +123,18 @@ class Realizer:
         self._sessions.close()
 
     def end_all(self) -> None:
-        """Start powering off all hosts, each in its own thread. Do not wait, since these threads may need the lock that
-        the caller holds."""
+        """Start powering off all hosts, each in its own thread. Do not wait for the threads, since they may need the
+        lock that the caller holds."""
         for member in list(self._members.values()):
             self._end(member, shuts_down=False)
         for image_id in list(self._images):
             self._forget_image(image_id)
 
-    # Callbacks of the local AWS.
+    # Callbacks that the local AWS calls.
 
     def hear(self, event: Event) -> None:
-        """Handle an event from the local AWS without blocking the request that caused it: hosts run actions in their
-        own threads."""
+        """Handle an event from the local AWS without blocking the request that caused it: each host runs its actions in
+        its own thread."""
         if event.kind == "image":
             self._hear_image(event)
         elif event.kind == "instance":
@@ -265,7 +266,7 @@ class Realizer:
             problems.report(f"the end of host {member.machine.instance_id}", error)
 
     def _stop_or_terminate(self, member: Member, code: int) -> None:
-        """Stop or terminate the instance as its launch options require."""
+        """Stop or terminate the instance, depending on its InstanceInitiatedShutdownBehavior."""
         machine = member.machine
         with gateway.LOCK:
             if member.phase != "running":
@@ -318,8 +319,8 @@ class Realizer:
             made.add_done_callback(lambda _: self._layers.forget(image_id))
 
     def _roots_of(self, image_id: str) -> list[Path]:
-        """Return the roots of an AMI that was not created in this local cloud. For our AMIs, these are the node layer
-        and the bare root; for other AMIs, only the bare root."""
+        """Return the root file systems of an AMI that was not created in this local cloud: the node layer and the bare
+        root for this project's AMIs, only the bare root for other AMIs."""
         regions = {one.machine.region for one in list(self._members.values())}
         for openmpi, image in AMIS.items():
             if any(image_id == image.id(region) for region in regions):

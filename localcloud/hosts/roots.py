@@ -49,7 +49,7 @@ NODE_SCRIPTS = (
     "validate-mpi.sh",
 )
 NODE_SETTINGS: Mapping[str, str] = {"OPENMPI_SERIES": "4"}
-"""Settings for the default AMI: the Open MPI series."""
+"""Environment variables with which the provisioners build the default AMI: the Open MPI series to install."""
 
 _SETTLE = r"""
 systemctl enable systemd-networkd
@@ -66,7 +66,7 @@ _OVERLAY = 'lower=$1 layer=$2; shift 2; mkdir -p "$layer.work" "$layer.root"; ' 
 """Script that mounts the overlay and runs a command. The mounts disappear together with the script's mount
 namespace."""
 FORM = 1
-"""Format version. Increase it if the same recipe produces different roots."""
+"""Format version. Increase it when a code change makes the same recipe produce different root file systems."""
 
 
 def folder() -> Path:
@@ -139,7 +139,7 @@ def _overlay(layer: Path, below: Sequence[Path]) -> list[str]:
 
 
 def _merged(layer: Path) -> Path:
-    """Return the mount point of the overlay, which is mounted only while the command runs."""
+    """Return the mount point of the layer's overlay. The overlay is mounted only while a command runs in it."""
     return layer.with_name(f"{layer.name}.root")
 
 

@@ -4,7 +4,7 @@
 `AWS-StartPortForwardingSession` forwards connections from a local port to the host, until the plugin is stopped.
 
 `aws ssm start-session` runs session-manager-plugin RESPONSE REGION StartSession PROFILE PARAMETERS ENDPOINT. RESPONSE
-is JSON, or the name of an environment variable that contains it:
+is JSON, or the name of an environment variable that contains the JSON:
 https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager.html
 """
 
@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from localcloud.hosts.proxy import pump
 
 VERSION = "1.2.764.0"
-"""Version that the emulator reports: the oldest one that the AWS CLI does not consider outdated."""
+"""Version that the emulator reports: the oldest version that the AWS CLI does not consider outdated."""
 CHUNK = 1 << 16
 
 
@@ -62,8 +62,8 @@ def _join(near: socket.socket, response: dict[str, str]) -> None:
 
 
 def _carry(far: socket.socket) -> None:
-    """Copy data between stdin/stdout and the host until the host closes the connection. Forward end-of-file on
-    stdin."""
+    """Copy data between stdin/stdout and the host until the host closes the connection. Forward end-of-file on stdin to
+    the host."""
     ends: list[int] = [0, far.fileno()]
     while far.fileno() in ends:
         for end in select.select(ends, [], [])[0]:

@@ -1,4 +1,4 @@
-"""A VPC with hosts: a network namespace with a bridge, DHCP, DNS, IMDS, the local AWS, and egress.
+"""Emulate a VPC for hosts: a network namespace with a bridge, DHCP, DNS, IMDS, the local AWS, and egress.
 
 `<folder>/<vpc id>/` contains the ledger, logs, and the leases and host files of the DHCP and DNS server.
 """
@@ -24,7 +24,7 @@ from localcloud.machine.supervisor import Supervisor
 
 START_SECONDS = 10.0
 MOUNTS = ("efs/mounts", "fsx/mounts")
-"""Control API paths that hosts need for their emulated mount helpers of amazon-efs-utils and Lustre."""
+"""Control API paths that the mount helpers on hosts, which emulate amazon-efs-utils and the Lustre client, call."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Serving:
 
     aws: Serve
     lend: Callable[[Machine], Credentials]
-    """Function that returns credentials for the role of an instance."""
+    """Function that returns credentials for an instance's role."""
 
 
 class Vpc:
@@ -105,7 +105,7 @@ class Vpc:
 
     def _start_dns(self) -> None:
         """Start dnsmasq as the VPC's DHCP server and resolver. The resolver's address is the base of the VPC CIDR plus
-        two. It resolves only names in the VPC; the proxy resolves all other names."""
+        two. dnsmasq resolves only names in the VPC; the proxy resolves all other names."""
         domain = f"{self.region}.compute.internal"
         options = [
             "--no-daemon",
@@ -123,7 +123,7 @@ class Vpc:
             f"--dhcp-hostsfile={self.folder / 'dhcp-hosts'}",
             f"--addn-hosts={self.folder / 'dns-hosts'}",
             f"--dhcp-leasefile={self.folder / 'leases'}",
-            # Hosts with the same AMI send the same client id. Identify them by MAC address, as EC2 does.
+            # Hosts with the same AMI send the same DHCP client id, so identify hosts by MAC address, as EC2 does.
             "--dhcp-ignore-clid",
             "--user=root",
         ]

@@ -85,14 +85,14 @@ def ensure_image(image: Image, report: Report) -> Path:
         try:
             made.rename(target)
         except OSError:
-            if not target.exists():  # another build finished first; its content is the same
+            if not target.exists():  # another process has built the same image in the meantime
                 raise
     return target
 
 
 @contextmanager
 def _work() -> Iterator[Path]:
-    """Temporary folder in the cache, with the builder's pid in its name."""
+    """Yield a temporary folder in the cache, with this process's pid in its name."""
     cache_folder().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache_folder(), prefix=f"{_MAKING}{os.getpid()}-") as folder:
         yield Path(folder)
@@ -133,7 +133,7 @@ def _make(image: Image, layer: Layer, below: Sequence[Path], bench: "_Bench", ta
 
 
 class _Bench:
-    """Folder for building the layers of an image. All layers are built in the same root."""
+    """Builds the layers of an image in a temporary folder. Provisioners run in one root file system for all layers."""
 
     def __init__(self, work: Path) -> None:
         self._work, self._root = work, work / "root"
@@ -174,7 +174,7 @@ class _Bench:
         layers.write_difference(self._root, before, made)
 
     def _lay(self, below: Sequence[Path]) -> layers.Snapshot:
-        """Apply these layers to the root, and return a snapshot of the root."""
+        """Apply the layers in `below` that the root does not contain yet, and return a snapshot of the root."""
         if len(self._holds) != len(below):  # layers are applied in order, so equal counts mean equal layers
             for layer in below[len(self._holds) :]:
                 layers.unpack(layer, self._root)
@@ -183,8 +183,8 @@ class _Bench:
 
 
 def downloads() -> Path:
-    """Download wheels for the provisioners with the running Python's pip, which uses this machine's mirrors and
-    certificates."""
+    """Return a folder with the provisioners' wheels. Missing wheels are downloaded with the running Python's pip, which
+    uses this machine's mirrors and certificates."""
     pins = versions()
     wanted = "".join(
         f"{DISTRIBUTIONS.get(key, key)}=={pins[f'{key}_version']} --hash=sha256:{pins[f'{key}_wheel_sha256']}\n" for key in WHEELS
@@ -195,7 +195,7 @@ def downloads() -> Path:
         if not target.exists():
             with _work() as folder:
                 made = folder / "wheels"
-                for line in wanted.splitlines():  # one by one, since pip rejects two versions of the same package
+                for line in wanted.splitlines():  # one at a time, since pip rejects two versions of a package
                     pip("download", line, "--dest", str(made))
                 target.parent.mkdir(exist_ok=True)
                 made.rename(target)

@@ -39,7 +39,7 @@ class Image:
     """Image reference including the registry. `*` matches any text. Images of this project omit the registry: the local
     registry serves them in every repository that a stack can have (`_REPOSITORY`)."""
     content: str
-    """Description of the image's content for users."""
+    """User-facing description of the image's content."""
     layers: tuple[Layer, ...]
     stands_in: bool = False
     """Whether the image contains an emulator instead of the upstream program."""
@@ -56,7 +56,8 @@ class Image:
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """Tags that clients can pull. For an image of this project, this is the tag or pattern in its name."""
+        """Tags that clients can pull. For an image of this project, the only entry is the tag or tag pattern in the
+        image's name."""
         repository, _, tag = self.name.rpartition(":")
         return (tag,) if self.is_own else tuple(one for one in published.image_tags(repository) if fnmatchcase(one, tag))
 
@@ -80,7 +81,7 @@ class Image:
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 _INTEL = {"I_MPI_ROOT": "/opt/mpi", "FI_PROVIDER_PATH": "/opt/mpi/lib/libfabric/prov"}
-"""Environment variables for jobs that run hydra without `mpirun`."""
+"""Environment variables for jobs that start Intel MPI's Hydra launcher directly instead of through `mpirun`."""
 PYTHON = ("install-python.sh", "install-mpi4py.sh")
 SSH = ("install-openssh.sh", "create-user.sh", "configure-pod-ssh.sh")
 """Provisioners of every job image, in addition to `PYTHON`. The MPI implementation is the last layer of the
@@ -110,7 +111,7 @@ def _job(name: str, mpi: str, implementation: str, version: str, **environment: 
         environment={
             "GPUMPI_MPI_IMPLEMENTATION": implementation,
             "GPUMPI_MPI_VERSION": version,
-            # Pods run as root only if their manifest requests it.
+            # Let mpirun run as root: pods run as root only if their manifest requests it.
             "OMPI_ALLOW_RUN_AS_ROOT": "1",
             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
             **(_INTEL if implementation == "Intel" else {}),
@@ -124,8 +125,8 @@ def _with_boto3(name: str, job: Image) -> Image:
 
 
 def _pi(tag: str, job: Image) -> Image:
-    """Return an emulator of mpi-operator's example image `pi`. It contains a Python program instead of a compiled
-    one."""
+    """Return an emulator of mpi-operator's example image `pi`. The emulator contains a Python program instead of a
+    compiled program."""
     return Image(
         f"docker.io/mpioperator/mpi-pi:{tag}",
         f"the mpi-operator example pi, rewritten in Python; {job.content}",
@@ -167,7 +168,7 @@ _VERSIONS = versions()
 OPENMPI_4 = _job("openmpi:4", "install-openmpi.sh", "OpenMPI", _VERSIONS["openmpi4_version"], OPENMPI_SERIES="4")
 OPENMPI_5 = _job("openmpi:5", "install-openmpi.sh", "OpenMPI", _VERSIONS["openmpi5_version"], OPENMPI_SERIES="5")
 MPI_RECIPE = replace(OPENMPI_5, name="mpi:*", content=f"{OPENMPI_5.content}; no CUDA, NCCL or EFA", stands_in=True)
-"""Emulates images built from `images/mpi`, which has an AWS image as its base."""
+"""Emulates images built from `images/mpi`, which uses an AWS image as its base."""
 OPENMPI_5_BOTO3 = _with_boto3("openmpi-boto3:5", OPENMPI_5)
 MPICH = _job("mpich:5", "install-mpich.sh", "MPICH", _VERSIONS["mpich_version"])
 INTEL_MPI = _job("intel-mpi:2021", "install-intel-mpi.sh", "Intel", _VERSIONS["intel_mpi_version"])
@@ -191,7 +192,7 @@ PYTORCH = _workload(
     PLAIN,
     Provisioned(("install-torch.sh",)),
     content="Debian's PyTorch",
-    # This torchrun fails unless it redirects the ranks' output: https://github.com/meta-llama/llama/issues/86
+    # This version of torchrun fails unless it redirects the ranks' output: https://github.com/meta-llama/llama/issues/86
     PET_REDIRECTS="1",
     PET_TEE="1",
     PYTHONUNBUFFERED="1",  # otherwise, redirected output appears only when the program ends
@@ -280,13 +281,14 @@ PLATFORM_IMAGES = (
 )
 """Images of platform components, which nodes pull before any job runs."""
 KUEUE_0_15 = _manager(_KUEUE, KUEUE_BEFORE)
-"""Kueue version on platforms that an earlier release of this program installed. Upgrades start from it."""
+"""Image of the Kueue version that an earlier release of this program installs. Platform upgrades start from this
+version."""
 
 TRAINER_IMAGES = (
     _manager("registry.k8s.io/jobset/jobset", JOBSET),
     _manager("ghcr.io/kubeflow/trainer/trainer-controller-manager", TRAINER),
 )
-"""Images of platforms with `platform.trainer`."""
+"""Additional images of platforms with `platform.trainer`."""
 
 
 def _program(repository: str, tool: Tool, path: str, user: str = "65534:65534") -> Image:
@@ -309,7 +311,7 @@ MONITORING_IMAGES = (
         environment={"GPUMPI_NVML": "/var/lib/kubelet/pod-resources/gpumpi"},
     ),
 )
-"""Images of platforms with `platform.monitoring`."""
+"""Additional images of platforms with `platform.monitoring`."""
 
 IMAGES = (
     *PLATFORM_IMAGES,
@@ -328,21 +330,22 @@ IMAGES = (
 
 
 REGISTRIES = frozenset(image.name.partition("/")[0] for image in IMAGES if "/" in image.name)
-"""Registries in image names. Any other registry is treated as a mirror of all these registries."""
+"""Registries of the images in the catalog. Any other registry is treated as a mirror of all these registries."""
 
 _REPOSITORY = re.compile(
     r"(?:[0-9]{12}\.dkr\.ecr\.[a-z0-9-]+\.amazonaws\.com(?:\.cn)?/gpumpi-[a-z0-9-]+"
     r"|(?:[a-z0-9-]+\.)+example\.com(?::[0-9]+)?(?:/[a-z0-9_-]+)*)/(?P<short>[^/]+)"
 )
-"""Repositories of stacks: those of `platform.imageRepositories` in ECR, and hosts that a local stack can set as
-`platform.imageRepository`. The domain example.com is reserved: https://www.rfc-editor.org/rfc/rfc2606"""
+"""Pattern of image names in the repositories of stacks: ECR repositories from `platform.imageRepositories`, and hosts
+under example.com that a local stack can set as `platform.imageRepository`. The domain example.com is reserved:
+https://www.rfc-editor.org/rfc/rfc2606"""
 
 
 def find(name: str) -> Image | None:
-    """Return the image with this full reference, which may include a mirror:
+    """Return the image with this full reference, which may start with a mirror's host name and path:
     `mirror.example.com/all/docker.io/mpioperator/mpi-operator:0.8.2`.
 
-    Images of public registries have only the tags in localcloud/published/images.yaml."""
+    An image from a public registry exists only with the tags listed in localcloud/published/images.yaml."""
     image = next((image for image in IMAGES if is_name_of(name, image.name)), None)
     return image if image is not None and (image.is_own or name.rpartition(":")[2] in image.tags) else None
 

@@ -16,9 +16,9 @@ from localcloud.images.root import ImageError, tail
 ONLY_SOURCE: Final = ("chainer", "horovod")
 """Packages that have no wheels on PyPI."""
 BUILT_WITH: Final = "setuptools<70"
-"""setuptools constraint for builds from source: the last version with pkg_resources, which `setup.py` needs."""
+"""setuptools constraint for builds from source: `setup.py` needs the pkg_resources of these versions."""
 ROOT_PYTHON: Final = ("--python-version", "3.11", "--implementation", "cp")
-"""pip options for the root's Python version, which may differ from the running one."""
+"""pip options for the root's Python version, which may differ from the version of the running Python."""
 
 
 def fetch(lock: str, folder: Path) -> None:
@@ -32,14 +32,14 @@ def fetch(lock: str, folder: Path) -> None:
 
 
 def entries_of(lock: str) -> dict[str, str]:
-    """Return a lock file's entries, including checksums, by package name."""
+    """Return a lock file's entries, including checksums, keyed by package name."""
     found = re.findall(r"^\S+==.*(?:\n    --hash=.*)+", lock, re.MULTILINE)
     return {entry.partition("==")[0]: f"{entry}\n" for entry in found}
 
 
 def pip(verb: str, requirements: str, *options: str, sources: bool = False) -> None:
-    """Run pip for locked packages: either for wheels that match the root's Python, or for sources. Raises
-    ImageError."""
+    """Run a pip command on locked packages: on source distributions if `sources` is set, otherwise on wheels for the
+    root's Python. Raises ImageError."""
     fixed = ["--quiet", "--disable-pip-version-check", "--no-deps", "--require-hashes"]
     with tempfile.TemporaryDirectory() as folder:
         wanted, constraints = Path(folder) / "wanted.txt", Path(folder) / "constraints.txt"

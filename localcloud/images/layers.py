@@ -13,7 +13,7 @@ from pathlib import Path
 from localcloud.images.root import MOMENT
 
 WHITEOUT = ".wh."
-"""Prefix of whiteout files. A whiteout file removes the file whose name follows the prefix from the lower layers."""
+"""Prefix of whiteout files. The whiteout file `.wh.NAME` hides the file NAME of lower layers."""
 
 EMPTY = ("dev/", "proc/", "sys/", "tmp/", "var/tmp/")
 """Folders whose contents are never part of an image."""
@@ -24,12 +24,13 @@ UNWANTED = (
     *("var/cache/debconf/config.dat-old", "var/cache/debconf/templates.dat-old", "var/cache/ldconfig/aux-cache"),
     *("var/lib/dpkg/diversions-old", "var/lib/dpkg/statoverride-old", "var/lib/dpkg/status-old"),
 )
-"""Lock, backup and cache files. They are unneeded and differ between builds."""
+"""Lock, backup and cache files, which images do not need and which differ between builds."""
 
 
 @dataclass(frozen=True)
 class Stamp:
-    """File signature for change detection. Every change to the content or the attributes updates the ctime."""
+    """File signature for change detection. Every change to a file's content or attributes updates its ctime
+    (`changed`)."""
 
     inode: int
     mode: int
@@ -41,7 +42,7 @@ Snapshot = Mapping[str, Stamp]
 
 
 def snapshot(root: Path) -> Snapshot:
-    """Return the signatures of all files in a root, by path."""
+    """Return the signatures of all files in a root, keyed by path."""
     return {path: _stamp(root / path) for path in _paths(root)}
 
 
@@ -60,7 +61,8 @@ def write_difference(root: Path, before: Snapshot, target: Path) -> None:
 
 
 def write_files(files: Mapping[str, tuple[Path, int]], target: Path) -> None:
-    """Write a layer with these files: path in the image -> (file, mode). All files are owned by root.
+    """Write a layer with `files`, which maps paths in the image to a source file and a mode. All files are owned by
+    root.
 
     The layer has no entries for folders, since these would change the owner of existing folders. Unpacking creates
     missing folders.
@@ -114,8 +116,8 @@ def _is_same_folder(path: str, before: Snapshot, now: Stamp) -> bool:
 
 
 def _is_highest_gone(path: str, before: Snapshot, after: Snapshot) -> bool:
-    """Return whether the parent folder of a removed file still exists. Otherwise, the folder's whiteout covers the
-    file."""
+    """Return whether a removed file needs its own whiteout. If its folder was removed too, the folder's whiteout covers
+    the file."""
     parent = path.rpartition("/")[0]
     return not parent or (parent in after and stat.S_ISDIR(after[parent].mode))
 

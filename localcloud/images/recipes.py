@@ -12,17 +12,17 @@ from localcloud.tools.catalogue import Tool
 
 VERSIONS = AMIS / "versions.pkrvars.hcl"
 FORM = 3
-"""Format version of the archives. Increase it if the same recipe produces different bytes."""
+"""Format version of the archives. Increase it when a code change makes the same recipe produce different bytes."""
 LOCK = PROJECT / "requirements.lock"
 INSTALL_FRAMEWORKS = "install-frameworks.sh"
 
 
 @dataclass(frozen=True)
 class Root:
-    """Layer with a minimal Debian."""
+    """Layer with a minimal Debian system."""
 
     pin: str = "debian_suite"
-    """Key of the release in the versions file."""
+    """Key of the Debian release in `VERSIONS`."""
 
     @property
     def suite(self) -> str:
@@ -40,7 +40,8 @@ class Provisioned:
     environment: tuple[tuple[str, str], ...] = ()
 
     def recipe(self) -> str:
-        """Return the contents of the scripts and the files they use, and the version pins referenced there."""
+        """Return the scripts' names, environment and contents, the contents of the files that they use, and all version
+        pins that these files mention."""
         texts = {path.name: path.read_text() for path in self._sources()}
         named = {key: value for key, value in versions().items() if any(key in text for text in texts.values())}
         return repr((self.scripts, self.environment, texts, named))
@@ -76,7 +77,7 @@ class Frameworks:
 
 @dataclass(frozen=True)
 class Program:
-    """Layer with a program or library built from source, either ours or upstream's."""
+    """Layer with a program or library that is built from source. The source is from this project or from upstream."""
 
     tool: Tool
     path: str
@@ -126,7 +127,8 @@ Layer = Root | Provisioned | Frameworks | Program | Source | Packages
 
 
 def digests(layers: Sequence[Layer]) -> list[str]:
-    """Return the digest of each layer's recipe. The digests of provisioned layers also depend on all layers below."""
+    """Return the digest of each layer's recipe. The digest of a provisioned layer also depends on all layers below
+    it."""
     found: list[str] = []
     for layer in layers:
         text = f"{FORM} {type(layer).__name__} {layer.recipe()}"

@@ -1,7 +1,7 @@
 """Read-only registry of the local cloud's images. containerd uses it as a mirror for all registries.
 
 It implements the pull operations in https://github.com/opencontainers/distribution-spec/blob/v1.1.0/spec.md. Requests
-for unknown images return 404. As with the real registry, pods with such images fail with ErrImagePull.
+for unknown images return 404. As with real registries, pods with such images fail with ErrImagePull.
 """
 
 import json
@@ -37,8 +37,8 @@ class NotKnown(Exception):
 
 
 Refuse = Callable[[str, str, bool], str]
-"""Takes a client's address, an image's repository, and whether the client pulls a layer; returns why it cannot pull, or
-"".
+"""Function that returns why a client cannot pull an image, or an empty string if it can. Arguments: the client's
+address, the image's repository, and whether the client pulls a layer.
 """
 
 
@@ -80,7 +80,7 @@ class Registry:
         """Raise PullRefused if, on AWS, the client with this address could not reach the image's registry."""
         host = name.partition("/")[0]
         if not (host in REGISTRIES or host.endswith((ECR, f"{ECR}.cn"))):
-            return  # a user's mirror, whose location is unknown
+            return  # a user's mirror: it is unknown whether the client could reach it on AWS
         if reason := self._refuse(address, name, is_layer):
             self._report(f"registry: {name}: {reason}")
             raise PullRefused(reason)
@@ -100,14 +100,14 @@ class Registry:
         return blob_path(layout, manifest_digest(layout))
 
     def blob(self, name: str, digest: str) -> Path:
-        """Return the path of an image's layer or configuration."""
+        """Return the path of a layer or configuration of an image in a repository."""
         for layout in self._of_repository(name) if _DIGEST.fullmatch(digest) else ():
             if (path := blob_path(layout, digest)).exists():
                 return path
         raise NotKnown("BLOB_UNKNOWN")
 
     def tags(self, name: str) -> list[str]:
-        """Return the tags of a repository. Repositories of this project can also have patterns, such as `mpi:*`."""
+        """Return the tags of a repository. The tag of a project image can also be a pattern, as in `mpi:*`."""
         tags = sorted(tag for image in _images_of(name) for tag in image.tags)
         if not tags:
             raise NotKnown("NAME_UNKNOWN")

@@ -29,8 +29,8 @@ _HOOKS = (
     rf"--setup-hook=printf 'Package: usrmerge\nPin: release *\nPin-Priority: -1\n' > $1/{_PREFERENCE}",
     f"--customize-hook=rm $1/{_PREFERENCE}",
 )
-"""Hooks that create folders such as /bin and /lib as links. Otherwise, mmdebstrap installs `usrmerge`, which requires
-50 MB of Perl."""
+"""Hooks that create /bin, /lib, /lib64 and /sbin as symlinks to folders in /usr. Otherwise, mmdebstrap installs
+`usrmerge`, which requires 50 MB of Perl."""
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PROXIES = ("http_proxy", "https_proxy", "no_proxy")
@@ -43,7 +43,7 @@ OPTIONS = ("--variant=minbase", *_HOOKS, *_NOT_READ, "--dpkgopt=path-include=/us
 _WITH_US = ("setpriv", "--pdeathsig", "TERM")
 """Command prefix that terminates the started program if the builder is killed."""
 
-# Runs in new mount, PID and UTS namespaces, so a failed build leaves no mounts behind.
+# Script that runs in new mount, PID, IPC and UTS namespaces, so that a failed build leaves no mounts behind.
 _ENTER = """
 set -e
 root=$1 amis=$2 downloads=$3; shift 3
@@ -92,7 +92,7 @@ def make(folder: Path, suite: str, report: Report, packages: Sequence[str] = ())
         keys = "" if KEYRING.exists() else f" ({KEYRING} is missing; install the package debian-archive-keyring)"
         raise ImageError(f"mmdebstrap could not build Debian {suite}{keys}:\n{tail(result.stderr)}")
     resolver = folder / "etc/resolv.conf"
-    resolver.unlink(missing_ok=True)  # mmdebstrap copies this machine's file; systemd-resolved later replaces it with a link
+    resolver.unlink(missing_ok=True)  # mmdebstrap copies this machine's file; systemd-resolved later creates a symlink
     resolver.write_text("")
     (folder / "etc/hostname").unlink(missing_ok=True)
 
@@ -110,13 +110,13 @@ def entered(root: Path, command: Sequence[str], environment: Mapping[str, str], 
 def run(
     root: Path, command: Sequence[str], environment: Mapping[str, str], downloads: Path, *, within: Sequence[str] = ()
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command in a root and wait until it exits. `within`: prefix of the command line."""
+    """Run a command in a root file system and wait until the command exits. `within`: prefix of the command line."""
     whole = [*within, *entered(root, command, environment, downloads)]
     return subprocess.run(whole, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
 
 
 def provision(root: Path, script: str, environment: Mapping[str, str], downloads: Path, *, within: Sequence[str] = ()) -> None:
-    """Run one provisioner from `amis/` in a root. Raises ImageError if it fails."""
+    """Run one provisioner from `amis/` in a root. Raises ImageError if the provisioner fails."""
     proxies = {name: os.environ[name] for name in PROXIES if name in os.environ}
     settings = {**proxies, **WHEELS_ONLY, **environment}
     result = run(root, [f"/tmp/amis/provisioners/{script}"], settings, downloads, within=within)

@@ -1,6 +1,6 @@
 """Local Kubernetes: runs a real Kubernetes cluster for each EKS cluster in the local AWS.
 
-The realizer (realizer.py) runs in the local AWS process and receives its events. It manages one `Cluster` (cluster.py)
+The realizer (realizer.py) runs in the local AWS process and handles EKS events. It manages one `Cluster` (cluster.py)
 per EKS cluster: a network namespace that emulates the VPC, with etcd, the API server and the other control plane
 daemons.
 

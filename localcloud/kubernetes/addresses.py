@@ -13,19 +13,20 @@ it."""
 AWS_PORT = 4566
 CONTROL_ADDRESS = IPv4Address("127.0.0.1")
 CONTROL_PORT = 4567
-"""Address at which the cluster's daemons reach the control API. It is in the cluster's own network namespace; nodes and
-pods are in others.
+"""Address and port at which the cluster's daemons reach the control API. Nodes and pods cannot reach the control API,
+because they have their own network namespaces.
 """
 REGISTRY_PORT = 5000
 POD_IDENTITY_ADDRESS = IPv4Address("169.254.170.23")
-"""Same address as on EKS: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-how-it-works.html"""
+"""Address of the EKS Pod Identity agent, which is the same on EKS:
+https://docs.aws.amazon.com/eks/latest/userguide/pod-id-how-it-works.html"""
 METADATA_ADDRESS = IPv4Address("169.254.169.254")
 LINK_LOCAL = (AWS_ADDRESS, POD_IDENTITY_ADDRESS, METADATA_ADDRESS)
-"""Addresses that the bridge has in addition to the router address."""
+"""Link-local addresses of the cluster's bridge."""
 API_PORT = 443
 POD_NETWORKS = tuple(IPv4Network(text) for text in ("100.64.0.0/16", "100.80.0.0/16", "198.18.0.0/16"))
-"""CIDRs for pods, from the shared and benchmarking address spaces. A cluster uses the first CIDR that overlaps neither
-its VPC nor its service CIDR."""
+"""Possible CIDRs for pods, from the address ranges that are reserved for carrier-grade NAT and for benchmarks. A
+cluster uses the first CIDR that overlaps neither its VPC nor its service CIDR."""
 
 
 @dataclass(frozen=True)

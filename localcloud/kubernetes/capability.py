@@ -19,7 +19,8 @@ class Capability:
 
     @property
     def real_nodes(self) -> bool:
-        """True if nodes can run kubelets and containers. Otherwise a cluster is an API server with simulated nodes."""
+        """True if nodes can run kubelets and containers. Otherwise, a cluster consists of a control plane and simulated
+        nodes."""
         return not self.missing
 
     def __str__(self) -> str:

@@ -1,4 +1,5 @@
-"""Admin client of the API server. It connects from inside the network namespace, so private endpoints work too.
+"""Admin client of the API server. It connects from inside the cluster's network namespace, so private endpoints work
+too.
 
 It reuses connections: a TLS handshake costs more than most requests, and draining a thousand nodes takes thousands of
 requests.
@@ -83,7 +84,8 @@ class Api:
         self._is_closed = False
 
     def close(self) -> None:
-        """Close idle connections, which would keep the network namespace alive. Later connections are not kept."""
+        """Close idle connections, which would keep the network namespace alive. Connections are not reused after
+        that."""
         self._is_closed = True
         while (connection := self._kept()) is not None:
             connection.close()
@@ -120,7 +122,7 @@ class Api:
         return self.request("PATCH", path, body, f"application/{kind}+json")
 
     def delete(self, path: str, **query: Any) -> None:
-        """Delete an object. Do nothing if it does not exist."""
+        """Delete an object. Do nothing if the object does not exist."""
         try:
             self.request("DELETE", path, **query)
         except ApiError as error:

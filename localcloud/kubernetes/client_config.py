@@ -7,7 +7,7 @@ from localcloud.kubernetes.pki import Certificate
 
 
 def kubeconfig(cluster: str, server: str, authority: Path, user: str, certificate: Certificate) -> str:
-    """Return the text of a kubeconfig with one user. It is JSON, which is valid YAML."""
+    """Return the text of a kubeconfig with one user. The text is JSON, which is valid YAML."""
     document = {
         "apiVersion": "v1",
         "kind": "Config",

@@ -1,4 +1,4 @@
-"""One local cluster: starts it, stops it and owns its resources."""
+"""Start and stop one local cluster, and own its resources."""
 
 import base64
 import hashlib
@@ -138,7 +138,7 @@ class Cluster:
         return self.folder / "api-server.away"
 
     def listen(self, address: str, port: int) -> socket.socket:
-        """Listen inside the namespace, or without one on a free port of 127.0.0.1, until the cluster stops."""
+        """Listen in the namespace or, if there is none, on a free port of 127.0.0.1, until the cluster stops."""
         if self.namespace is None:
             address, port = "127.0.0.1", 0
         listener = network.listen(self.namespace, address, port)
@@ -227,7 +227,7 @@ class Cluster:
         return Progress(bool(problem) or all(answer.done for answer in answers), problem, ready)
 
     def _broken(self) -> str:
-        """Return why no operation can complete: the cluster or a process that it needs failed. "" otherwise."""
+        """Return the error if the cluster, or a process that every operation needs, has failed. Return "" otherwise."""
         if self._phase == "failed":
             return self._problem
         if not self._thread.is_alive():
@@ -326,7 +326,7 @@ class Cluster:
         self.publish()
 
     def _mend(self) -> None:
-        """Restart crashed processes, starting with the control plane, which nodes need. Processes may crash again."""
+        """Restart crashed processes: first the control plane, which nodes need. Restarted processes may crash again."""
         self._problem = ""
         try:
             for name in self._crashed(*DAEMONS):

@@ -25,8 +25,7 @@ ETCD, API_SERVER, CONTROLLER_MANAGER, SCHEDULER = "etcd", "kube-apiserver", "kub
 DAEMONS = (ETCD, API_SERVER, CONTROLLER_MANAGER, SCHEDULER)
 READY_SECONDS = 120.0
 RESTART_SECONDS = 2.0
-"""How long a restart waits for running requests to finish. A restart cuts off watches, but clients restart them
-anyway."""
+"""How long a restart waits for running requests to finish. A restart also ends watches, which clients re-establish."""
 ETCD_QUOTA_BYTES = 4 << 30
 """Size limit of the etcd database. A benchmark with a thousand nodes exceeds the default of 2 GiB."""
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -99,10 +98,11 @@ class ControlPlane:
             self._cluster.away_file.unlink(missing_ok=True)
 
     def _establish_definitions(self) -> None:
-        """Establish CRDs whose names were accepted just before the restart. On EKS, another API server does this.
+        """Set the condition Established of CRDs whose names were accepted just before the restart. On EKS, another API
+        server does this.
 
-        An API server queues a CRD only when its names are accepted, so a restart at that moment delays the CRD until
-        the next resync, five minutes later: `QueueCRD` in
+        An API server queues a CRD for this step only when the CRD's names are accepted, so a restart at that moment
+        delays the CRD until the next resync, five minutes later: `QueueCRD` in
         https://github.com/kubernetes/apiextensions-apiserver/blob/v0.34.2/pkg/apiserver/customresource_handler.go
         """
         for definition in self._cluster.api.get(DEFINITIONS)["items"]:
@@ -177,9 +177,9 @@ class ControlPlane:
             f"--service-account-signing-key-file={signing}",
             *_files("kubelet-client-certificate", "kubelet-client-key", kubelet),
             f"--kubelet-certificate-authority={pki.certificate.file}",
-            "--kubelet-preferred-address-types=InternalIP",  # node names do not resolve here
+            "--kubelet-preferred-address-types=InternalIP",  # the API server cannot resolve node names
             *_front_proxy(folder / "front-proxy"),
-            "--enable-aggregator-routing=true",  # call webhooks at pod IPs, because no kube-proxy runs here
+            "--enable-aggregator-routing=true",  # call webhooks at pod IPs, because no kube-proxy runs beside the API server
             "--max-requests-inflight=1600",  # EKS spreads requests over several API servers
             "--max-mutating-requests-inflight=800",
             "--shutdown-delay-duration=0s",

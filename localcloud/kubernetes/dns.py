@@ -1,5 +1,5 @@
-"""CoreDNS of one cluster. As on EKS, it runs at the address in every pod's resolv.conf and behind the `kube-dns`
-service.
+"""CoreDNS of one cluster. As on EKS, pods reach it at the address of the `kube-dns` service, which is in every pod's
+resolv.conf.
 
 It runs in the VPC's network namespace, which has no route to the internet, so external names do not resolve.
 """
@@ -34,8 +34,8 @@ def start(cluster: RunningCluster) -> None:
 
 
 def corefile_text(router: str, service: str, kubeconfig: str, region: str) -> str:
-    """Return the Corefile. CoreDNS resolves pods and services from the API server, and node names from the address they
-    contain."""
+    """Return the Corefile. CoreDNS resolves the names of pods and services with data from the API server, and node
+    names from the IP address in the name."""
     zone = "ec2.internal" if region == "us-east-1" else f"{region}.compute.internal"
     return f"""\
 .:53 {{

@@ -24,7 +24,8 @@ class ImageRegistry(Part):
             self._registry.serve(self.cluster.listen(str(AWS_ADDRESS), REGISTRY_PORT))
 
     def _refuse(self, address: str, repository: str, is_layer: bool) -> str:
-        """Return why the node with this address cannot pull. EKS's AMIs contain the pause image:
+        """Return why the node with this address cannot pull from the repository. The pause image is never refused,
+        because EKS's AMIs contain it:
         awslabs/amazon-eks-ami@30ec3eb:templates/shared/provisioners/cache-pause-container.sh.
         """
         found = joining.cluster_named(self.cluster.account, self.cluster.region, self.cluster.name)

@@ -30,7 +30,7 @@ class NodeAddon(Part):
         """Delete the add-on's objects, after its processes have stopped."""
 
     def start_on(self, node: Node, first: int) -> None:
-        """Start the process on a node. `first`: PID of the node's PID 1 on this machine."""
+        """Start the process on a node. `first`: pid, on this machine, of the process that is PID 1 on the node."""
         raise NotImplementedError
 
     def process_name(self, node: Node) -> str:

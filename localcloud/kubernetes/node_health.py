@@ -12,11 +12,12 @@ from localcloud.kubernetes.running import RunningCluster
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 15.0
-"""Same interval as that of the node monitoring agent. It is short enough, because repairs wait for minutes."""
+"""Polling interval, which is the same as that of the node monitoring agent. It is short compared with the minutes that
+node auto repair waits before a repair."""
 
 
 class NodeHealth(Part):
-    """Watches the nodes of clusters whose node groups have node auto repair."""
+    """Polls the conditions of a cluster's nodes if a node group enables node auto repair."""
 
     def __init__(self, cluster: RunningCluster) -> None:
         super().__init__(cluster)

@@ -20,7 +20,7 @@ VALUE = f"{SIMULATED.value}:{SIMULATED.effect}"
 
 
 def update(account: str, region: str, name: str, has_room: Callable[[Kind], bool]) -> None:
-    """Set or remove the tag on a cluster's Auto Scaling groups. The caller holds the local AWS's lock."""
+    """Set or remove the tag on a cluster's Auto Scaling groups. The caller must hold the local AWS's lock."""
     cluster = state_of(backend_of("eks", account, region), Eks).clusters[name]
     for node_group in cluster.node_groups.values():
         is_full = not has_room(_kind(node_group.types[0]))

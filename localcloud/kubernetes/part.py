@@ -30,7 +30,8 @@ class Part:
         return DONE
 
     def mend(self) -> None:
-        """Called before the cluster restarts crashed processes. Replace what cannot be restarted unchanged."""
+        """Called before the cluster restarts crashed processes. Replace processes that cannot be restarted
+        unchanged."""
 
     def stop(self) -> None:
         """Called when the cluster stops."""

@@ -18,5 +18,5 @@ def prepare(capability: Capability, report: Report) -> None:
         debian.ensure(package, report)
     if capability.real_nodes:
         ensure(NODE_PROBLEM_DETECTOR, report)
-        with suppress(BuildError):  # `local status` reports that network policies are not enforced
+        with suppress(BuildError):  # without nft, `local status` reports that network policies are not enforced
             debian.ensure(debian.NFTABLES, report)

@@ -66,7 +66,8 @@ class Realizer:
             cluster.wait()
 
     def end_all(self) -> None:
-        """Stop all clusters in parallel, each in its own thread: they may need the lock that the caller holds."""
+        """Start stopping all clusters, each in its own thread. Do not wait for the threads, since they may need the
+        lock that the caller holds."""
         for cluster in self.clusters():
             self._end(cluster)
         self._clusters.clear()
@@ -74,7 +75,8 @@ class Realizer:
         self._instances.clear()
 
     def handle(self, event: Event) -> None:
-        """Handle an event without blocking the AWS request that caused it: clusters work in their own threads."""
+        """Handle an event without blocking the AWS request that caused it: each cluster handles its events in its own
+        thread."""
         match event.kind:
             case "cluster":
                 self._handle_cluster(event)
@@ -147,7 +149,7 @@ class Realizer:
         return cluster
 
     def _update(self, cluster: Cluster, update: Mapping[str, Any]) -> None:
-        """Start an update. EKS reports it as InProgress until it is done."""
+        """Start an update. EKS reports the update as InProgress until it has finished."""
         params = {item["type"]: item["value"] for item in update["params"]}
         if update["type"] == "VersionUpdate":
             cluster.restart_api_server()
@@ -215,7 +217,7 @@ def _restart_crashed(_: Any) -> Any:
 
 @control_actions.action("POST", "kubernetes/{region}/{cluster}/restart-api-server")
 def _restart_api_server(_: Any, region: str, cluster: str) -> Any:
-    """Restart the API server, as EKS does from time to time. Clients must tolerate that."""
+    """Restart the API server, as EKS does from time to time. Clients must tolerate such restarts."""
     for running in [running for realizer in _realizers for running in realizer.clusters()]:
         if (running.region, running.name) == (region, cluster):
             running.restart_api_server()
@@ -244,7 +246,8 @@ def _switch(body: Any, node: str, part: str) -> Any:
 
 @control_actions.action("POST", "kubernetes/jobs/{job}/ranks")
 def _break_rank(body: Any, job: str) -> Any:
-    """Make a rank of a job `hang` or `slow`, or `restore` all of them. Return the running ranks."""
+    """Make a rank of a job hang (`hang`) or run slowly (`slow`), or `restore` all ranks of the job. Return the running
+    ranks."""
     ready = [running for realizer in _realizers for running in realizer.clusters() if running.phase == "ready"]
     nodes = [node for running in ready for node in running.part(Fleet).nodes()]
     roots = [process for node in nodes for kind in ("machine", "containerd") if (process := node.process(kind))]

@@ -14,8 +14,8 @@ P = TypeVar("P")
 
 
 class RunningCluster(Protocol):
-    """Members of `Cluster` that the control plane, DNS and parts use. They cannot import cluster.py: it imports their
-    modules."""
+    """Members of `Cluster` that the control plane, DNS and parts use. Their modules cannot import cluster.py, because
+    cluster.py imports them."""
 
     id: str
     name: str

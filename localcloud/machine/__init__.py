@@ -1,4 +1,4 @@
-"""Management of this machine's resources for clusters and hosts.
+"""Manage this machine's resources for clusters and hosts.
 
 `capability.py` reports why clusters or hosts cannot run on this machine.
 `cgroups.py` creates and removes cgroups.

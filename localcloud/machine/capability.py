@@ -1,4 +1,4 @@
-"""Checks whether this machine can run clusters and hosts. Each check returns an error message, or an empty string."""
+"""Check whether this machine can run clusters and hosts. Each check returns an error message, or "" if it passes."""
 
 import os
 import shutil
@@ -9,8 +9,8 @@ from localcloud.machine import network
 
 
 def obstacles(who: str, uses: str, *checks: Callable[[], str]) -> tuple[str, ...]:
-    """Return the reasons why `who` (clusters or hosts) cannot run on this machine. The checks run only on Linux and
-    only as root. They change nothing."""
+    """Return the reasons why `who` (clusters or hosts) cannot run on this machine. The checks change nothing. They are
+    skipped, and the reason is returned, if the system is not Linux or the user is not root."""
     if sys.platform != "linux":
         return (f"{who} need Linux; this is {sys.platform}",)
     if os.geteuid() != 0:
@@ -19,7 +19,7 @@ def obstacles(who: str, uses: str, *checks: Callable[[], str]) -> tuple[str, ...
 
 
 def programs(*names: str) -> str:
-    """Check that these programs, which are part of util-linux, are on PATH."""
+    """Check that these util-linux programs are on PATH."""
     missing = [program for program in names if shutil.which(program) is None]
     return f"{', '.join(missing)} not found on PATH; install the package util-linux" if missing else ""
 

@@ -1,4 +1,5 @@
-"""Cgroups of nodes and hosts, with cgroup v1 (one hierarchy per controller) and cgroup v2 (a single hierarchy).
+"""Create and remove the cgroups of nodes and hosts, with cgroup v1 (one hierarchy per controller) and v2 (one
+hierarchy).
 
 https://docs.kernel.org/admin-guide/cgroup-v1/cgroups.html
 https://docs.kernel.org/admin-guide/cgroup-v2.html
@@ -37,8 +38,8 @@ class Cgroups:
                 _inherit_cpus(folder)
 
     def remove(self, name: str) -> None:
-        """Remove the cgroup and its descendants after their processes have exited. Raises OSError if processes
-        remain."""
+        """Remove the cgroup and its descendants, whose processes must have exited. Raises OSError if any process
+        remains."""
         for folder in self.folders(name):
             remove_tree(folder)
 
@@ -57,13 +58,13 @@ def _inherit_cpus(folder: Path) -> None:
 
 
 def remove_tree(top: Path, seconds: float = END_SECONDS) -> None:
-    """Remove a cgroup and its descendants, children first. Raises OSError if any cgroup remains busy for `seconds`."""
-    for path, _, _ in os.walk(top, topdown=False):  # os.walk ignores cgroups that disappear in the meantime
+    """Remove a cgroup and its descendants, children first. Raises OSError if a cgroup is still busy after `seconds`."""
+    for path, _, _ in os.walk(top, topdown=False):  # os.walk skips cgroups that disappear during the walk
         _remove_folder(Path(path), seconds)
 
 
 def _remove_folder(folder: Path, seconds: float) -> None:
-    """Remove one cgroup. Retry, because it remains busy for a moment after its last process exits."""
+    """Remove one cgroup. Retry, because a cgroup remains busy for a moment after its last process exits."""
     for attempt in Retrying(
         retry=retry_if_exception_type(OSError), wait=wait_fixed(0.05), stop=stop_after_delay(seconds), reraise=True
     ):

@@ -1,5 +1,5 @@
-"""Cleanup ledger of a cluster or VPC. It records every resource that is outside the cluster's or VPC's folder, before
-the resource is created.
+"""Cleanup ledger of a cluster or VPC. Before a resource is created outside the folder of the cluster or VPC, it is
+recorded in the ledger.
 
 After a crash, the next start removes all resources that are in the ledger.
 """
@@ -28,12 +28,11 @@ GROUP_SECONDS = 2.0
 class Entry:
     kind: Kind
     name: str
-    """For a process, `<pid> <start time>`; for a network namespace, its name; for a cgroup, mount or leftover file, its
-    path."""
+    """`<pid> <start time>` of a process, name of a network namespace, or path of a cgroup, mount or leftover file."""
 
 
 class StillThere(Exception):
-    """A recorded resource cannot be removed. The message says which one."""
+    """A recorded resource cannot be removed. The message names the resource."""
 
 
 class Ledger:
@@ -58,7 +57,7 @@ class Ledger:
         for line in self._file.read_text().splitlines():
             try:
                 sign, kind, name = json.loads(line)
-            except ValueError:  # truncated by a crash, so the resource was never created
+            except ValueError:  # a crash truncated this line before the resource was created
                 continue
             if sign == "+":
                 held[Entry(kind, name)] = None
@@ -103,7 +102,8 @@ def remove_trace(path: Path) -> None:
 
 
 def process_name(pid: int, started: float) -> str:
-    """Return the name of a process in the ledger. It includes the start time because the kernel reuses pids."""
+    """Return the name under which the ledger records a process. It includes the start time, because the kernel reuses
+    pids."""
     return f"{pid} {started!r}"
 
 
@@ -144,7 +144,7 @@ def _family(name: str) -> Iterator[int]:
 
 
 def _group_members(folder: Path) -> Iterator[int]:
-    for path, _, _ in os.walk(folder):  # os.walk ignores cgroups that disappear in the meantime
+    for path, _, _ in os.walk(folder):  # os.walk skips cgroups that disappear during the walk
         try:
             yield from (int(line) for line in Path(path, "cgroup.procs").read_text().split())
         except OSError:  # removed meanwhile
@@ -152,7 +152,7 @@ def _group_members(folder: Path) -> Iterator[int]:
 
 
 def remove_group(folder: Path) -> None:
-    """Remove a cgroup and its children. Raises StillThere."""
+    """Remove a cgroup and its descendants. Raises StillThere."""
     try:
         cgroups.remove_tree(folder, GROUP_SECONDS)
     except OSError as error:

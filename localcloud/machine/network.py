@@ -1,6 +1,6 @@
-"""Network namespaces. The namespace of a cluster has one bridge, which acts as its VPC.
+"""Create network namespaces and run code in them. A cluster's namespace contains one bridge, which acts as the VPC.
 
-Code that must run in a namespace gets its own short-lived thread, so the rest of the process is not affected.
+Code that must run in a namespace runs in its own short-lived thread, so all other threads keep their namespace.
 """
 
 import ctypes
@@ -18,7 +18,7 @@ RUN = Path("/run/netns")
 """Folder in which `ip netns` looks up named namespaces."""
 BRIDGE = "vpc"
 BRIDGE_HARDWARE_ADDRESS = "06:00:00:00:00:01"
-"""MAC address of the bridge. It needs to be unique only within the namespace of the bridge."""
+"""MAC address of every bridge. It must be unique only within the bridge's namespace."""
 CLONE_NEWNET, CLONE_NEWNS = 0x40000000, 0x20000
 MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
 MNT_DETACH = 2
@@ -64,7 +64,7 @@ def try_out() -> None:
 
 
 def remove(name: str) -> None:
-    """Remove a namespace. The kernel removes the namespace's links and addresses after its last process exits."""
+    """Remove a namespace. The kernel removes its links and addresses after the last process in the namespace exits."""
     unmount(path_of(name))
     try:
         path_of(name).unlink(missing_ok=True)
@@ -75,7 +75,7 @@ def remove(name: str) -> None:
 
 
 def inside(name: str | None, action: Callable[[], Result]) -> Result:
-    """Run a function inside the namespace and return its result. If `name` is None, use the current namespace."""
+    """Call `action` inside the namespace and return the result. If `name` is None, use the current namespace."""
     if name is None:
         return action()
 
@@ -87,7 +87,7 @@ def inside(name: str | None, action: Callable[[], Result]) -> Result:
 
 
 def enter(name: str) -> None:
-    """Move the calling thread into the namespace. The thread stays there until it ends."""
+    """Move the calling thread into the namespace. The thread stays in the namespace until the thread ends."""
     descriptor = os.open(path_of(name), os.O_RDONLY)
     try:
         _call("setns", descriptor, CLONE_NEWNET)
@@ -102,7 +102,8 @@ def make_bridge(name: str, addresses: Iterable[IPv4Interface]) -> None:
         from pyroute2 import IPRoute
 
         with IPRoute() as route:
-            # With an automatic MAC address, each added link may change it and invalidate the neighbors' ARP entries.
+            # Without a fixed MAC address, adding a link may change the bridge's address, which invalidates the neighbors' ARP
+            # entries.
             route.link("add", ifname=BRIDGE, kind="bridge", address=BRIDGE_HARDWARE_ADDRESS)
             index = route.link_lookup(ifname=BRIDGE)[0]
             for address in addresses:
@@ -163,12 +164,12 @@ def _unmount_one(path: Path) -> bool:
 
 
 def _remove_below(path: Path) -> None:
-    """Remove the file of a namespace that is still mounted below another mount of its folder.
+    """Remove the file of a namespace whose mount is hidden below another mount of RUN.
 
-    The first `ip netns add` on a machine bind-mounts RUN over itself, with all mounts in it (`netns_add` in
+    The first `ip netns add` on a machine bind-mounts RUN, with all mounts in it, over itself (`netns_add` in
     https://github.com/iproute2/iproute2/blob/v6.1.0/ip/ipnetns.c). Each namespace created earlier is then mounted
-    twice, and no path leads to the lower mount. This thread therefore unmounts RUN layer by layer in a mount namespace
-    of its own. Removing a file there also detaches it from all other mount namespaces:
+    twice, and no path leads to the lower mount. This thread therefore unmounts RUN layer by layer in its own mount
+    namespace. Removing a file there also unmounts that file in all other mount namespaces:
     https://man7.org/linux/man-pages/man7/mount_namespaces.7.html
     """
     _call("unshare", CLONE_NEWNS)
@@ -208,7 +209,7 @@ def _in_own_thread(action: Callable[[], Result]) -> Result:
 
 
 def _call(name: str, *arguments: object) -> None:
-    """Call a function of the C library. Raises OSError if it returns -1."""
+    """Call a function of the C library. Raises OSError if the function returns -1."""
     library = ctypes.CDLL(None, use_errno=True)
     if getattr(library, name)(*arguments) == -1:
         number = ctypes.get_errno()

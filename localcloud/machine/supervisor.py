@@ -1,4 +1,4 @@
-"""Starts the processes of one cluster and reports unexpected exits."""
+"""Start the processes of one cluster and report unexpected exits."""
 
 import logging
 import os
@@ -44,18 +44,18 @@ class Crash:
 
 
 class Ended(Exception):
-    """The cluster is stopping, so the supervisor starts no processes and ends all waits."""
+    """The cluster is stopping, so the supervisor starts no more processes and aborts all waits."""
 
 
 class Supervisor:
-    """Supervisor of the processes of one cluster. Each process has a unique name."""
+    """Start, watch and stop the processes of one cluster. Each process has a unique name."""
 
     def __init__(self, logs: Path, ledger: Ledger, namespace: str | None, on_change: Callable[[], None]) -> None:
         self._logs, self._ledger, self._namespace, self._on_change = logs, ledger, namespace, on_change
         self._running: dict[str, tuple[subprocess.Popen[bytes], Server]] = {}
         self._wanted: set[str] = set()
         self._starts: dict[str, Callable[[], Server]] = {}
-        """Process name -> function that starts the process, in the order of the first starts."""
+        """Process name -> function that starts the process, in the order in which the processes were first started."""
         self._crashes: dict[str, Crash] = {}
         self._closed = False
         self._lock = threading.Lock()
@@ -70,14 +70,14 @@ class Supervisor:
         environment: Mapping[str, str] | None = None,
         folder: Path | None = None,
     ) -> Server:
-        """Start a program in the cluster's namespace, in another namespace, or without entering a namespace. Its output
-        goes to logs/<name>.log."""
+        """Start a program in the cluster's network namespace, in `namespace`, or with `outside` in the current
+        namespace. The program's output goes to logs/<name>.log."""
         if self._closed:
             raise Ended(f"cannot start {name}: the cluster is stopping")
         self._logs.mkdir(parents=True, exist_ok=True)
         path = self._logs / f"{name}.log"
         inside = None if outside else namespace or self._namespace
-        # nsenter replaces itself with the program, so this pid is the pid of the program.
+        # nsenter replaces itself with the program (exec), so the child's pid is the program's pid.
         enter = [] if inside is None else ["nsenter", f"--net={network.path_of(inside)}", "--"]
         own = {key: os.environ[key] for key in _ENVIRONMENT if key in os.environ}
         options: dict[str, Any] = {"namespace": namespace, "outside": outside, "environment": environment, "folder": folder}
@@ -127,7 +127,7 @@ class Supervisor:
         psutil.wait_procs(family, timeout=STOP_SECONDS)
 
     def release(self, name: str) -> None:
-        """Do not treat an exit of this process as a crash. Discard a crash that is already recorded."""
+        """Stop treating the exit of this process as a crash, and discard its recorded crash, if any."""
         with self._lock:
             self._wanted.discard(name)
             self._crashes.pop(name, None)
@@ -141,7 +141,7 @@ class Supervisor:
     def await_ready(self, name: str, check: Callable[[], bool], seconds: float, *, needs: Sequence[str] = ()) -> None:
         """Wait until the readiness check of a process returns true.
 
-        Raises StartError on a timeout, or if the process or one in `needs` has exited unexpectedly. The message
+        Raises StartError on a timeout, or if the process or a process in `needs` has exited unexpectedly. The message
         contains the end of the log.
         """
 
@@ -164,7 +164,8 @@ class Supervisor:
             return [server for _, server in self._running.values()]
 
     def crashes(self) -> list[Crash]:
-        """Return the crashes of processes that were not restarted, in the order in which they were first started."""
+        """Return the crashes of processes that have not been restarted, in the order in which the processes were first
+        started."""
         with self._lock:
             return [self._crashes[name] for name in self._starts if name in self._crashes]
 
@@ -186,7 +187,7 @@ class Supervisor:
 
 
 def _descendants(server: Server) -> list[psutil.Process]:
-    """Return all descendants of a process, or an empty list if it has exited."""
+    """Return all descendants of a process, or an empty list if the process has exited."""
     try:
         found = server.process()
         return found.children(recursive=True) if found is not None else []

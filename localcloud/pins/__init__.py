@@ -1,4 +1,4 @@
-"""`make outdated`: lists every version pinned in this repository with the newest known version.
+"""`make outdated`: list every version that this repository pins, and the newest known version.
 
 collect.py     reads the pins from the repository's files
 registries.py  queries package indexes and Go module proxies with `pip` and `go`, as configured on this machine

@@ -1,4 +1,4 @@
-"""Collects the repository's version pins from the files that define them."""
+"""Collect the repository's version pins from the files that define them."""
 
 import re
 from collections.abc import Iterator
@@ -29,9 +29,10 @@ WHEELS: Final = {
     "py_spy_version": ("py-spy", ""),
     "cuda_headers_version": ("nvidia-cuda-runtime-cu12", ""),
 }
-"""Pins in amis/ for wheels, or for sources released together with wheels: (package, prefix of the allowed versions)."""
+"""Pin in amis/ of a wheel, or of sources that are released together with a wheel -> (package, prefix of allowed
+versions)."""
 GO_MODULES: Final = {"kubernetes_version": "k8s.io/kubernetes"}
-"""Pins in amis/ for software that is released together with a Go module."""
+"""Pin in amis/ of software that is released together with a Go module -> that module."""
 NOT_VERSIONS: Final = re.compile(r".*_(sha256|fingerprint|commit|minimum)")
 """Keys in amis/ that are not pins themselves: checksums and commits of other pins, and minimum versions."""
 
@@ -97,9 +98,9 @@ def _of_tools() -> Iterator[Pin]:
 
 
 def _of_module(module: Module) -> Iterator[Pin]:
-    """Return the Go modules that a wrapper module builds.
+    """Yield the pinned Go modules of a wrapper module.
 
-    These are the modules that contain its programs, or the direct requirements of its own program.
+    These are the modules that contain its programs or, if the program is our own, the program's direct requirements.
     """
     file = module.folder / "go.mod"
     required = re.findall(r"^\s*(?:require )?([^\s/]+\.[^\s/]+/\S+) (v\S+)( // indirect)?$", file.read_text(), re.MULTILINE)
@@ -116,5 +117,5 @@ def _of_requirements() -> Iterator[Pin]:
 
 
 def _requirements(file: Path) -> list[tuple[str, str]]:
-    """Return the exact requirements: `moto[server]==5.2.5` is moto 5.2.5."""
+    """Return the name and version of each exact requirement: `moto[server]==5.2.5` gives moto and 5.2.5."""
     return re.findall(r"^([\w.-]+)(?:\[[\w,]+\])?==([\w.]+)", file.read_text(), re.MULTILINE)

@@ -17,7 +17,7 @@ class Recorded:
 
 
 _EKS = "aws eks describe-addon-versions --kubernetes-version {kubernetes} --addon-name {name}"
-"""Only this query lists the versions of EKS add-ons."""
+"""Command that lists the versions of an EKS add-on; no other source does."""
 _PUBLIC = "public clusters and upgrade logs"
 _IMAGES = "manifests of public programs"
 _CHANGELOG = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-changelog.html"
@@ -61,7 +61,7 @@ WHERE: Final = {
 
 
 def where(pin: Pin) -> str | None:
-    """Return where the newest version can be looked up; None if this module does not know."""
+    """Return where to look up the newest version of a pin, or None if no place is recorded."""
     if pin.name.startswith("add-on "):
         _, name, kubernetes = pin.name.split()
         return _EKS.format(name=name, kubernetes=kubernetes)

@@ -1,7 +1,7 @@
-"""Queries registries for the newest version of a package with their standard clients.
+"""Query package registries for the newest version of a package, with the registries' standard clients.
 
-`pip` and `go` read the address of the index or proxy from this machine's configuration, so they use its mirrors. A
-failed query is never repeated.
+`pip` and `go` read the address of the index or proxy from this machine's configuration, so they use the mirrors
+configured there. A failed query is never retried.
 """
 
 import json
@@ -59,7 +59,7 @@ def _of_proxy(module: str) -> Newest:
 
 def _run(command: list[str]) -> str:
     environment = os.environ | {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "GOFLAGS": "-mod=mod", "GOWORK": "off"}
-    with tempfile.TemporaryDirectory() as empty:  # outside any module, so that no go.mod applies
+    with tempfile.TemporaryDirectory() as empty:  # an empty folder, so that no go.mod applies
         try:
             done = subprocess.run(
                 command, cwd=empty, env=environment, capture_output=True, text=True, timeout=LIMIT_SECONDS, check=False

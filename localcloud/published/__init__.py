@@ -5,9 +5,9 @@ amis.yaml       public AMIs
 images.yaml     tags of container images in public registries
 manifests.yaml  Git tags of the repositories with upstream manifests
 
-The local cloud offers only what these tables list. They are separate from the pins in infra/versions.py and amis/,
-so a wrong pin fails both in tests/pure/test_published.py and in the local cloud. A new entry needs a source other than
-this repository's pins.
+The local cloud offers only the versions in these tables. The tables are separate from the pins in infra/versions.py and
+amis/, so a wrong pin fails both in tests/pure/test_published.py and in the local cloud. A new entry needs a source
+other than this repository's pins.
 """
 
 from collections.abc import Mapping
@@ -25,9 +25,9 @@ FOLDER = Path(__file__).parent
 class Proof:
     source: str
     date: str
-    """Date of the source (day, month or year), or the day on which it was read."""
+    """Date of the source (day, month or year), or the day on which the source was read."""
     verified: bool = True
-    """False if the entry is only assumed. `source` then gives the reason."""
+    """False if the entry is an assumption. `source` then gives the reason for it."""
 
 
 def proof(entry: Mapping[str, Any]) -> Proof:
@@ -36,22 +36,22 @@ def proof(entry: Mapping[str, Any]) -> Proof:
 
 @cache
 def table(name: str) -> dict[str, Any]:
-    """Return the content of a table's file."""
+    """Return the parsed content of `<name>.yaml`."""
     found: dict[str, Any] = yaml.safe_load((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
     return found
 
 
 def image_tags(repository: str) -> dict[str, Proof]:
-    """Return the tags of an image in a public registry. `repository` is named as in localcloud.images' catalog."""
+    """Return the tags of an image in a public registry. `repository` is its name in localcloud.images' catalog."""
     return {str(tag): proof(entry) for tag, entry in table("images").get(repository, {}).items()}
 
 
 def manifest_tags(repository: str) -> dict[str, Proof]:
-    """Return the known Git tags of a repository on GitHub."""
+    """Return the known Git tags of a GitHub repository."""
     return {str(tag): proof(entry) for tag, entry in table("manifests").get(repository, {}).items()}
 
 
 def addon_seen(addon: str, version: str) -> dict[str, str]:
-    """Return the Kubernetes versions with which an add-on version was seen: version -> source and date."""
+    """Return Kubernetes version -> source and date, for all versions with which the add-on version was observed."""
     entries = table("addons").get(addon, {}).get("versions", ())
     return next((dict(entry.get("seen", {})) for entry in entries if entry["version"] == version), {})

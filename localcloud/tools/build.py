@@ -1,4 +1,4 @@
-"""Builds programs into the cache, once per version and checksum. Safe for concurrent callers."""
+"""Build programs into the cache, once per version and checksum. Concurrent callers are safe."""
 
 import fcntl
 import hashlib
@@ -31,7 +31,7 @@ def cache_folder() -> Path:
 
 
 def cached_path(tool: Tool) -> Path:
-    """Return the path of the program in the cache, whether or not it has been built."""
+    """Return the path of the program in the cache, even if the program has not been built yet."""
     return cached_folder(tool.module) / tool.name
 
 
@@ -81,7 +81,7 @@ def _build_go(title: str, module: Module, output: Path, report: Report) -> None:
         raise BuildError(f"{title} is built from source and needs Go 1.24 or newer on PATH. Install it: https://go.dev/dl/")
     if module.loads_libraries:
         _c_compiler(title)
-    # Without CGO the programs need no C library and run on any Linux, even in an empty container image.
+    # Without CGO, the programs need no C library and run on any Linux, even in an empty container image.
     cgo = "1" if module.loads_libraries else "0"
     source = "vendor" if module.added else "readonly"
     environment = os.environ | {"CGO_ENABLED": cgo, "GOFLAGS": f"-mod={source} -trimpath -buildvcs=false"}
@@ -96,11 +96,11 @@ def _build_go(title: str, module: Module, output: Path, report: Report) -> None:
 
 
 def _with_added_files(go: str, module: Module, folder: Path) -> Path:
-    """Vendor the module and its dependencies in a folder, and add the files that the Go module lacks."""
+    """Vendor the wrapper module's dependencies in a new folder, and add the generated files that a Go module lacks."""
     folder.mkdir()
     for name in ("go.mod", "go.sum"):
         shutil.copy(module.folder / name, folder)
-    # -e: continue although files are missing; they are added below.
+    # -e: continue despite the missing files, which are added below.
     result = subprocess.run([go, "mod", "vendor", "-e"], cwd=folder, capture_output=True, text=True, check=False)
     for path, text in module.added:
         file = folder / "vendor" / path

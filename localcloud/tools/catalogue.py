@@ -1,4 +1,5 @@
-"""List of the tools. The `go.mod` and `go.sum` of a wrapper module next to this file pin the version of each tool."""
+"""The tools that are built from source. For each of them, go.mod and go.sum of a wrapper module next to this file pin
+the version."""
 
 import re
 from dataclasses import dataclass
@@ -21,9 +22,11 @@ class Module:
     tags: tuple[str, ...] = ()
     """Build tags."""
     added: tuple[tuple[str, str], ...] = ()
-    """(path, text) of generated files that releases have but the Go module lacks. Paths start with its import path."""
+    """(path, text) of generated files that releases contain but the Go module lacks. Each path starts with the import
+    path of the Go module."""
     loads_libraries: bool = False
-    """Whether the programs load C libraries at run time. If so, the build needs a C compiler, and the image a libc."""
+    """Whether the programs load C libraries at run time. If so, the build needs a C compiler, and the image needs a
+    libc."""
 
     @property
     def folder(self) -> Path:
@@ -111,17 +114,17 @@ _NVML = Module(name="nvml", version="1.0.0", packages=("libnvidia-ml.so.1",))
 _DEVICE_PLUGIN = Module(name="device-plugin", version="1.0.0", packages=("gpumpi/tools/device-plugin",))
 _PROMETHEUS = Module(
     name="prometheus",
-    version="0.313.1",  # the Go module of v3.13.1
+    version="0.313.1",  # version of the Go module for release v3.13.1
     packages=("github.com/prometheus/prometheus/cmd/prometheus",),
     variables=("github.com/prometheus/common/version.Version=3.13.1",),
-    tags=("remove_all_sd", "enable_kubernetes_sd"),  # compiling the clients of all clouds would take minutes
+    tags=("remove_all_sd", "enable_kubernetes_sd"),  # without these tags, compiling the clients of all clouds would take minutes
 )
 _ALERTMANAGER = Module(
     name="alertmanager",
     version="0.34.1",
     packages=("github.com/prometheus/alertmanager/cmd/alertmanager",),
     variables=("github.com/prometheus/common/version.Version=0.34.1",),
-    # A release's pages are built from Elm with npm.
+    # Releases contain web pages that npm builds from Elm sources; this page replaces them.
     added=(("github.com/prometheus/alertmanager/ui/app/dist/index.html", "This build has no pages. Use its API.\n"),),
 )
 _KUBE_STATE_METRICS = Module(name="kube-state-metrics", version="2.18.0", packages=("k8s.io/kube-state-metrics/v2",))

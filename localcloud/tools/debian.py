@@ -17,7 +17,7 @@ SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 """Folders of system programs, which may be missing from a user's PATH."""
 
 PRIVATE_LIBRARIES = ("systemd", "pulseaudio")
-"""Folders of private libraries. Installed programs find them by an absolute path below /usr/lib."""
+"""Folders of private libraries, which installed programs load from an absolute path below /usr/lib."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class Package:
     installed: tuple[str, ...] = ()
     """Folders to search for the installed package, instead of the folders on PATH."""
     links: tuple[tuple[str, str], ...] = ()
-    """Symlinks that the package creates when it is installed: (program, its target in the package)."""
+    """Symlinks that installing the package would create: (program, link target in the package)."""
     alone: bool = False
-    """Whether the programs work without the package's dependencies, such as files for web pages."""
+    """Whether the programs work without the packages on which this package depends, such as files for web pages."""
 
 
 CONTAINERD = Package("containerd", ("containerd", "containerd-shim-runc-v2", "ctr"))
@@ -55,12 +55,14 @@ PACKAGES = (CONTAINERD, RUNC, CNI_PLUGINS, IPTABLES, CONNTRACK, NFTABLES, NSPAWN
 
 
 def ensure(package: Package, report: Report) -> Path:
-    """Return a folder that contains the package's programs. Raises BuildError, which explains how to install them."""
+    """Return a folder that contains the package's programs. Raises BuildError, which explains how to install the
+    package."""
     return _installed(package) or _unpacked(package, report)
 
 
 def _installed(package: Package) -> Path | None:
-    """Return a folder that contains all programs of the package. CNI plugins are never looked up on PATH."""
+    """Return an installed folder that contains all programs of the package, or None. CNI plugins set `installed`, so
+    they are never looked up on PATH."""
     beside = package.installed or (*os.environ.get("PATH", os.defpath).split(os.pathsep), *SYSTEM_FOLDERS)
     return next((Path(folder) for folder in beside if folder and _has_all(Path(folder), package)), None)
 
@@ -84,7 +86,7 @@ def _unpacked(package: Package, report: Report) -> Path:
 
 
 def _system() -> str:
-    """Return the OS release and architecture: packages for another release may need other libraries."""
+    """Return the OS release and architecture for the cache path: other releases may need other libraries."""
     try:
         release = platform.freedesktop_os_release()
     except OSError:
@@ -140,7 +142,7 @@ def _apt(options: list[str]) -> list[str]:
 
 
 def _missing_packages(name: str, options: list[str]) -> list[str]:
-    """Return the packages that a minimal installation would add, always including the package itself."""
+    """Return the packages that a minimal installation would add, and the package itself; empty if apt-get fails."""
     code, text = _run([*_apt(options), "--simulate", "--no-install-recommends", "install", "--reinstall", name], Path("/"))
     if code:
         return []
@@ -161,7 +163,7 @@ def _make_bin(package: Package, root: Path, target: Path) -> None:
         if program not in found:
             raise BuildError(f"the Debian package {package.name} does not contain {program}. Install a version that does")
         _make_program(part / program, found[program], libraries)
-    shutil.rmtree(target, ignore_errors=True)  # an older version of this project may have unpacked fewer programs
+    shutil.rmtree(target, ignore_errors=True)  # an older version of this project may have created it with fewer programs
     part.replace(target)
 
 

@@ -1,7 +1,7 @@
 """Fetches `pulumi-language-python-exec`, the script with which Pulumi runs Python programs, from the SDK's Go module.
 
-pulumi/pulumi@v3.246.0:sdk/python/cmd/pulumi-language-python-exec. Its version is that of the Pulumi CLI.
-pulumi/go.mod and pulumi/go.sum pin the version and its checksum.
+Source: pulumi/pulumi@v3.246.0:sdk/python/cmd/pulumi-language-python-exec. The script and the Pulumi CLI have the same
+version, which pulumi/go.mod pins; pulumi/go.sum contains the checksum.
 """
 
 import json

@@ -11,7 +11,7 @@ from tests.amis.test_templates import provisioners_of
 
 STEPS = [f"{name}.sh" for name in provisioners_of("ec2")]
 BUILT = "var/cache/built"
-"""Folder of a machine where `build-openmpi.sh` caches its builds."""
+"""Folder in a machine's root file system where `build-openmpi.sh` caches its builds."""
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """Tests of the base AMI checks, the selection of AWS's Open MPI, signed downloads and the first-boot check.
 
-Stub files replace the parts of the base AMI, at the same paths as on AWS.
+Stub files replace the drivers and libraries of the base AMI, at the same paths as on AWS.
 """
 
 import json
@@ -49,7 +49,7 @@ CHECKS = {
     "check-nccl.sh": ("NCCL libnccl.so.2", "rm /usr/local/cuda/lib64/libnccl.so.2", "libnccl.so.2 is neither"),
     "check-gdrcopy.sh": ("gdrdrv 2.5.2", "rm /stubs/gdrdrv", "GDRCopy is incomplete"),
 }
-"""Check -> its output if it passes, a command that removes the part it checks, and the error after that command."""
+"""Check script -> (output if the check passes, command that removes the checked part, error after that command)."""
 
 
 @pytest.fixture(scope="module", params=["lib", "lib64"])
@@ -121,7 +121,7 @@ program provisioners/fetch-file.sh 'cp /srv/amis/source.tar.gz "$2"'
 program /usr/local/bin/make 'case $* in *exes*) exit 2;; *lib_install) cp /srv/libgdrapi.so.2 /opt/gdrcopy/lib;; esac'
 program /usr/local/bin/dkms 'if [ "$1" = install ]; then echo $5 >/stubs/gdrdrv; fi'
 """
-"""Script that removes GDRCopy, and creates stubs of its source and of its build tools."""
+"""Script that removes GDRCopy, and creates stubs of GDRCopy's source and of the build tools."""
 
 
 def test_gdrcopy_is_built_where_the_base_lacks_it(base: Machine, tmp_path: Path) -> None:
@@ -153,7 +153,8 @@ def test_where_gdrcopy_cannot_be_built_the_error_says_how_to_skip_it(
 
 
 def test_the_pinned_gdrcopy_compiles_for_the_kernels_of_the_base_amis() -> None:
-    """Ubuntu 24.04 has kernel 7.0. GDRCopy's CHANGELOG.md, 2.5.2: "Fix build errors on recent kernels (v6.15+)"."""
+    """Ubuntu 24.04 has kernel 7.0. GDRCopy's CHANGELOG.md lists for 2.5.2: "Fix build errors on recent kernels
+    (v6.15+)"."""
     assert tuple(map(int, versions()["gdrcopy_version"].split("."))) >= (2, 5, 2)
 
 

@@ -1,4 +1,4 @@
-"""Transfers between GPU buffers with a CUDA-aware Open MPI, on machines with a GPU and Open MPI."""
+"""Test transfers between GPU buffers with a CUDA-aware Open MPI. Skipped on machines without a GPU or Open MPI."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Distribution packages (apt locks, Amazon Linux's minimal packages, driver packages) and the limits of services."""
+"""Distribution packages (apt locks, Amazon Linux's minimal packages, drivers) and resource limits of services."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def machine(tmp_path: Path) -> Machine:
 
 
 def program(machine: Machine, name: str, text: str) -> None:
-    """Add a shell script to the machine that precedes the real program on PATH."""
+    """Add a shell script that precedes the real program on the machine's PATH."""
     path = machine.layer / "usr/local/bin" / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"#!/bin/sh\n{text}\n")

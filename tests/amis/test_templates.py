@@ -1,4 +1,4 @@
-"""The Packer templates of both AMIs are valid, and validate-node.sh checks each of their steps."""
+"""The Packer templates of both AMIs are valid, and validate-node.sh checks every provisioner in the templates."""
 
 import os
 import re

@@ -10,7 +10,7 @@ from tests.audit.scanner import Finding, Report
 
 
 class Exceptions:
-    """Accepted findings from one YAML file. Each row has a check, a resource pattern and a reason."""
+    """Accepted findings from one YAML file. Each row contains a check ID, a resource pattern and a reason."""
 
     def __init__(self, file: str) -> None:
         self._rows: list[dict[str, str]] = yaml.safe_load((Path(__file__).parent / file).read_text())

@@ -79,7 +79,7 @@ def scan_manifests(manifests: Iterable[dict[str, Any]], folder: Path) -> Report:
 
 def _judge(file: Path, framework: str) -> Report:
     command = [str(program()), "--file", str(file), "--framework", framework, "--output", "json", "--compact"]
-    # The unreachable proxy keeps checkov from contacting its vendor for guidelines.
+    # Nothing listens at the proxy's address, so checkov cannot download guidelines from its vendor.
     environment = os.environ | {"HTTPS_PROXY": "http://127.0.0.1:9", "HTTP_PROXY": "http://127.0.0.1:9", "LOG_LEVEL": "ERROR"}
     result = subprocess.run(
         [*command, "--skip-download"], cwd=file.parent, env=environment, capture_output=True, text=True, check=False

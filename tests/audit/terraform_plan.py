@@ -39,7 +39,8 @@ class Recorded:
 
 
 def terraform_type(token: str) -> str:
-    """Return a token's Terraform type, such as `aws_launch_template` for `aws:ec2/launchTemplate:LaunchTemplate`."""
+    """Return the Terraform type of a Pulumi type token: `aws:ec2/launchTemplate:LaunchTemplate` is
+    `aws_launch_template`."""
     if token in TYPES:
         return TYPES[token]
     module, kind = token.split(":")[1].split("/")
@@ -50,7 +51,7 @@ def terraform_type(token: str) -> str:
 def plan(stacks: Iterable[Iterable[Recorded]]) -> dict[str, Any]:
     """Return the JSON of `terraform show -json` for several stacks, limited to the fields that scanners read.
 
-    IDs repeat across accounts, so references are resolved within each stack.
+    Different stacks' accounts can contain the same IDs, so references are resolved within each stack.
     """
     planned, changes, configured = [], [], []
     for stack in stacks:

@@ -56,7 +56,7 @@ def recorded(path: Path) -> list[Recorded]:
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
-    """Scan all stacks at once; their resource names are distinct because they begin with the stack's name."""
+    """Scan all stacks at once. Resource names of different stacks differ, because they begin with the stack's name."""
     return scan(plan(recorded(path) for path in STACKS), tmp_path_factory.mktemp("scan"))
 
 

@@ -19,7 +19,7 @@ def reference() -> dict[str, Any]:
 
 
 def test_each_row_has_the_types_of_the_reference() -> None:
-    """Rows of EC2 and FSx may lack types that are not emulated: see the top of the table."""
+    """Rows of EC2 and FSx may omit resource types that the local AWS does not emulate: see the top of the table."""
     services, wrong = reference(), {}
     emulated: dict[str, set[str]] = {"ec2": set(), "fsx": set()}
     for action, kinds in actions.resource_types().items():

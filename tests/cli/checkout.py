@@ -1,4 +1,4 @@
-"""A clone of this repository, like a user's, and its command line."""
+"""A copy of this repository, like a user's clone, and its command line."""
 
 import json
 import os
@@ -25,7 +25,7 @@ FOREIGN_SHELL = {
 
 @dataclass(frozen=True)
 class Checkout:
-    """A separate git repository with every file of this repository that git does not ignore, including uncommitted
+    """A separate git repository with all files of this repository that git does not ignore, including uncommitted
     changes.
     """
 
@@ -46,7 +46,7 @@ class Checkout:
         return made
 
     def changes(self) -> str:
-        """Return the output of `git status --porcelain`; empty for a clean checkout."""
+        """Return the output of `git status --porcelain`, which is empty for a clean checkout."""
         return self._git("status", "--porcelain")
 
     def restore(self) -> None:
@@ -96,7 +96,7 @@ class Said:
 
 
 def hear_interrupts() -> None:
-    """Handle SIGINT as in a terminal. Background jobs of a shell ignore SIGINT, and their child processes inherit this
-    setting.
+    """Restore the default handling of SIGINT. Background jobs of a shell ignore SIGINT, and their child processes
+    inherit this.
     """
     signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""One checkout per test process (tests must not change it), and a local cloud for the stack tests."""
+"""Fixtures: a checkout per test process, which tests must not change, and a local cloud for the stack tests."""
 
 from collections.abc import Iterator
 from pathlib import Path

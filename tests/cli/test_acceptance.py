@@ -1,4 +1,4 @@
-"""`scripts/cluster acceptance`: its queries to the local AWS in this process, and the stacks that it rejects."""
+"""`scripts/cluster acceptance`: queries to the local AWS in this process, and stacks that the command rejects."""
 
 from pathlib import Path
 

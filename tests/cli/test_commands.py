@@ -29,12 +29,12 @@ STACK_VERBS = {
     "image build": ["mpi"],
     **{f"local {name}": [] for name in ("preview", "up", "refresh", "destroy", "grant", "recover", "outputs")},
 }
-"""Verb -> arguments that it requires in addition to the stack."""
+"""Verb -> required arguments in addition to the stack."""
 
 
 @pytest.fixture
 def pulumi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put a fake `pulumi` on PATH that has no stacks and prints the same error message as the real one."""
+    """Put a fake `pulumi` on PATH that knows no stacks and prints the error message of the real `pulumi`."""
     program = tmp_path / "pulumi"
     program.write_text("#!/bin/sh\necho \"error: no stack named 'missing' found\" >&2; exit 255\n")
     program.chmod(0o755)

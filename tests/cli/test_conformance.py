@@ -1,4 +1,5 @@
-"""`make conformance` and `local start --providers official`: official programs are used only if they work."""
+"""`make conformance` and `local start --providers official`: the official programs are used only if they answer a
+version query."""
 
 import json
 import shlex
@@ -24,7 +25,7 @@ TINY = "config:\n  aws:region: us-west-2\n  gpumpi:target: {kind: eks}\n  gpumpi
 
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The only folder on PATH; it contains only what the test puts there."""
+    """The only folder on PATH. It contains only the programs that the test puts there."""
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))

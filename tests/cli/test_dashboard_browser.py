@@ -22,7 +22,7 @@ MARKUP = "<img src=x onerror=document.body.dataset.attacked=1><b>bold</b>"
 CUT = """[...document.querySelectorAll("tbody th, td, dd, p, li")]
   .filter((one) => one.checkVisibility() && one.scrollWidth > one.clientWidth + 1)
   .map((one) => one.textContent)"""
-"""Returns the texts that do not fit their boxes."""
+"""JavaScript expression that returns the texts that do not fit into their boxes."""
 CONTRAST = """(() => {
   const light = (color) => {
     const parts = color.match(/[\\d.]+/g).slice(0, 3).map((one) => {
@@ -43,14 +43,16 @@ CONTRAST = """(() => {
     })
     .filter(([, ratio]) => ratio < 4.5);
 })()"""
-"""Returns the texts with less contrast than WCAG level AA requires: https://www.w3.org/TR/WCAG22/#contrast-minimum"""
+"""JavaScript expression that returns the texts with less contrast than WCAG level AA requires:
+https://www.w3.org/TR/WCAG22/#contrast-minimum
+"""
 
 PAINTED = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done(true)))))"
-"""Waits until the browser has painted all changes so far."""
+"""JavaScript expression that waits until the browser has painted all changes so far."""
 
 
 class World:
-    """A dashboard server whose data tests can change."""
+    """A dashboard server that serves data from a test."""
 
     def __init__(self) -> None:
         self.seen: Seen = SEEN
@@ -84,8 +86,8 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
 
 @pytest.fixture
 def opened(tab: Tab, world: World) -> Iterator[Callable[[int], Tab]]:
-    """Open the page in a window of a given width. At the end, the page must have had no errors and made no requests to
-    other hosts.
+    """Open the page in a window of a given width. After the test, check that the page had no errors and sent no
+    requests to other hosts.
     """
 
     def open_at(width: int, scheme: str = "light") -> Tab:
@@ -98,13 +100,13 @@ def opened(tab: Tab, world: World) -> Iterator[Callable[[int], Tab]]:
         return tab
 
     yield open_at
-    tab.evaluate("1")  # a command, because the tab receives pending events only while it waits for a result
+    tab.evaluate("1")  # any command: the tab receives pending events only while it waits for a result
     assert tab.errors == []
     assert {urlsplit(url).netloc for url in tab.requests} == {f"127.0.0.1:{world.server.port}"}
 
 
 def refresh(tab: Tab) -> None:
-    """Reload at once by pausing and resuming, which does not wait for the next period."""
+    """Make the page reload its data at once: pausing and resuming does not wait for the next reload interval."""
     before = tab.evaluate("document.querySelector('#clock').textContent")
     tab.evaluate("document.querySelector('#pause').click(), document.querySelector('#pause').click()")
     tab.until(f"document.querySelector('#clock').textContent !== {json.dumps(before)}")

@@ -21,7 +21,7 @@ from localcloud.instance import LocalCloud
 from tests.cli.checkout import Checkout, hear_interrupts
 from tests.hosts.cluster import namespaces, remains
 
-pytestmark = pytest.mark.xdist_group("packer")  # reuses the Open MPI that the AMI tests compiled
+pytestmark = pytest.mark.xdist_group("packer")  # same group as the AMI tests, to reuse the Open MPI that they compile
 
 STEPS = [
     "start the local cloud",
@@ -117,7 +117,7 @@ def test_a_demo_that_is_interrupted_while_packer_builds_leaves_nothing(able: Non
 
 
 def name_of(process: psutil.Process) -> str:
-    """Return the process's name; empty if it has exited since it was listed."""
+    """Return the process's name, or an empty string if the process has exited."""
     try:
         return process.name()
     except psutil.NoSuchProcess:

@@ -28,7 +28,7 @@ def right(cluster: DeployedEc2Cluster, nodes: Any) -> str:
 
 
 class World:
-    """A deployed stack in a local AWS whose instances are only records."""
+    """A stack deployed in a local AWS in which instances exist only as API records."""
 
     def __init__(self) -> None:
         self.cluster = DeployedEc2Cluster(STACK, FOLDER)
@@ -69,7 +69,7 @@ class World:
 
 
 class Ssh:
-    """A fake ssh on PATH, with the other programs that the command line looks for."""
+    """A fake ssh on PATH, with stubs of the other programs that the command line looks for."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -256,7 +256,7 @@ def test_scale_beyond_the_bounds_is_refused(world: World) -> None:
 
 
 def test_a_notice_from_another_role_or_address_is_ignored(world: World) -> None:
-    """The cluster ignores a notice with another role in its key, or another node's address in its content."""
+    """The cluster ignores a notice whose key names another role, or whose content names another node's address."""
     head_node = world.cluster.head_node()
     clients, bucket = world.cluster._clients, world.cluster.bucket
     clients.s3.put_object(

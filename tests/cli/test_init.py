@@ -1,4 +1,4 @@
-"""`init` writes only files that pass `validate`; if it rejects an answer, it explains why and writes nothing."""
+"""`init` writes only files that pass `validate`. If `init` rejects an answer, it explains why and writes nothing."""
 
 import os
 import pty
@@ -81,8 +81,8 @@ def written(folder: Path, stack: str = "mine", *, offline: bool = False, **told:
 
 
 def flags(**told: str) -> dict[str, str]:
-    """Return the flags as the command line passes them to `init`. AWS targets get a Region, and `allow` is `none`
-    unless `told` sets it.
+    """Return flags in the form in which the command line passes them to `init`. For AWS targets, add a Region and set
+    `allow` to `none`, unless `told` sets these flags.
     """
     aws = {} if told.get("target") == "existing" else dict(FOR_AWS)
     if told.get("ssh_key") == "":
@@ -353,7 +353,7 @@ def test_only_the_question_with_a_problem_is_asked_again(
 
 
 def test_another_storage_prompts_only_for_its_own_fields(folder: Path, kubeconfig: str) -> None:
-    """If an NFS server is rejected, `init` repeats only that question, not the next one about a storage class."""
+    """After `init` rejects an NFS server, it repeats only that question. It does not ask for a storage class."""
     prompts = {question.prompt: question.name for question in FORMS["existing"].questions}
     answers = iter(["-bad-:/export", "10.0.0.5:/export"])
     asked: list[str] = []

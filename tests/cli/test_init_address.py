@@ -16,8 +16,8 @@ Answer = Callable[[bytes | None, int], None]
 
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Answer]:
-    """An emulator of checkip.amazonaws.com on loopback. `service(text, status)` sets its response; if the text is None,
-    it never responds.
+    """An emulator of checkip.amazonaws.com on loopback. `service(text, status)` sets the response; if `text` is None,
+    the service never responds.
     """
     over = threading.Event()
     said: list[tuple[bytes | None, int]] = []

@@ -66,7 +66,8 @@ def test_two_local_clouds_do_not_disturb_each_other(checkout: Checkout, tmp_path
 
 @pytest.mark.parametrize("victim", ["aws", "provider"])
 def test_a_dead_server_is_reported_and_restarted_by_the_next_start(checkout: Checkout, home: Path, victim: str) -> None:
-    """If the local AWS dies, its account is lost. Providers have no state, and keep the ports that open shells use."""
+    """If the local AWS crashes, its account is lost. A provider has no state and restarts on its old port, which open
+    shells use."""
     checkout.local("start", home).succeeded()
     servers = LocalCloud(home).servers()
     killed = next(server for server in servers if server.name == victim)

@@ -1,4 +1,4 @@
-"""`local scarce | quota | deny | clock`, and `local start --account new`, run as a user would."""
+"""`local scarce | quota | deny | clock`, and `local start --account new`, run as a user would run them."""
 
 from pathlib import Path
 

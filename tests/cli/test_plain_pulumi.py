@@ -14,7 +14,7 @@ pytestmark = pytest.mark.xdist_group("cli-plain")
 WHO = "import boto3; print(boto3.client('sts', region_name='us-west-2').get_caller_identity()['Arn'])"
 CLUSTERS = "import boto3; print(boto3.client('eks', region_name='us-west-2').list_clusters()['clusters'])"
 WITHOUT_PLATFORM = "pulumi config set --path gpumpi:platform.install false -s local"
-"""Needed because these local clouds have no Kubernetes."""
+"""Disables the platform, because these local clouds run without Kubernetes."""
 
 
 @pytest.fixture

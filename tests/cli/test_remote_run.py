@@ -91,7 +91,7 @@ def repeated(command: str, restarts: int, hostfile: Path) -> "subprocess.Complet
 
 
 def test_a_command_that_lost_a_node_starts_again_when_its_replacement_answers(tmp_path: Path, hostfile: Path) -> None:
-    """The join service removes the node only after the command has ended. The replacement joins a little later."""
+    """The join service removes the lost node only after the command has ended. The replacement joins a little later."""
     replace = (
         f"(until grep -q waiting {tmp_path}/err; do sleep 0.05; done; echo 10.0.0.2 slots=8 >{hostfile}; sleep 0.2; "
         f"touch $HOME/down-10.0.0.4; echo 10.0.0.4 slots=8 >>{hostfile}; sleep 0.2; rm $HOME/down-10.0.0.4) >/dev/null 2>&1 &"

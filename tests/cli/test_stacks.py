@@ -43,7 +43,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_stacks_lifecycle_in_single_verbs(checkout: Checkout, cloud_home: Path, folder: Path) -> None:
-    """The shell has variables of another AWS account and another Pulumi account, which must have no effect."""
+    """The shell's environment variables select another AWS account and another Pulumi account. They must have no
+    effect."""
     stack = ("-s", "small", "--config-dir", folder)
     control = LocalCloud(cloud_home).control()
 

@@ -42,7 +42,7 @@ def told(capsys: pytest.CaptureFixture[str], stack: str, code: int = 0) -> dict[
 
 
 def wants(group: str, size: int) -> None:
-    """Request more instances than AWS has capacity for."""
+    """Set a desired size for which AWS has no capacity."""
     faults.add(faults.Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", CAPACITY, times=9))
     autoscaling = boto3.client("autoscaling", region_name="us-west-2")
     names = [one["AutoScalingGroupName"] for one in autoscaling.describe_auto_scaling_groups()["AutoScalingGroups"]]

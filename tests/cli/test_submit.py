@@ -1,4 +1,4 @@
-"""`submit` without a cluster."""
+"""Tests of `submit` that need no cluster."""
 
 import re
 from pathlib import Path
@@ -41,7 +41,8 @@ def test_submit_prints_what_the_nodes_of_the_job_cost(tmp_path: Path, monkeypatc
 
 
 def test_a_sent_folder_and_a_working_folder_are_refused_together(tmp_path: Path) -> None:
-    """Ranks can start in only one folder. A job file that sets both is refused in the same way."""
+    """Ranks can start in only one folder. A job file that sets both `workdir` and `workingDir` is rejected in the same
+    way."""
     file = tmp_path / "job.yaml"
     file.write_text(yaml.safe_dump(values(workingDir="/shared/code")))
     done = CliRunner().invoke(app, ["submit", str(file), "--workdir", str(tmp_path)])

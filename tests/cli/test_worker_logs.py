@@ -1,4 +1,4 @@
-"""`logs --all --follow` prints the logs of several pods while they grow."""
+"""`logs --all --follow` prints new log lines of several pods as they appear."""
 
 import io
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from cli.worker_logs import FollowerOfPods, of_all, of_worker
 
 
 class Logs:
-    """A fake cluster that only returns logs. For each pod, it has one list of lines per connection."""
+    """A fake cluster that only returns logs. Each pod has one list of log lines per connection."""
 
     def __init__(self, **connections: list[list[str]]) -> None:
         self.connections = connections
@@ -43,7 +43,8 @@ def job(phase: Phase) -> JobState:
 def followed(
     monkeypatch: pytest.MonkeyPatch, logs: Logs, looks: list[tuple[JobState, list[dict[str, Any]]]], **more: Any
 ) -> tuple[list[str], int]:
-    """Return the printed lines, sorted, and the exit code. The last of `looks` is repeated."""
+    """Return the printed lines, sorted, and the exit code. `looks` lists successive states of the job; the last state
+    is repeated."""
     left = list(looks)
     monkeypatch.setattr(job_objects, "find", lambda *_: left[0][0])
     monkeypatch.setattr(job_objects, "pods", lambda *_: (left.pop(0) if len(left) > 1 else left[0])[1])

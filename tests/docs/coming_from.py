@@ -1,4 +1,4 @@
-"""The examples in docs/coming-from.md: commands and files. The first comment in a file is its name."""
+"""Extract the examples from docs/coming-from.md: commands and files. A file's first comment gives the file name."""
 
 import re
 import shlex
@@ -20,7 +20,7 @@ class Command:
     arguments: list[str]
     """Arguments, with full paths for the example's files."""
     output: Path | None
-    """File for its output."""
+    """File to which the command's output is redirected, if any."""
 
     @property
     def verb(self) -> str:

@@ -1,4 +1,4 @@
-"""Generate tables in the documents from the code. Run `python -m tests.docs.tables` to update them."""
+"""Generate tables in the documents from the code. Run `python -m tests.docs.tables` to update the tables."""
 
 from pathlib import Path
 

@@ -22,7 +22,7 @@ NAMESPACE = "{http://www.w3.org/2000/svg}"
 def test_every_bench_says_what_it_measures(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The test runs in this process because a new process needs two seconds of CPU time for imports."""
+    """The bench runs in this process, because a new process needs two seconds of CPU time for imports."""
     monkeypatch.setattr(sys, "argv", [name, "--help"])
     with pytest.raises(SystemExit) as ended:
         importlib.import_module(MODULES[name]).main()
@@ -38,7 +38,7 @@ def test_every_bench_is_run_by_make() -> None:
 
 
 def workload(job: str, second: int) -> dict[str, object]:
-    """Return an MPIJob's Workload as Kueue reports it once its quota is reserved."""
+    """Return an MPIJob's Workload as Kueue reports it once the job's quota is reserved."""
     owner = {"kind": "MPIJob", "name": job}
     metadata = {"ownerReferences": [owner], "creationTimestamp": f"2026-01-01T00:00:{second:02}Z"}
     return {"metadata": metadata, "status": {"conditions": [{"type": "QuotaReserved", "status": "True"}]}}

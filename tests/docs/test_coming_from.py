@@ -18,7 +18,7 @@ def test_the_files_of_a_system_are_imported_or_valid(system: str, tmp_path: Path
 
 
 def run_offline(command: Command, capsys: pytest.CaptureFixture[str]) -> str:
-    """Run a command without submitting anything. Return its first argument, the file."""
+    """Run a command without submitting a job. Return the command's first argument, which is a file."""
     name, *rest = [word for word in command.arguments if word not in ("--submit", "--follow")]
     code = verb(name).main(args=rest, prog_name=name, standalone_mode=False)
     said = capsys.readouterr()

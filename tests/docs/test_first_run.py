@@ -18,7 +18,7 @@ from tests.program.worlds import account_for
 
 PAGE = (ROOT / "docs" / "first-run.md").read_text()
 IDLE = {"m7i.large": 2}
-"""The system nodes of a stack whose pools are empty."""
+"""Instance type -> number of nodes that run while all pools are empty: the system nodes."""
 
 
 def commands() -> list[str]:

@@ -1,7 +1,7 @@
 """Find phrases that are never right in technical English. `python -m tests.docs.wording` counts them.
 
-PHRASES must contain only phrases that have no legitimate use. `python -m tests.docs.sample_sentences` draws sentences
-for a reader, who can judge everything else.
+PHRASES must contain only phrases that have no legitimate use. For everything else, `python -m
+tests.docs.sample_sentences` draws sentences that a reader judges.
 """
 
 import re

@@ -151,7 +151,7 @@ def interface(world: w.World) -> Args:
 
 
 UNWAITED: Args = {"forceDelete": True, "waitForCapacityTimeout": "0"}
-"""The handler supports only waitForCapacityTimeout "0": it does not wait for instances."""
+"""The handler does not wait for instances, so it supports only waitForCapacityTimeout "0"."""
 
 
 def named(world: w.World) -> str:

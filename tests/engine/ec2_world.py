@@ -42,7 +42,7 @@ AUTOSCALING_TAG = "aws:autoscaling/tag:Tag"
 
 
 class Thing(Life):
-    """A program's resource. Tests change one input at a time."""
+    """A program's resource, whose inputs tests change one at a time."""
 
     def changed(self, **changes: Any) -> Args:
         return {name: value for name, value in {**self.given(), **changes}.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Drive a resource through its lifecycle like Pulumi operations, with the code shared by provider and mocks."""
+"""Drive a resource through its lifecycle as Pulumi operations do, with the code that the provider and mocks share."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -45,7 +45,7 @@ class Life:
         self.state = lifecycle.update(self.resource, self.aws, self.id, self.state, self.inputs, ignored)
 
     def refresh(self) -> State | None:
-        """Update the state from AWS and return it; return None if the resource is gone."""
+        """Update the state from AWS and return the new state, or None if the resource no longer exists."""
         found = lifecycle.read(self.resource, self.aws, self.id, self.state)
         self.state = self.state if found is None else found
         return found

@@ -113,7 +113,7 @@ class Engine:
 
 
 def unfinished(error: grpc.RpcError) -> Any:
-    """Return the engine's record of a resource that was created only partly, or None if nothing was created."""
+    """Return the error's details about a partly created resource, or None if nothing was created."""
     assert isinstance(error, grpc.Call)
     for name, value in error.trailing_metadata() or ():
         if name == "grpc-status-details-bin":

@@ -25,7 +25,7 @@ from testkit.waiting import wait_until
 
 @pytest.fixture(autouse=True)
 def our_host(cloud: LocalCloud) -> Iterator[None]:
-    """Install our host: if an official CLI is on PATH, the local cloud would use its language host."""
+    """Install our language host, because the local cloud prefers the language host of an official CLI on PATH."""
     own = cloud.bin / LANGUAGE_HOST
     had = own.exists()
     Programs(cloud.bin, print).language_host()

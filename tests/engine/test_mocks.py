@@ -171,7 +171,7 @@ def test_a_program_that_goes_on_after_its_test_cannot_reach_the_next_tests_accou
 def test_a_program_that_failed_ends_with_its_test() -> None:
     def refused() -> None:
         description: pulumi.Input[str] = "first"
-        for number in range(8):  # a chain of dependencies: AWS rejects the VPC before most of it is registered
+        for number in range(8):  # a chain of dependencies: AWS rejects the VPC before most roles are registered
             description = aws.iam.Role(f"role{number}", assume_role_policy=TRUST, description=description).name
         aws.ec2.Vpc("net", cidr_block="10.0.0.0/8")
 

@@ -26,12 +26,12 @@ def interpreter(root, virtualenv):
 language_packages.interpreter = interpreter
 language_host.main()
 """
-"""Like the official one, this language host does not run programs with its own interpreter."""
+"""Like the official language host, this stub does not run programs with its own interpreter."""
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The first folder on PATH. It contains the CLI."""
+    """The first folder on PATH, which contains the CLI."""
     made = tmp_path / "bin"
     made.mkdir()
     (made / "pulumi").symlink_to(ensure(PULUMI, print))

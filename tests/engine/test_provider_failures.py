@@ -53,7 +53,8 @@ def test_a_refusal_names_resource_and_cause_and_the_next_up_creates_the_rest(pro
 
 
 def test_a_half_created_resource_is_kept_and_the_next_up_accepts_it(project: Project) -> None:
-    """Like the official provider, the emulator records the requested inputs. Only a refresh detects the difference."""
+    """Like the official provider, the emulator records the requested inputs. Only a refresh detects that AWS reports
+    other values."""
     project.create(NETWORK.replace("{options}", ""))
     control(project.cloud, "POST", "faults", ATTRIBUTE)
     failed = project.run("up")
@@ -87,9 +88,10 @@ def test_a_program_can_replace_a_half_created_resource(project: Project) -> None
 
 @pytest.mark.checkpoints
 def test_a_killed_engine_ends_only_its_own_waits(project: Project) -> None:
-    """The official provider's process exits with its engine, so its waits end too. AWS continues the operation."""
+    """The official provider's process exits together with its engine, which ends the waits. AWS continues the
+    operation."""
     project.create(CLUSTER)
-    # With this factor, creating a cluster takes a minute. Later changes to the factor do not apply to it.
+    # With this factor, creating a cluster takes a minute. Later changes to the factor do not affect a creation in progress.
     control(project.cloud, "PUT", "delays", {"factor": 0.1})
     eks = client(project.cloud, "eks")
     log, creation = project.cloud.folder / "logs" / "provider.log", "Create tiny::aws:eks/cluster:Cluster::train: "

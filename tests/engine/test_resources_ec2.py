@@ -39,11 +39,11 @@ HANDLERS = {
 IDENTITY = {
     AUTOSCALING_SCHEDULE: ("autoscalingGroupName",),
     ROUTE: ("routeTableId", "destinationCidrBlock", "destinationIpv6CidrBlock", "destinationPrefixListId"),
-    INGRESS_RULE: ("ipProtocol",),  # AWS reports udp for 17
+    INGRESS_RULE: ("ipProtocol",),  # AWS reports `udp` for protocol 17
     EGRESS_RULE: ("ipProtocol",),
     INSTANCE: ("launchTemplate",),  # DescribeInstances reports the resulting settings, not the launch template
 }
-"""Properties that a handler needs to find its resource, or to keep a value as the program wrote it."""
+"""Properties that a handler needs to find its resource, or to report a value in the program's notation."""
 
 
 def declared(props: Mapping[str, Prop], path: str = "") -> Iterator[str]:
@@ -78,7 +78,7 @@ def test_aws_has_the_requested_properties(token: str, inputs: Any, ec2_world: Wo
     thing = ec2_world.make(token, **wanted)
     props = thing.resource.props
     known = {name: wanted[name] for name in IDENTITY.get(token, ()) if name in wanted}
-    seen = thing.resource.read(ec2_world.aws, thing.id, known)  # only what AWS reports, not the recorded inputs
+    seen = thing.resource.read(ec2_world.aws, thing.id, known)  # pass only these inputs, so that all other values come from AWS
     assert seen is not None
     told = {name: value for name, value in wanted.items() if not props[name].write_only}
     ignored = [name for name, value in told.items() if not same(props[name], seen.get(name), value)]

@@ -85,7 +85,8 @@ def test_a_protected_cluster_is_not_deleted(world: World) -> None:
 
 @pytest.mark.parametrize("more", [{}, {"version": "1.34"}], ids=["the same inputs", "another version"])
 def test_creating_a_second_resource_with_the_same_name_is_refused(world: World, more: Args) -> None:
-    """The same error occurs if the engine was killed before it got the response. `recover` then adopts the cluster."""
+    """The same error occurs in the next `up` if the engine was killed before it received the response. In that case,
+    `recover` adopts the cluster."""
     Life(CLUSTER, world.aws, inputs(world))
     with pytest.raises(OperationFailed, match="ResourceInUseException: Cluster already exists with name"):
         Life(CLUSTER, world.aws, inputs(world, **more))

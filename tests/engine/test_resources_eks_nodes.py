@@ -107,7 +107,7 @@ def test_creating_a_second_resource_with_the_same_name_is_refused(world: World) 
 
 
 def test_a_size_that_the_autoscaler_chose_survives_a_change_of_the_limits(world: World) -> None:
-    """The program ignores changes to the desired size, so an update of the maximum size sends the current one."""
+    """The program ignores changes to the desired size: an update of the maximum size sends the current desired size."""
     group = Life(NODE_GROUP, world.aws, inputs(world))
     name = group.state["resources"][0]["autoscalingGroups"][0]["name"]
     world.client("autoscaling").set_desired_capacity(AutoScalingGroupName=name, DesiredCapacity=2)

@@ -18,8 +18,8 @@ REPLACES = [(case, name) for case in CASES for name in case.replaces]
 CHANGING = [case for case in CASES if case.drift is not None]
 every_type = pytest.mark.parametrize("case", CASES, ids=str)
 OTHER_WORDS = {"accessConfig", "targetKeyId"}
-"""Properties whose reported value differs from the requested one: a cluster's first admin, and an alias's key (AWS
-reports its id).
+"""Properties whose reported value differs from the requested one: a cluster's initial admin setting, and the key of an
+alias (AWS reports the key's id).
 """
 IDENTITY = ("clusterName",)
 """Properties that a read may need in addition to the id."""

@@ -26,7 +26,7 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="module", name="account")
 def one_account() -> Iterator[Aws]:
-    """An account in this process's local AWS. One per module: moto takes a second to load IAM's managed policies."""
+    """An account in this process's local AWS, one per module: moto takes a second to load IAM's managed policies."""
     with mock_aws():
         # The resources of all tests in a module accumulate, so default quotas would be too small.
         quotas.set_values(dict.fromkeys((VPCS, INTERNET_GATEWAYS, ROLES, CLUSTERS), 5000))

@@ -71,7 +71,7 @@ class BareHost:
         return done.stdout
 
     def prepare(self) -> set[str]:
-        """Run the whole preparation and return the items that it reports as missing."""
+        """Run the whole preparation script and return the items that the script reports as missing."""
         done = self.run(PREPARE, KUBERNETES_FOLDER=PROGRAMS)
         missing = self._missing(done)
         assert done.returncode in (0, 1), done.stderr
@@ -101,7 +101,7 @@ class BareHost:
         """Return the host's init process (PID 1), which is the child of systemd-nspawn."""
         for process in psutil.process_iter(["cmdline"]):
             if f"--machine={self.name}" in (process.info["cmdline"] or ()):
-                with suppress(psutil.NoSuchProcess):  # the process has ended in the meantime
+                with suppress(psutil.NoSuchProcess):  # the process has exited in the meantime
                     for child in process.children():
                         if child.name() == "systemd":
                             return child
@@ -110,8 +110,8 @@ class BareHost:
 
 @contextmanager
 def bare_hosts(folder: Path, count: int) -> Iterator[Sequence[BareHost]]:
-    """Start hosts in a separate local cloud, with amis/, kubeadm, kubelet and kubectl on their disks. Check for
-    leftovers at the end.
+    """Start hosts in a separate local cloud, with amis/, kubeadm, kubelet and kubectl on their disks. After the test,
+    check for leftovers on this machine.
     """
     cloud, names = LocalCloud(folder / "cloud"), list[str]()
     cloud.start(print, hosts=True)

@@ -27,7 +27,8 @@ ROOT = Path(__file__).parents[2]
 STACK, USER, HOOK = "hosts", LOGIN_USER, ec2_node.HOOK
 GROUP = Naming(STACK).workers
 BUCKET = f"{Naming(STACK).name('keys')}-0a1b2c3"
-"""Bucket name with a suffix like those that Pulumi generates: `scripts/cluster` searches for this pattern."""
+"""Bucket name with a suffix like the ones that Pulumi generates, because `scripts/cluster` searches for this pattern.
+"""
 ACCOUNT = "123456789012"
 SLOTS = 2
 LIMIT_SECONDS = 600.0
@@ -85,7 +86,7 @@ class Ssh:
 
 @dataclass
 class HandMade:
-    """An EC2 cluster without a Pulumi stack, and its state as AWS and the hosts report it."""
+    """An EC2 cluster without a Pulumi stack, with methods that read its state from AWS and from the hosts."""
 
     cloud: LocalCloud
     ssh: Ssh
@@ -112,7 +113,7 @@ class HandMade:
         self.groups.set_desired_capacity(AutoScalingGroupName=GROUP, DesiredCapacity=count)
 
     def workers(self) -> dict[str, str]:
-        """Return the workers' lifecycle states by instance id."""
+        """Return the workers' lifecycle states, keyed by instance id."""
         shown = self.groups.describe_auto_scaling_groups(AutoScalingGroupNames=[GROUP])["AutoScalingGroups"][0]
         return {item["InstanceId"]: item["LifecycleState"] for item in shown["Instances"]}
 
@@ -133,7 +134,7 @@ class HandMade:
 
     def await_workers(self, *others: str) -> list[str]:
         """Wait until exactly two workers are InService, neither is in `others`, and the head node's hostfile lists
-        these two. Return their instance ids.
+        these two. Return the workers' instance ids.
         """
 
         def ready() -> list[str]:
@@ -167,7 +168,7 @@ class HandMade:
         self.ec2.create_launch_template_version(LaunchTemplateName="workers", SourceVersion="1", LaunchTemplateData=data)
 
     def verb(self, *words: str) -> "subprocess.Popen[str]":
-        """Start `scripts/cluster VERB ...` for this cluster with a user's environment."""
+        """Start `scripts/cluster VERB ...` for this cluster with the environment variables of a user."""
         file = self.ssh.folder / f"Pulumi.{STACK}.yaml"
         file.write_text(f"config:\n  aws:region: {REGION}\n  gpumpi:target: {{kind: ec2}}\n")
         verb, *rest = words
@@ -257,8 +258,8 @@ def _tags(tags: dict[str, str]) -> list[dict[str, Any]]:
 
 
 def remains(cloud: LocalCloud, *instances: str) -> list[str]:
-    """Return what a local cloud left on this machine: namespaces, cgroups, mounts, processes, files of these instances,
-    and the cloud's folder.
+    """Return the leftovers of a local cloud on this machine: namespaces, cgroups, mounts, processes, files of these
+    instances, and the cloud's folder.
     """
     folder = str(cloud.folder)
     mounts = [f"mount {line}" for line in Path("/proc/mounts").read_text().splitlines() if folder in line]

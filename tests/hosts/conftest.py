@@ -1,4 +1,5 @@
-"""One local cloud with hosts per test module. These tests have the mark `pytest.mark.xdist_group("hosts")`."""
+"""One local cloud with hosts per test module. The tests in this folder need the mark
+`pytest.mark.xdist_group("hosts")`."""
 
 import shutil
 import tempfile

@@ -20,11 +20,12 @@ hosts = sorted(set(world.allgather(socket.gethostname())))
 if world.rank == 0:
     print("resumed after step", first, "on", *hosts, flush=True)
 """
-"""The first attempt runs until it loses a worker. The second one resumes after the last step and runs three more."""
+"""The first attempt runs until it loses a worker. The second attempt resumes after the last completed step and runs
+three more steps."""
 
 
 def check(cluster: HandMade) -> None:
-    """Terminate a worker during a run with `--restarts`. The run must finish on the remaining worker and a new one."""
+    """Terminate a worker during a run with `--restarts`. The run must finish on the remaining and a new worker."""
     lost, kept = cluster.await_workers()
     gone = cluster.address(lost)
     cluster.ssh(cluster.master, f"rm -f /shared/steps; printf %s {shlex.quote(STEPS)} >/shared/steps.py")

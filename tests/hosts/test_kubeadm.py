@@ -1,7 +1,8 @@
 """`kubeadm init` and `join` on two prepared hosts with the documented commands, without containers.
 
 Local hosts see this machine's cgroups as read-only. The kubelet can start without writable cgroups, but containers
-cannot. Therefore kubeadm's static pods run as systemd services with the same commands. Every phase of kubeadm is real.
+cannot. Therefore kubeadm's static pods run as systemd services with the same commands. All phases of kubeadm run
+unmodified.
 """
 
 import json
@@ -34,7 +35,8 @@ program, *options = container["command"]
 os.execv(f"{PROGRAMS}/{{program}}", [program, *options])
 """
 NO_PROXY = "[Service]\nUnsetEnvironment=http_proxy https_proxy\n"
-"""No proxy for services: the HTTP proxy of local hosts reaches the internet, but not other hosts."""
+"""systemd drop-in that removes the proxy settings: the HTTP proxy of local hosts reaches the internet, but not other
+hosts."""
 SERVICE = f"[Unit]\nStartLimitIntervalSec=0\n{NO_PROXY}ExecStart={PROGRAMS}/static-pod %i\nRestart=always\nRestartSec=1\n"
 WATCH = "[Path]\nPathExists=/etc/kubernetes/manifests/%i.yaml\n"
 

@@ -21,7 +21,7 @@ def test_a_host_can_power_itself_off_and_the_next_start_cleans_up_after_a_killed
     cloud.start(print, hosts=True)
     try:
         world = make_world(cloud.clients(REGION))
-        data = "#!/bin/sh\npoweroff\n"  # user data runs only once, so the next start does not power off again
+        data = "#!/bin/sh\npoweroff\n"  # user data runs only once, so the next start does not power off the host again
         made = world.run(ImageId=AMI.id(REGION), InstanceType="c5.large", UserData=data)[0]["InstanceId"]
         wait_until(lambda: world.described(made)[0]["State"]["Name"] == "stopped")
         assert world.described(made)[0]["StateReason"]["Code"] == "Client.InstanceInitiatedShutdown"

@@ -11,7 +11,7 @@ from localcloud.processes import ROOT
 
 
 def test_the_bridge_keeps_its_mac_address_when_hosts_join_and_leave(able: None) -> None:
-    """If the MAC address changed, other hosts could not reach the local AWS until their ARP entries expired."""
+    """If the bridge's MAC address changed, hosts could not reach the local AWS until their ARP entries expired."""
     name = f"gpumpi-test-{os.getpid()}"
     seen: list[str] = []
 

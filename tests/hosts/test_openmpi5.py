@@ -26,5 +26,5 @@ def test_mpirun_of_open_mpi_5_uses_the_join_services_hostfile_by_default(cluster
 
 
 def test_a_run_that_loses_a_worker_finishes_on_its_replacement(cluster: HandMade) -> None:
-    """After such a loss, Open MPI 5 may report success."""
+    """After it loses a worker, mpirun of Open MPI 5 may report success."""
     lost_worker.check(cluster)

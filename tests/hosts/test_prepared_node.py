@@ -1,4 +1,4 @@
-"""Preparing a host for kubeadm, preparing it again, and rebooting it."""
+"""Prepare a host for kubeadm, prepare it again, and reboot it."""
 
 import re
 import shutil
@@ -38,7 +38,7 @@ def prepared(host: BareHost) -> BareHost:
 
 
 def content(host: BareHost) -> dict[str, str]:
-    """Return the mode, owner and content of each file that the host's disk adds to the base image, by path."""
+    """Return mode, owner and content of each file that the host's disk adds to the base image, keyed by path."""
     found = {}
     for name, stamp in layers.snapshot(host.disk.upper).items():
         file = host.disk.upper / name

@@ -8,7 +8,7 @@ from localcloud.hosts import roots
 from localcloud.images import build, root
 
 NOISE = ("var/cache", "var/log", "etc/passwd-", "etc/shadow-", "etc/group-", "etc/gshadow-", "etc/.pwd.lock", "etc/ld.so.cache")
-"""Paths of backups, caches and locks."""
+"""Paths of backups, caches, logs and locks."""
 
 
 @pytest.mark.xdist_group("hosts")
@@ -38,5 +38,5 @@ def test_roots_contain_no_host_key_and_no_machine_id(able: None) -> None:
 
 
 def _with(name: str, *layers: Path) -> list[Path]:
-    """Return the first layer that contains the file, in a list; return an empty list if there is none."""
+    """Return a list with the first layer that contains the file, or an empty list if no layer contains it."""
     return [layer for layer in layers if (layer / name).is_file()][:1]

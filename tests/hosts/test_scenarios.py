@@ -46,8 +46,8 @@ time.time = lambda: real() + @offset@
 datetime.datetime = Skewed
 END
 """
-"""Script that shifts the clock of all Python programs on a host, including the join service. libfaketime would break
-Python's sleep.
+"""Script that shifts the clock of all Python programs on a host, including the join service. The tests do not use
+libfaketime, because it would break Python's sleep.
 """
 
 
@@ -60,7 +60,7 @@ def room() -> Iterator[None]:
 
 
 def notices(cluster: HandMade) -> dict[str, Any]:
-    """Return the notices that nodes published in the key bucket, by instance id."""
+    """Return the notices that nodes have published in the key bucket, keyed by instance id."""
     s3 = cluster.client("s3")
     keys = [one["Key"] for one in s3.list_objects_v2(Bucket=BUCKET).get("Contents", ()) if one["Key"].endswith("/notice.json")]
     return {key.split("/")[1].partition(":")[2]: json.loads(s3.get_object(Bucket=BUCKET, Key=key)["Body"].read()) for key in keys}

@@ -1,4 +1,5 @@
-"""All nodes of an EC2 cluster mount its file system, whether `pulumi up` creates it or the stack sets the ID of one."""
+"""All nodes of an EC2 cluster mount its file system: one that `pulumi up` creates, or an existing one in the stack
+file."""
 
 import subprocess
 import sys

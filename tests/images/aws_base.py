@@ -55,15 +55,14 @@ SETTINGS: Final = {
         "WorkingDir": "/workspace",
     },
 }
-"""Recipe -> container settings of its base image."""
+"""Recipe -> container settings of the recipe's base image."""
 
 AMAZON_LINUX: Final = (
     *("binutils", "ca-certificates", "diffutils", "findutils", "gawk", "gcc", "gcc-c++", "make", "openssh-clients"),
     *("openssh-server", "procps-ng", "shadow-utils", "tar", "gzip", "util-linux", "which"),
 )
-"""Packages of Amazon Linux 2023 that the recipes may install. curl-minimal is missing because it
-conflicts with the installed curl. Amazon Linux has no tini:
-https://docs.aws.amazon.com/linux/al2023/release-notes/all-packages.html
+"""Packages of Amazon Linux 2023 that the recipes may install. curl-minimal is not listed, because it conflicts with the
+installed curl. Amazon Linux has no tini: https://docs.aws.amazon.com/linux/al2023/release-notes/all-packages.html
 """
 
 SHIMS: Final = {
@@ -125,7 +124,9 @@ COMPILED: Final = (
     *("usr/local/cuda/lib64/libcudart.so.13", "opt/amazon/openmpi/lib64/libmpi.so.40"),
 )
 NCCL: Final = {"mpi": "usr/lib64/libnccl.so.2", "pytorch": "opt/venv/lib/python3.11/site-packages/nvidia/nccl/lib/libnccl.so.2"}
-"""Recipe -> path of NCCL in its base image. The stub has Debian's Python 3.11, AWS's image has 3.12."""
+"""Recipe -> path of NCCL in the recipe's base image. The stub contains Debian's Python 3.11; AWS's image contains
+Python 3.12.
+"""
 
 _SETUP: Final = r"""
 mv /usr/bin/tini-static /stubs/tini; rm -f /usr/bin/tini
@@ -178,7 +179,7 @@ def compile_library(path: Path) -> None:
 
 
 def _nccl_tests(folder: Path, nccl: str) -> None:
-    """Write a source archive like that of nccl-tests. It contains a compiled program that is linked to MPI and NCCL."""
+    """Write a stub of nccl-tests' source archive. It contains a compiled program that is linked to MPI and NCCL."""
     work = folder / "stubs/nccl-tests"
     work.mkdir()
     (work / "main.c").write_text('#include <stdio.h>\nint main(void) { puts("all_reduce"); return 0; }\n')
@@ -199,7 +200,7 @@ def archive(folder: Path, recipe: str, layout: Path) -> None:
 
 
 def pin_stubs(context: Path, folder: Path) -> None:
-    """In a build context, replace the checksums of the downloads with those of their stubs."""
+    """In a build context, replace the checksums of the downloads with the checksums of their stubs."""
     versions = context / "amis/versions.pkrvars.hcl"
     text = versions.read_text()
     for key, stub in {"nccl_tests_sha256": "nccl-tests.tar.gz", "tini_static_sha256": "tini"}.items():

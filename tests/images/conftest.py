@@ -28,7 +28,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="changing file owners 
 
 @contextmanager
 def unpacked(image: Image) -> Iterator[Path]:
-    """Unpack an image's root file system, in memory if possible, because it has 10,000 files."""
+    """Unpack an image's root file system, which contains 10,000 files, in memory if possible."""
     layout = build.ensure_image(image, print)
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None, prefix="gpumpi-image-") as folder:
@@ -40,7 +40,7 @@ def unpacked(image: Image) -> Iterator[Path]:
 
 @pytest.fixture(scope="module", params=JOB_IMAGES, ids=lambda image: image.name)
 def image(request: pytest.FixtureRequest) -> Image:
-    """The job images, each with a different MPI."""
+    """A job image. Tests run once per job image, and each image contains a different MPI."""
     chosen: Image = request.param
     return chosen
 

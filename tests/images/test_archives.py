@@ -14,7 +14,7 @@ from tests.images.conftest import needs_root
 
 @pytest.fixture
 def system(tmp_path: Path) -> Path:
-    """A root file system with files of every kind."""
+    """A root file system with files of every type."""
     root = tmp_path / "system"
     for folder in ("etc", "usr/bin", "var/log", "dev", "run/sshd", "home/user"):
         (root / folder).mkdir(parents=True)

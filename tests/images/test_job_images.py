@@ -46,7 +46,7 @@ if world.rank == 0:
 with open(os.environ["NCCL_DEBUG_FILE"], "w") as file:
     file.write('''{log}''')
 """
-"""MPI program that prints the output of nccl-tests, which itself needs GPUs."""
+"""MPI program that prints recorded output of nccl-tests, because nccl-tests itself needs GPUs."""
 
 
 @pytest.fixture(scope="module")

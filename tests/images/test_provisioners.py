@@ -24,7 +24,7 @@ DOCKERFILE = (root.AMIS / "Dockerfile.job").read_text()
 
 
 def steps(image: Image) -> list[tuple[str, dict[str, str]]]:
-    """Return the provisioners of an image in order, with their environment."""
+    """Return an image's provisioners in order, with the environment variables of each."""
     return [
         (script, dict(layer.environment)) for layer in image.layers if isinstance(layer, Provisioned) for script in layer.scripts
     ]

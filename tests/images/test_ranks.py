@@ -1,4 +1,4 @@
-"""Ranks in the pods of a job, started by the commands in its manifests: their environment and their end."""
+"""Environment and termination of ranks that the commands in a job's manifests start in the job's pods."""
 
 import json
 import subprocess
@@ -18,7 +18,7 @@ pytestmark = [needs_roots, pytest.mark.xdist_group("job-images")]
 
 NAMES = ("stopped-worker-0.stopped.mpi-jobs.svc", "stopped-worker-1.stopped.mpi-jobs.svc")
 LIBRARIES = "/shared/lib:/opt/lib"
-# The ranks of worker 1 take longer to save, because MPI by itself would end them as soon as the first rank exits.
+# The ranks of worker 1 save last: by default, MPI would terminate them as soon as the first rank exits.
 PROGRAM = """
 import json, os, pathlib, signal, sys, time
 from mpi4py import MPI
@@ -82,7 +82,7 @@ class Running:
             assert pod.run("sh", "-c", 'kill -TERM "$(cat /tmp/main)"').returncode == 0
 
     def files(self, prefix: str) -> dict[str, str]:
-        """Return the contents of the ranks' files with this prefix, by name."""
+        """Return the contents of the ranks' files with this prefix, keyed by file name."""
         show = f"cd /tmp; for file in {prefix}-*; do [ ! -e $file ] || echo $file $(cat $file); done"
         lines = [line for pod in self.workers for line in pod.run("sh", "-c", show).stdout.splitlines()]
         return {line.partition(" ")[0]: line.partition(" ")[2] for line in lines}

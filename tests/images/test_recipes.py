@@ -42,7 +42,7 @@ SUM = (
 def work() -> Iterator[Path]:
     """A folder in memory if possible, because buildah copies the whole root for each container.
 
-    buildah derives image names from its path, and rejects some names that `tempfile` generates, such as `-_`.
+    buildah derives image names from this path, and rejects some of the names that `tempfile` generates, such as `-_`.
     """
     memory = Path("/dev/shm")
     folder = (memory if memory.is_dir() else Path(tempfile.gettempdir())) / f"gpumpi-recipes-{uuid4().hex}"
@@ -105,7 +105,7 @@ class Built:
         return dict(entry.split("=", 1) for entry in self.settings["Env"])
 
     def run(self, command: str) -> str:
-        """Run a shell command as root with a container's environment."""
+        """Run a shell command as root with the environment variables of a container."""
         done = root.run(self.root, ["/bin/bash", "-c", command], self.environment, self.root)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()

@@ -32,18 +32,19 @@ ANY = Image("registry.example.com/any/tag:v*", "a file", (Source("Makefile", "on
 
 
 TAGS = {"docker.io/test/small": ("1",), "docker.io/test/broken": ("1",), "registry.example.com/any/tag": ("v2", "v3")}
-"""The tags that the registries of these images have published."""
+"""Image -> tags that the image's registry has published."""
 
 
 class Served:
-    """A registry on a free port that records its builds and log lines."""
+    """A registry on a free port. Records which images it builds and what it logs."""
 
     def __init__(self) -> None:
         self.built: list[str] = []
         self.said: list[str] = []
         self.registry = Registry(self.said.append, self._ensure, self._refuse)
         self.blocked: dict[str, str] = {}
-        """Repository -> reason why clients cannot reach it."""
+        """Repository, or `<repository> layer` for its layers -> reason why clients cannot reach the upstream registry.
+        """
         listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         self.registry.serve(listening)

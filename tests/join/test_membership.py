@@ -196,7 +196,7 @@ def test_later_workers_are_added_and_those_that_left_are_removed(world: World) -
 
 
 def test_a_terminating_worker_is_removed_at_once(world: World) -> None:
-    """A lifecycle hook keeps the worker running, but the worker must not get new ranks."""
+    """A lifecycle hook keeps the worker running, but MPI must not start new ranks on this worker."""
     master, worker = world.start_master(), *world.scale(1)
     world.step(master, worker)
     autoscaling = world.client("autoscaling")

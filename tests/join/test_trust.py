@@ -1,4 +1,4 @@
-"""A node trusts the SSH keys of cluster members only."""
+"""A node trusts only the SSH keys of cluster members."""
 
 import json
 from dataclasses import replace

@@ -22,7 +22,7 @@ STACK, BUCKET, GROUP, HOOK = "mnist", "gpumpi-mnist-keys", "gpumpi-mnist-workers
 
 
 def key(letter: str) -> str:
-    """Return a made-up SSH public key."""
+    """Return a fake SSH public key."""
     return "ssh-ed25519 " + "AAAAC3NzaC1lZDI1NTE5AAAAI" + letter * 43
 
 
@@ -72,7 +72,7 @@ class World:
         return self._host(MASTER, launched["InstanceId"], launched["PrivateIpAddress"], slots=0)
 
     def scale(self, count: int) -> list[Host]:
-        """Set the group's size and return its hosts. New hosts have not joined yet."""
+        """Set the size of the Auto Scaling group and return its hosts. New hosts have not joined yet."""
         self.client("autoscaling").set_desired_capacity(AutoScalingGroupName=GROUP, DesiredCapacity=count)
         return [self.hosts.get(id) or self._host(WORKER, id, self._address(id), slots=8) for id in self.states()]
 
@@ -86,7 +86,7 @@ class World:
         return {item["InstanceId"]: item["LifecycleState"] for item in shown["Instances"]}
 
     def step(self, *hosts: Host) -> None:
-        """Run each service twice, so the first services also read what the last ones publish."""
+        """Run two rounds of all join services, so that the first services also read the notices of the last ones."""
         for _ in range(2):
             for host in hosts:
                 host.service.step()
@@ -98,7 +98,7 @@ class World:
         return str(self.network.described(instance_id)[0]["PrivateIpAddress"])
 
     def _make_role(self, name: str) -> str:
-        """Create a role with the program's node policies. Tests assume this role like an instance."""
+        """Create a role with the program's node policies. Tests assume this role as an instance would."""
         trust = {
             "Version": "2012-10-17",
             "Statement": [{"Effect": "Allow", "Principal": {"AWS": ACCOUNT.root}, "Action": "sts:AssumeRole"}],

@@ -37,7 +37,7 @@ def account(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ac
 
 @pytest.fixture(scope="session")
 def cluster(account: Account) -> Running:
-    """A cluster that many tests share without changing it."""
+    """A cluster that many tests share and that no test may change."""
     made = account.create("shared")
     assert made.describe()["status"] == "ACTIVE", made.describe()["health"]
     return made
@@ -45,7 +45,7 @@ def cluster(account: Account) -> Running:
 
 @pytest.fixture
 def own_cloud(able: None, tmp_path: Path) -> Iterator[LocalCloud]:
-    """A separate local cloud, which the test may break."""
+    """A separate local cloud for a test that breaks its cloud."""
     cloud = LocalCloud(tmp_path / "cloud")
     try:
         yield cloud

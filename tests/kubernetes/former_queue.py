@@ -37,7 +37,7 @@ def fill_mirror(folder: Path) -> Path:
 
 
 def former_program(folder: Path, manifests: Path) -> Path:
-    """Copy the Pulumi program with Kueue 0.15's version and hashes, and build Kueue 0.15's image."""
+    """Copy the Pulumi program, set the version and hashes of Kueue 0.15 in the copy, and build Kueue 0.15's image."""
     ensure_image(KUEUE_0_15, print)
     pins = {f'KUEUE: Final = "{KUEUE}"': f'KUEUE: Final = "{FORMER}"'}
     for file in FILES:

@@ -67,9 +67,7 @@ class Person:
         return subprocess.run(["kubectl", *arguments], env=environment, check=False, capture_output=True, text=True, timeout=60)
 
     def may(self, verb: str, resource: str, *more: str) -> bool:
-        """Return the API server's answer to `kubectl auth can-i`. The API server caches webhook answers for two
-        seconds.
-        """
+        """Return whether `kubectl auth can-i` answers yes. The API server caches webhook answers for two seconds."""
         return self.kubectl("auth", "can-i", verb, resource, *more).stdout.strip() == "yes"
 
 

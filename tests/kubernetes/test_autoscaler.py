@@ -130,7 +130,7 @@ def daemon(kind: str, name: str, spec: Object, **settings: Any) -> Object:
 
 @pytest.fixture
 def train(scaled: Running, request: pytest.FixtureRequest) -> Iterator[NodeGroup]:
-    """A GPU pool without nodes. Each test adds the program's tags with `tag`, which can omit one of them."""
+    """A GPU pool without nodes. Each test adds the Pulumi program's tags with `tag`, which can omit a tag."""
     name = f"train-{zlib.crc32(request.node.name.encode()):x}"
     labels = naming.pool_labels("train", accelerator="nvidia-a100", efa=True)
     sizes = {"minSize": 0, "maxSize": 2, "desiredSize": 0}
@@ -219,10 +219,10 @@ def test_the_status_is_in_the_same_config_map_as_the_real_ones(scaled: Running) 
 
 
 def await_reason(cluster: Running, name: str, reason: str) -> None:
-    """Wait for an event with this reason.
+    """Wait for an event that contains this reason.
 
-    Earlier events can have another reason, because the autoscaler may have listed the groups before the test tagged its
-    own group.
+    Earlier events can contain another reason, because the autoscaler may have listed the groups before the test tagged
+    its own group.
     """
     wait_until(lambda: events(cluster, name, "NotTriggerScaleUp"), lambda found: any(reason in message for message in found))
 

@@ -37,7 +37,7 @@ finally:
     link.unlink()
 """
 WITHOUT_SSHD = "registry.k8s.io/autoscaling/cluster-autoscaler:v1.35.0"
-"""Any image with a shell but without sshd."""
+"""An image with a shell but without sshd. Any such image works."""
 
 
 def test_an_exception_on_one_rank_ends_the_ranks_that_wait_for_it(job_cluster: JobCluster, tmp_path: Path) -> None:
@@ -64,8 +64,8 @@ def test_the_deadline_ends_a_job_with_a_hanging_rank(job_cluster: JobCluster, tm
 def test_a_program_without_output_succeeds(job_cluster: JobCluster, tmp_path: Path) -> None:
     done = job_cluster.cluster("submit", job_file(tmp_path, "silent", command=["true"]), "--follow")
     assert done.code == 0, done.out + done.err
-    # On a busy machine, ssh may start before Open MPI's daemon has set its process group. The only
-    # consequence is a warning from the daemon: https://github.com/openpmix/prrte/blob/v3.0.6/src/mca/plm/ssh/plm_ssh_module.c
+    # On a busy machine, ssh may start before Open MPI has set the process group of ssh. The only consequence is a warning:
+    # https://github.com/openpmix/prrte/blob/v3.0.6/src/mca/plm/ssh/plm_ssh_module.c
     printed = [line for line in done.out.splitlines() if "plm:ssh: Warning: setpgid(" not in line]
     assert [line for line in printed if not line.startswith("waiting for silent-worker-")] == []
     assert "cluster: job silent succeeded in" in done.err

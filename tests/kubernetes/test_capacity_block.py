@@ -29,7 +29,7 @@ config:
     - {name: train, instanceType: p5.48xlarge, maxSize: 1}
 """
 SAVED = 7
-"""Exit code of a job after it has saved its checkpoint."""
+"""Exit code with which a job reports a saved checkpoint."""
 CHECKPOINTS = f"import signal; signal.signal(signal.SIGTERM, lambda *_: exit({SAVED})); signal.pause()"
 
 
@@ -64,7 +64,7 @@ def test_jobs_save_a_checkpoint_before_their_capacity_block_ends(own_cloud: Loca
 
 
 def _buy(cloud: LocalCloud, folder: Path) -> tuple[datetime, datetime]:
-    """Buy a block that starts tomorrow or later. Return its start and end."""
+    """Buy a Capacity Block that starts tomorrow or later. Return the block's start and end."""
     later = f"{datetime.now(UTC) + timedelta(days=1):%Y-%m-%d}"
     found = _cluster(cloud, folder, "capacity", "find", "p5.48xlarge", "--regions", REGION, "--start", later)
     block = next(one for one in found["choices"] if one["kind"] == "block")

@@ -32,7 +32,7 @@ signal.pause()
 
 @contextmanager
 def dashboard(cluster: JobCluster, *arguments: str) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
-    """Run the dashboard. Yield its URL and process."""
+    """Run the dashboard, and yield its URL and its process."""
     with cluster.running("dashboard", "--json", *arguments) as process:
         assert process.stdout is not None
         text = process.stdout.read(1)

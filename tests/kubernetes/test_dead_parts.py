@@ -1,4 +1,5 @@
-"""Commands report a dead local cloud process that they need. `local start` restarts it in the running cluster."""
+"""Commands that need a crashed process of the local cloud report the crash. `local start` restarts the process without
+recreating the cluster."""
 
 import os
 import signal
@@ -28,7 +29,7 @@ def state(cluster: JobCluster) -> ClusterState:
 
 
 def kill(cluster: JobCluster, *names: str) -> None:
-    """Kill the processes and wait until the local cloud has noticed."""
+    """Kill the processes and wait until the local cloud has noticed their crashes."""
     for server in state(cluster).processes:
         process = server.process() if server.name in names else None
         for one in [process, *process.children()] if process else []:  # the daemons of nodes are children of nsenter or unshare
@@ -56,7 +57,7 @@ def test_dead_parts_are_named_by_the_verbs_that_need_them_and_restarted_by_start
     started = mended.cluster("local", "start", *home, "--json")
     assert started.code == 0, started.err
     assert {f"{name} of cluster gpumpi-{STACK}" for name in victims} <= set(started.json["restarted"])
-    # Kueue's controller exits if it cannot renew its lease. Submitting fails until Kubernetes has restarted it.
+    # Kueue's controller exits if it cannot renew its lease. `submit` fails until Kubernetes has restarted the controller.
     submitted = wait_until(lambda: mended.cluster("submit", job), lambda done: done.code != 5)
     assert submitted.code == 0, submitted.err
     assert mended.await_phase("after", "Succeeded", "Failed") == "Succeeded"

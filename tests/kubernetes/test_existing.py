@@ -45,9 +45,9 @@ except FileExistsError:
 open("/tmp/go").read()
 {RING}
 """
-"""Program whose ranks each wait until the test writes to /tmp/go in their pod."""
+"""Program in which each rank waits until the test writes to /tmp/go in the rank's pod."""
 PASSING = ("events", "events.events.k8s.io", "leases.coordination.k8s.io")
-"""Resources that a cluster creates and deletes by itself."""
+"""Resource types whose objects a cluster creates and deletes on its own."""
 Values = Mapping[str, Any]
 
 
@@ -87,7 +87,7 @@ class Rack:
         return stack
 
     def problems(self, kubeconfig: Path, pools: Sequence[Values] = (POOL,)) -> list[str]:
-        """Return the problems that `up` finds before it changes anything."""
+        """Return the problems that the checks of `up` find before `up` changes anything."""
         found = preflight.examine_existing(RawStack("mine", "", dict(self.values(kubeconfig, pools))))
         return [*map(str, found.problems), *([found.not_queried] if found.not_queried else [])]
 
@@ -114,7 +114,7 @@ class Rack:
 
 
 def write_kubeconfig(file: Path, running: Running, user: Mapping[str, str]) -> Path:
-    """Write a kubeconfig like kubeadm's: nothing in it calls AWS."""
+    """Write a kubeconfig like the one that kubeadm writes, which does not call AWS."""
     authority = base64.b64encode((running.folder / "pki" / "ca.crt").read_bytes()).decode()
     cluster = {"server": running.describe()["endpoint"], "certificate-authority-data": authority}
     content = {

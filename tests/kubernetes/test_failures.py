@@ -49,7 +49,7 @@ QUICK = "print('done')"
 
 @contextmanager
 def attempted(cluster: JobCluster, folder: Path, name: str, **more: Any) -> Iterator[Any]:
-    """Submit a job and follow its log until its first attempt runs."""
+    """Submit a job and follow its log until the first attempt runs."""
     # A killed worker's pod name stays in use for a moment, so another attempt may fail on a busy machine
     file = job_file(folder, name, command=[*python(TWICE), f"{name}-{secrets.token_hex(3)}"], maxRestarts=4, **more)
     try:
@@ -161,7 +161,7 @@ def test_a_missing_image_is_reported_in_one_sentence(job_cluster: JobCluster, tm
 
 @contextmanager
 def impatient_queue(cluster: JobCluster, limit: str) -> Iterator[None]:
-    """While this is active, Kueue waits only this long until all pods of a job are ready."""
+    """Inside this context, Kueue waits at most `limit` until all pods of a job are ready."""
     where = ("-n", QUEUE_NAMESPACE)
     read = cluster.kubectl("get", "configmap", "kueue-manager-config", *where, "-o", "json")
     assert read.code == 0, read.err
@@ -332,7 +332,8 @@ def test_a_namespace_that_was_deleted_by_hand_comes_back_with_the_data_of_its_vo
 
 @pytest.mark.mission_only
 def test_without_the_queue_two_half_started_jobs_deadlock(second: Second, tmp_path: Path) -> None:
-    """docs/jobs.md documents this deadlock. Scheduling gates make it deterministic: each job gets one of two nodes."""
+    """docs/jobs.md documents this deadlock. Scheduling gates make it deterministic: each job occupies one of the two
+    nodes."""
     cluster, names = second.cluster, ("left", "right")
     for name in names:
         file = job_file(tmp_path, name, command=python(QUICK), gpusPerWorker=2, slots=1, resources={"cpu": "2"})
@@ -354,7 +355,7 @@ def test_without_the_queue_two_half_started_jobs_deadlock(second: Second, tmp_pa
 
 
 def let_in(cluster: JobCluster, job: str, number: int) -> None:
-    """Remove a worker's scheduling gate; wait until the scheduler has placed the worker or reported that it cannot."""
+    """Remove a worker's scheduling gate; wait until the scheduler has placed it or reported that no node fits."""
     pod = f"{job}-worker-{number}"
     wait_until(lambda: cluster.kubectl("get", "pod", pod, "-n", "mpi-jobs").code, lambda code: code == 0)
     gates = '[{"op": "remove", "path": "/spec/schedulingGates"}]'
@@ -367,5 +368,5 @@ def pod_of(cluster: JobCluster, job: str, number: int) -> dict[str, Any]:
 
 
 def is_decided(scheduled: dict[str, Any]) -> bool:
-    """Return whether the scheduler has found a node for the pod, or reported that there is none."""
+    """Return whether the scheduler has found a node for the pod, or reported that no node fits."""
     return scheduled.get("status") == "True" or scheduled.get("reason") == "Unschedulable"

@@ -1,7 +1,7 @@
 """Manifests of other systems, applied with kubectl in a namespace with Pod Security `baseline`.
 
-We wrote each with the constructs of a public file (tests/corpus/SOURCES.md). Only the CPU requests are smaller, as for
-all pods in the local cloud, because nodes share the CPUs of this machine.
+Each manifest is our own, with the constructs of a public file (tests/corpus/SOURCES.md). Only the CPU requests are
+smaller, as for all pods in the local cloud, because the nodes share the CPUs of this machine.
 """
 
 import shutil

@@ -49,7 +49,7 @@ for _ in range(int(sys.argv[1])):
 
 @pytest.fixture
 def node(tmp_path: Path) -> Path:
-    """Folder with the description of a node's GPUs."""
+    """Folder with the files that describe a node's simulated GPUs."""
     gpus.write(NODE, tmp_path)
     return tmp_path
 
@@ -95,7 +95,8 @@ def test_a_waiting_program_gets_only_faults_after_it_initialized_nvml(node: Path
 
 @pytest.fixture
 def offered(node: Path, tmp_path: Path) -> "Iterator[grpc.Channel]":
-    """gRPC channel of a kubelet to NVIDIA's device plugin, which runs with its folder in a mount namespace."""
+    """gRPC channel to NVIDIA's device plugin, as a kubelet would open it. The plugin runs in its own mount namespace,
+    with a temporary folder as the kubelet's plugin folder."""
     try:
         plugin = ensure(NVIDIA_DEVICE_PLUGIN, print)
     except BuildError as error:

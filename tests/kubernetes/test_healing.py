@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("no_jobs_
 
 @pytest.fixture
 def sound_nodes(job_cluster: JobCluster) -> Iterator[None]:
-    """After the test, reboot nodes that are still cordoned. EKS would repair them only after ten minutes."""
+    """After the test, reboot nodes that are still cordoned. EKS would repair these nodes only after ten minutes."""
     yield
     for node in [one for one in job_cluster.cluster("health", "--json").json["nodes"] if one["cordoned"]]:
         client(job_cluster.cloud, "ec2").reboot_instances(InstanceIds=[node["instance"]])

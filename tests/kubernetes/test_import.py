@@ -1,4 +1,4 @@
-"""A single command imports and runs a job of another system. test_coming_from.py has more tests."""
+"""A single command imports and runs a job of another system. test_coming_from.py contains more tests."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Access to jobs: ranks start in a copied local folder, logs of all pods, commands and ports in running pods."""
+"""Access to jobs: copying a local folder into a job, logs of all pods, and commands and ports in running pods."""
 
 import urllib.request
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""`cancel` lets ranks save a checkpoint before they end, and the next job resumes from it."""
+"""`cancel` lets ranks save a checkpoint before they exit, and the next job resumes from this checkpoint."""
 
 import secrets
 from pathlib import Path

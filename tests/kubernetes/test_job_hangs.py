@@ -32,7 +32,8 @@ for step in range(first, first + 12 if first else 10**6):
 if rank == 0:
     print((folder / "times").read_text(), flush=True)
 """
-"""The first attempt runs until it is stopped. The second one starts at the last checkpoint and completes 12 steps."""
+"""The first attempt runs until it is stopped. The second attempt starts at the last checkpoint and completes 12 steps.
+"""
 COMPUTES = """
 import os, pathlib, time
 from statistics import median
@@ -56,7 +57,8 @@ while not (folder / "end").exists():
         slowest = max((0, 1), key=times.__getitem__)
         print(f"step {step} slowest={slowest} ratio={times[slowest] / min(times)}", flush=True)
 """
-"""Each step waits for both ranks. Of two ranks, the median is no measure: the faster one is it."""
+"""Each step waits for both ranks. With only two ranks, their median is not a useful reference, so `ratio` compares the
+slower rank with the faster one."""
 COMMANDS = {
     "mpijob": ["python3", "-u", "-c", STEPS],
     "standalone": ["python3", "-u", "-c", STEPS],
@@ -107,12 +109,13 @@ def test_a_job_with_a_rank_that_hangs_restarts_and_finishes(job_cluster: JobClus
     assert goodput.code == 0, goodput.err
     spent = goodput.json["jobs"][0]["seconds"]
     assert spent["recovering"] > 0 and spent["training"] > 0
-    if launcher != "mpijob":  # with mpijob, lines reach the log late while other tests use all CPUs, as in `make test`
+    if launcher != "mpijob":  # with mpijob, log lines arrive late while other tests use all CPUs, as in `make test`
         agrees_with_the_program(spent, log)
 
 
 def agrees_with_the_program(seconds: dict[str, float], log: str) -> None:
-    """Compare lost and recovering time with the program's own records: first step of the attempt, step, time."""
+    """Compare the lost and recovering times with the times in the program's log. Each of its lines gives the attempt's
+    first step, the step and the time."""
     lines = [line.split()[1:] for line in log.splitlines() if line.startswith("done ")]
     times = [(int(first), int(step), float(when)) for first, step, when in lines]
     before = [(step, when) for first, step, when in times if first == 0]
@@ -124,7 +127,7 @@ def agrees_with_the_program(seconds: dict[str, float], log: str) -> None:
 
 
 def record_of(cluster: JobCluster, name: str) -> dict[str, Any]:
-    """Return the job's row in `jobs --all`, which contains its record."""
+    """Return the job's row in the output of `jobs --all`, which contains the job's record."""
     return next(one for one in cluster.cluster("jobs", "--all", "--json").json if one["name"] == name)
 
 

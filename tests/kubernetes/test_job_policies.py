@@ -10,7 +10,7 @@ from testkit.job_cluster import JobCluster, job_file, python
 pytestmark = pytest.mark.xdist_group("jobs")
 
 BUCKET = "gpumpi-checkpoints"
-"""Jobs may read and write its folder `team`: see tests/kubernetes/data/Pulumi.jobs.yaml."""
+"""Bucket whose folder `team` jobs may read and write: see tests/kubernetes/data/Pulumi.jobs.yaml."""
 PROGRAM = """
 import boto3
 from mpi4py import MPI

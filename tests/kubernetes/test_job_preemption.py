@@ -1,4 +1,5 @@
-"""A preempted job: its ranks get the checkpoint signal, it resumes, and it keeps its restarts and its deadline."""
+"""Preemption of a job: the ranks receive the checkpoint signal, and the job resumes with all its restarts and its full
+deadline."""
 
 import json
 import secrets
@@ -36,8 +37,8 @@ for one in (signal.SIGUSR1, signal.SIGTERM):
 while True:
     signal.pause()
 """
-"""In the first attempt, each rank waits for a signal and writes its name into a file. In the second one, the ranks
-wait for each other."""
+"""In the first attempt, each rank waits for a signal and writes the signal's name into a file. In the second attempt,
+the ranks wait for each other."""
 COMMANDS = {
     "mpijob": ["python3", "-u", "-c", SAVES],
     # The image has no PyTorch, so a shell function replaces torchrun.
@@ -47,7 +48,7 @@ COMMANDS = {
 
 @pytest.fixture
 def preempting_queue(job_cluster: JobCluster) -> Iterator[None]:
-    """Enable preemption by jobs with a higher priority, which is off by default in the platform's queue."""
+    """Enable preemption by jobs with a higher priority, which the platform's queue disables by default."""
 
     def within_queue(policy: str) -> None:
         change = json.dumps({"spec": {"preemption": {"withinClusterQueue": policy}}})

@@ -1,4 +1,5 @@
-"""The job controller on a real cluster: job records outlive jobs, and whole jobs restart even if it is killed."""
+"""The job controller on a real cluster: job records outlive jobs, and whole jobs restart even if the controller is
+killed."""
 
 import re
 import secrets
@@ -33,8 +34,8 @@ if rank == "1":
 (folder / "failed").touch()
 sys.exit(7)
 """
-"""In the first attempt, rank 0 fails and rank 1 waits forever. In the second one, the ranks wait for each other like
-torchrun's agents, because a worker does not start once rank 0 has ended.
+"""In the first attempt, rank 0 fails and rank 1 waits forever. In the second attempt, the ranks wait for each other
+like torchrun's agents, because a worker does not start once rank 0 has exited.
 """
 CLEAN = "import pathlib, shutil; shutil.rmtree('/shared/records', ignore_errors=True)"
 
@@ -164,7 +165,7 @@ if not world.bcast(mark.exists()):
 world.Barrier()
 world.rank == 0 and mark.unlink()
 """
-"""In the first attempt, the ranks wait until they are killed. In the second one, they finish at once."""
+"""In the first attempt, the ranks wait until they are killed. In the second attempt, they finish at once."""
 
 
 @pytest.mark.mission_only

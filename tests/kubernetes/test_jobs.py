@@ -192,7 +192,8 @@ def test_mpi_operator_s_own_example_runs_in_a_namespace_that_is_less_strict(job_
     example = (module / "examples" / "v2beta1" / "pi" / "pi.yaml").read_text()
     namespace = "pi-example"
     job_cluster.kubectl("create", "namespace", namespace)
-    # The example's three pods request one CPU each and tolerate no taint. The only system node has too few CPUs (two).
+    # The example's three pods request one CPU each and tolerate no taint. The only system node has too few CPUs (two), so the GPU
+    # nodes must accept the pods.
     assert job_cluster.kubectl("taint", "nodes", "--selector", ACCELERATOR_LABEL, f"{GPU_TAINT.key}-").code == 0
     try:
         job_cluster.kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=baseline")

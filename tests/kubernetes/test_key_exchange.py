@@ -64,7 +64,7 @@ def test_cancelling_a_running_job_removes_its_keys(job_cluster: JobCluster, tmp_
     finally:
         job_cluster.cluster("cancel", name)
     wait_until(lambda: keys_of(job_cluster, name), lambda left: not left)
-    wait_until(lambda: job_cluster.remains(name), lambda left: not left)  # its files are removed in the background
+    wait_until(lambda: job_cluster.remains(name), lambda left: not left)  # the job's files are removed in the background
 
 
 # --- through the key bucket --------------------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ def key_bucket(cluster: JobCluster) -> str:
 
 
 def shown(cluster: JobCluster, job: str) -> dict[str, str]:
-    """Return the object that each pod of the job wrote to the key bucket, by pod name."""
+    """Return the objects that the job's pods wrote to the key bucket, keyed by pod name."""
     s3, bucket, found = cluster.cloud.clients(REGION)("s3"), key_bucket(cluster), {}
     for one in s3.list_objects_v2(Bucket=bucket).get("Contents", ()):
         place = re.fullmatch(rf"jobs/{NAMESPACE}/({job}-[^/]+)/(.+)", one["Key"])

@@ -1,4 +1,5 @@
-"""With `platform.jobLogs: cloudwatch`, pods log to CloudWatch Logs. `logs` reads there after the pods are gone."""
+"""With `platform.jobLogs: cloudwatch`, pods log to CloudWatch Logs, where `logs` finds the log lines after the pods are
+gone."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -28,7 +28,9 @@ NOT_HERE = re.compile(
     r"DCGM_FI_DEV_(POWER_USAGE|GPU_TEMP|SM_CLOCK|UNCORRECTABLE_REMAPPED_ROWS|PCIE_REPLAY_COUNTER)"
     r"|problem_condition_count|cluster_autoscaler_|kueue_evicted_workloads_total|^count by .*ALERTS"
 )
-"""Metrics without data here: of real GPUs, of programs that this cluster lacks, and of events that do not happen."""
+"""Metrics without data in this test: they describe real GPUs, programs that this cluster does not run, or events that
+do not occur here.
+"""
 GUARDED = (
     (MONITORING_NAMESPACE, "prometheus", 9090),
     (MONITORING_NAMESPACE, "alertmanager", 9093),
@@ -38,7 +40,8 @@ GUARDED = (
 )
 MIB = 2**20
 LIMIT_SECONDS = 600.0
-"""Long enough for queries over five minutes, which need two samples, and for a rebooted node to become ready."""
+"""Time limit. It suffices for queries over five minutes, which need two samples, and for a rebooted node to become
+ready."""
 RECEIVER = """
 from http.server import BaseHTTPRequestHandler, HTTPServer
 class Handler(BaseHTTPRequestHandler):
@@ -74,9 +77,9 @@ def ask(cluster: JobCluster) -> Iterator["Api"]:
 
 @contextmanager
 def forwarded(cluster: JobCluster, namespace: str, target: str, port: int) -> Iterator[str]:
-    """Forward a local port to a pod or a deployment, and yield its URL."""
+    """Forward a local port to a pod or a Deployment, and yield the local URL."""
     command = ["kubectl", "port-forward", "-n", namespace, target, f":{port}", "--address=127.0.0.1"]
-    # kubectl prints a line for each connection. A pipe would fill up, because nothing reads it.
+    # kubectl prints a line for each connection. Use a file, because a pipe that nothing reads would fill up.
     printed = cluster.kubeconfig.with_name(f"{target.replace('/', '-')}.log")
     with printed.open("w") as log, subprocess.Popen(command, env=cluster.environment, stdout=log, stderr=log) as process:
         try:
@@ -124,7 +127,7 @@ def running(cluster: JobCluster, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def webhook(cluster: JobCluster, running: str) -> Iterator[str]:
-    """Start a pod that receives alerts, and create the user's Secret with its address. Yield the pod's name."""
+    """Start a pod that receives alerts, and create the user's Secret with the pod's address. Yield the pod's name."""
     image = cluster.pods(running, "worker")[0]["spec"]["containers"][0]["image"]
     pod = cluster.kubectl(
         *("run", "receiver", "-n", "default", f"--image={image}", "--restart=Never", "--command", "--"),

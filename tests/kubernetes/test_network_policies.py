@@ -74,7 +74,8 @@ def neighbor(cluster: JobCluster, image: str) -> Iterator[dict[str, str]]:
 
 
 def addresses(cluster: JobCluster) -> dict[str, str]:
-    """Return the addresses of the ready pods. The kubelet's probes reach even a pod that allows no other ingress."""
+    """Return the addresses of the ready pods, keyed by pod name. The kubelet's probes reach even a pod that allows no
+    other ingress, so that pod becomes ready too."""
     pods = cluster.objects("pods", namespace=NEIGHBOR)
     ready = [pod for pod in pods if {"type": "Ready", "status": "True"}.items() <= conditions(pod).items()]
     return {pod["metadata"]["name"]: pod["status"]["podIP"] for pod in ready}

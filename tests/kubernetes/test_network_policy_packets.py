@@ -1,6 +1,6 @@
-"""Rules of network policies on a router between network namespaces that stand for pods. The tests need no cluster.
+"""Rules of network policies, on a router between network namespaces that represent pods. The tests need no cluster.
 
-Dropped packets show only as timeouts, so connections that must fail get a short timeout.
+Dropped packets are visible only as timeouts, so connections that must fail use a short timeout.
 """
 
 import os
@@ -113,7 +113,7 @@ def policy(*, pods: Json | None = None, **directions: Any) -> Json:
 
 
 def connects(source: str, target: str, port: int) -> bool:
-    """Open a connection that must succeed. Raises an error if it fails."""
+    """Open a connection. Return True, or raise an error if the connection fails."""
     network.connect(source, target, port, LONG_SECONDS).close()
     return True
 
@@ -176,7 +176,7 @@ def test_datagrams_are_judged_by_their_own_protocol(enforce: Callable[..., None]
 
 
 def exchange(source: str, port: int) -> bytes | None:
-    """Send a datagram to the worker and return its reply; None if the datagram does not arrive."""
+    """Send a datagram to the worker and return the worker's reply, or None if the datagram does not arrive."""
     with udp(WORKER, port) as server, udp(source, 0) as client:
         client.sendto(b"question", (WORKER, port))
         server.settimeout(LONG_SECONDS if port < 60 else SHORT_SECONDS)

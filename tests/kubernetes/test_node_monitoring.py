@@ -30,7 +30,7 @@ class ApiServer:
     conditions: list[dict[str, Any]] = field(default_factory=list)
     """All states of the node's condition, oldest first."""
     events: list[str] = field(default_factory=list)
-    """Text parts of each event. The detector sends events as protobuf."""
+    """Readable text of each event, which the detector sends as protobuf."""
 
     def log(self, message: str) -> None:
         kernel_log.append(self.own, NODE, message, datetime.now(UTC))
@@ -53,7 +53,7 @@ def server(tmp_path: Path) -> Iterator[ApiServer]:
     (tmp_path / kernel_log.FILE).parent.mkdir(parents=True)
     kernel_log.create(tmp_path)
     kept = ApiServer(tmp_path)
-    kept.xid(64)  # a line older than the detector's start
+    kept.xid(64)  # a log line from before the detector's start
     file = tmp_path / "rules.json"
     file.write_text(json.dumps(rules.configuration(tmp_path / kernel_log.FILE)))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler(kept)) as http, (tmp_path / "log").open("w") as log:

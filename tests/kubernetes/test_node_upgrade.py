@@ -19,7 +19,7 @@ def kubelet_versions(group: NodeGroup) -> list[str]:
 
 
 def guard(cluster: Running, name: str) -> str:
-    """Create a PodDisruptionBudget that never allows this pod's eviction. Return its API path."""
+    """Create a PodDisruptionBudget that never allows this pod's eviction, and return the budget's API path."""
     budget = {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
@@ -31,7 +31,7 @@ def guard(cluster: Running, name: str) -> str:
 
 
 def test_new_nodes_run_the_kubelet_of_the_new_version(own_cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> None:
-    ensure(KUBELET_BEFORE, print)  # compiling it on the first run takes longer than the wait for a node group
+    ensure(KUBELET_BEFORE, print)  # compiling the kubelet on the first run takes longer than the wait for a node group
     monkeypatch.setenv(kubelets.VARIABLE, "1.34")
     own_cloud.start(print, kubernetes=True)
     cluster = Account(own_cloud).create("upgraded", version="1.34")

@@ -1,4 +1,4 @@
-"""Instances of node groups become Kubernetes nodes as on EKS: what they report, and what runs on them."""
+"""Instances of node groups become Kubernetes nodes as on EKS: status of the nodes, and pods that run on them."""
 
 import json
 import subprocess
@@ -42,7 +42,7 @@ while True:
 
 @pytest.fixture(scope="module")
 def busy(account: Account) -> Iterator[Running]:
-    """A cluster that the tests of this module share."""
+    """A cluster that all tests in this module share."""
     made = account.create("busy")
     yield made
     made.delete()
@@ -188,7 +188,8 @@ def test_gpus_and_efa_appear_with_a_device_plugin_and_a_broken_gpu_goes(busy: Ru
 
 
 def test_a_broken_node_is_reported_and_restored(busy: Running, train: NodeGroup, tmp_path: Path) -> None:
-    """Checks the node's kubelet and link, because Kubernetes reports NotReady only after 50 s without them."""
+    """The test checks the node's kubelet and network link directly: Kubernetes reports NotReady only 50 s after they
+    fail."""
     node = train.real_nodes()[1]
     assert "AcceleratedHardwareReady" not in conditions_of(busy, node), "no condition without the add-on"
     eks, wanted = busy.account.eks, {"clusterName": busy.name, "addonName": "eks-node-monitoring-agent"}

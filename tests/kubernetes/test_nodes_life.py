@@ -1,4 +1,4 @@
-"""Nodes join the cluster, are drained, replaced or lost, and leave nothing behind."""
+"""Nodes join the cluster, and are drained, replaced or lost. They leave nothing behind on this machine."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -117,7 +117,7 @@ def test_an_instance_that_is_terminated_is_lost_and_replaced(lively: Running, po
 
 
 def new_version(cluster: Running, template: dict[str, Any], **data: Any) -> dict[str, Any]:
-    """Create a new version of a launch template; return its reference."""
+    """Create a new version of a launch template; return the reference that EKS accepts."""
     made = cluster.account.world.ec2.create_launch_template_version(
         LaunchTemplateId=template["id"], SourceVersion="1", LaunchTemplateData=data
     )
@@ -185,7 +185,7 @@ def own_image_template(cluster: Running, name: str, kind: str, labels: dict[str,
 
 @contextmanager
 def guarded_deployment(cluster: Running, name: str, replicas: int) -> Iterator[str]:
-    """Create a Deployment whose disruption budget allows one unavailable pod; yield its path."""
+    """Create a Deployment whose disruption budget allows one unavailable pod; yield the Deployment's API path."""
     labels, one = {"app": name}, pod(name)
     template = {"metadata": {"labels": labels}, "spec": {**one["spec"], "restartPolicy": "Always"}}
     spread = {

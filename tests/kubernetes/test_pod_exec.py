@@ -1,4 +1,4 @@
-"""The job controller's code runs a script in a pod, with a service account that has only this permission."""
+"""The job controller's code runs a script in a pod. Its service account may do nothing except run commands in pods."""
 
 import base64
 import ssl

@@ -1,4 +1,4 @@
-"""Pods get the credentials of the role associated with their service account, with a real webhook and agent."""
+"""Pods get the credentials of the IAM role associated with their service account, from a real webhook and agent."""
 
 import json
 from collections.abc import Iterator
@@ -66,7 +66,7 @@ def service_account(cluster: Running, name: str, role: str | None) -> Iterator[N
 
 
 def asked(cluster: Running, name: str, program: str = OWN_TOKEN, **spec: Any) -> Any:
-    """Return the credentials that a pod with this service account receives."""
+    """Run `program` in a pod with this service account; return its output. OWN_TOKEN prints the pod's credentials."""
     with pods(cluster, pod(f"{name}-pod", program, serviceAccountName=name, **spec)):
         return output(cluster, f"{name}-pod")
 
@@ -152,7 +152,7 @@ def test_a_role_that_trusts_only_another_namespace_is_refused(known: Running) ->
 
 
 def test_without_the_add_on_no_agent_answers(known: Running) -> None:
-    """Must be the last test of this module, because the others need the agent."""
+    """This must be the last test in this module, because the other tests need the agent."""
     known.account.eks.delete_addon(clusterName=known.name, addonName="eks-pod-identity-agent")
     missing = known.account.eks.exceptions.ResourceNotFoundException
 

@@ -1,4 +1,6 @@
-"""A TrainJob on a cluster with Kubeflow Trainer and JobSet. Only `make mission` runs it: both are built from source."""
+"""A TrainJob on a cluster with Kubeflow Trainer and JobSet. Only `make mission` runs this test, because Trainer and
+JobSet are built from source.
+"""
 
 from pathlib import Path
 
@@ -17,7 +19,7 @@ pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.mission_only, pytest.
 
 @pytest.fixture
 def trainer_installed(job_cluster: JobCluster, tmp_path: Path) -> None:
-    """Install Trainer. It stays installed, because later tests do not use it."""
+    """Install Trainer. The fixture does not uninstall Trainer, because Trainer does not affect later tests."""
     name = f"Pulumi.{STACK}.yaml"
     with_trainer = (SOURCE / name).read_text().replace("platform:\n", "platform:\n    trainer: true\n")
     (tmp_path / name).write_text(with_trainer)

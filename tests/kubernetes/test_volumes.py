@@ -1,4 +1,4 @@
-"""EFS and FSx for Lustre as volumes: shared across nodes, provisioned for claims, and with reasons for failed mounts.
+"""EFS and FSx for Lustre volumes: sharing across nodes, dynamic provisioning, and reported reasons for failed mounts.
 
 FSx for Lustre also imports files from a bucket and exports files to it.
 """
@@ -302,7 +302,7 @@ def test_a_claim_that_cannot_be_provisioned_gives_the_reason(stored: Running, no
 
 
 def test_volumes_are_unmounted_after_the_pod(stored: Running, nodes: list[Object], storage: Storage, file_system: str) -> None:
-    """Neither the pod nor the node keeps a mount."""
+    """The kubelet unmounts a deleted pod's volume from the node."""
     with volume(stored, "gone", f"{file_system}::{storage.access_point(file_system, '/gone')}"):
         with pods(stored, with_volume("gone", "gone", "print(1)", nodes[0])):
             assert output(stored, "gone") == 1
@@ -313,7 +313,9 @@ def test_volumes_are_unmounted_after_the_pod(stored: Running, nodes: list[Object
 
 
 def test_a_driver_registers_again_if_the_api_server_was_away(stored: Running, nodes: list[Object]) -> None:
-    """The kubelet gives up after a third of a second, and retries only if the driver's socket appears again."""
+    """The kubelet stops trying to register a driver after a third of a second. It retries only if the driver's socket
+    appears again.
+    """
     driver = stored.process(f"efs-csi-{name_of(nodes[0]).split('.')[0]}")
     socket = Path(f"/proc/{driver.pid}", "root", f"var/lib/kubelet/plugins_registry/{DRIVER}-reg.sock")
     before = len(Path(driver.log).read_text())
@@ -329,7 +331,7 @@ def test_a_driver_registers_again_if_the_api_server_was_away(stored: Running, no
 
 
 def test_without_the_add_on_the_driver_is_gone(stored: Running, nodes: list[Object]) -> None:
-    """This must be the last EFS test in this module, because the others need the add-on."""
+    """This must be the last EFS test in this module, because the other EFS tests need the add-on."""
     stored.account.eks.delete_addon(clusterName=stored.name, addonName="aws-efs-csi-driver")
     wait_while(lambda: drivers(stored), bool)
     wait_while(lambda: stored.api.find(f"/apis/storage.k8s.io/v1/csidrivers/{DRIVER}"), bool)

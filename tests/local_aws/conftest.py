@@ -15,7 +15,7 @@ extend.install()
 
 @pytest.fixture
 def aws() -> Iterator[Client]:
-    """Client factory for an empty account in this process."""
+    """Factory for clients of an empty local AWS account in this process."""
     calls.clear()
     with mock_aws():
         yield client

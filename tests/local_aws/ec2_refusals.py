@@ -22,7 +22,9 @@ EMPTY = "cr-0e000000000000000"
 
 
 def launch(**changes: Any) -> Any:
-    """Return RunInstances parameters for one g5.8xlarge. `changes` replace parameters; None removes a parameter."""
+    """Return RunInstances parameters for one g5.8xlarge. `changes` override parameters; the value None removes a
+    parameter.
+    """
 
     def params(world: World) -> dict[str, Any]:
         base: dict[str, Any] = {

@@ -40,7 +40,7 @@ class World:
         return "node"
 
     def run(self, **changes: Any) -> list[dict[str, Any]]:
-        """Launch a g5.8xlarge in the first subnet. `changes` replace parameters; None removes a parameter."""
+        """Launch a g5.8xlarge in the first subnet. `changes` override parameters; None removes a parameter."""
         params: dict[str, Any] = {
             "ImageId": image(),
             "InstanceType": "g5.8xlarge",

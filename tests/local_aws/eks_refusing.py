@@ -70,7 +70,9 @@ class Refusing(World):
         return str(self.client("ssm").get_parameter(Name=name)["Parameter"]["Value"])
 
     def next_version(self, data: dict[str, Any]) -> dict[str, Any]:
-        """Create a version of the launch template of node group `templated`; return its reference."""
+        """Create a new version of node group `templated`'s launch template; return the template's id and the version
+        number.
+        """
         template = self.user_template["id"]
         made = self.ec2.create_launch_template_version(LaunchTemplateId=template, LaunchTemplateData=data)[
             "LaunchTemplateVersion"

@@ -27,7 +27,9 @@ class LustreWorld:
         self.ec2.authorize_security_group_ingress(GroupId=self.servers, IpPermissions=[rule])
 
     def wanted(self, **changes: Any) -> dict[str, Any]:
-        """Return the parameters of CreateFileSystem."""
+        """Return CreateFileSystem parameters. `changes` replace parameters; `lustre` replaces fields of
+        LustreConfiguration.
+        """
         lustre = {"DeploymentType": "PERSISTENT_2", "PerUnitStorageThroughput": 125} | changes.pop("lustre", {})
         return {
             "FileSystemType": "LUSTRE",

@@ -27,9 +27,9 @@ class Refusal:
     """
     code: str
     source: str
-    """URL of AWS's documentation."""
+    """URL of the AWS page that documents the error."""
     message: str = ""
-    """Part of the error message."""
+    """Text that the error message must contain."""
 
     def __str__(self) -> str:
         return f"{self.operation}: {self.what}"

@@ -1,4 +1,4 @@
-"""Source conditions in trust policies, and VPC endpoint policies, for sessions of pods and instances."""
+"""How source conditions in trust policies, and VPC endpoint policies, apply to the sessions of pods and instances."""
 
 import json
 from typing import Any
@@ -42,7 +42,7 @@ def permit(world: World, *actions: str) -> None:
 
 
 def endpoint(world: World, service: str, document: str, *, associated: bool = True) -> None:
-    """Create a VPC endpoint for the service. Without `associated`, a gateway endpoint serves no subnet."""
+    """Create a VPC endpoint for a service. If `associated` is false, a gateway endpoint's route table has no subnet."""
     settings: dict[str, Any] = {"VpcEndpointType": "Interface", "SubnetIds": world.subnets[:1], "PrivateDnsEnabled": True}
     if service == "s3":
         table = world.ec2.create_route_table(VpcId=world.vpc)["RouteTable"]["RouteTableId"]

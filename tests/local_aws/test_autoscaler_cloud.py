@@ -139,7 +139,7 @@ def grant(world: World, document: object) -> None:
 
 
 def without_types() -> object:
-    """Return the program's policy without ec2:DescribeInstanceTypes."""
+    """Return the autoscaler's policy without ec2:DescribeInstanceTypes."""
     return json.loads(iam.to_json(SCALE).replace('"ec2:DescribeInstanceTypes", ', ""))
 
 
@@ -150,7 +150,7 @@ def restrict_endpoint(world: World, document: str) -> None:
 
 @pytest.fixture
 def start(world: World, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Loop]:
-    """Give the autoscaler's pod its role, and its VPC an EC2 endpoint.
+    """Give the autoscaler's pod its role, and create an EC2 endpoint in the cluster's VPC.
 
     Return a function that starts a new autoscaler while a pod is waiting for a GPU node.
     """

@@ -20,7 +20,7 @@ def world(aws: Client) -> World:
 
 
 def make(world: World, desired: int = 2, **changes: Any) -> None:
-    """Create the group `nodes` across three zones. `changes` replace parameters; None removes a parameter."""
+    """Create the group `nodes` across three zones. `changes` override parameters; None removes a parameter."""
     params: dict[str, Any] = {
         "AutoScalingGroupName": "nodes",
         "MinSize": 0,

@@ -17,7 +17,7 @@ STEP = 10
 
 
 class Group:
-    """The Auto Scaling group `nodes`, with control of the local AWS's clock."""
+    """The Auto Scaling group `nodes`, with methods that advance the local AWS's clock."""
 
     def __init__(self, world: World, monkeypatch: pytest.MonkeyPatch, desired: int) -> None:
         self.world, self.now = world, 0.0
@@ -51,9 +51,10 @@ class Group:
         self.client.set_instance_protection(AutoScalingGroupName="nodes", InstanceIds=list(ids), ProtectedFromScaleIn=protected)
 
     def status(self, later: float = 0.0) -> dict[str, Any]:
-        """Advance the clock by this number of seconds and return the refresh.
+        """Advance the clock by `later` seconds and return the instance refresh.
 
-        The clock advances in steps, because the local AWS applies a condition when it checks it, not retroactively.
+        The clock advances in steps, because the local AWS evaluates conditions only when a request arrives, not
+        retroactively.
         """
         for _ in range(int(later) // STEP):
             self.now += STEP
@@ -63,7 +64,9 @@ class Group:
         return dict(answer["InstanceRefreshes"][0])
 
     def watch(self) -> tuple[str, int, int]:
-        """Run the refresh to its end. Return its status, the minimum in service, and the maximum of all instances."""
+        """Run the refresh to its end. Return the refresh's status, the minimum number of instances in service, and the
+        maximum number of instances.
+        """
         least, most = len(self.before), 0
         for _ in range(2000):
             status = self.status(later=STEP)["Status"]

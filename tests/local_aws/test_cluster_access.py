@@ -1,4 +1,4 @@
-"""The webhooks of a cluster's API server, which identify a token's signer and apply EKS's access policies."""
+"""Webhooks of a cluster's API server: they identify the signer of a token and apply EKS access policies."""
 
 import base64
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from testkit.eks_world import World, trust
 
 POLICIES = "arn:aws:eks::aws:cluster-access-policy/"
 ENDPOINT = f"https://sts.{REGION}.amazonaws.com"
-"""Endpoint through which botocore reaches this process's account."""
+"""STS endpoint of the local AWS in this process, for botocore."""
 
 
 @pytest.fixture

@@ -252,7 +252,7 @@ def test_a_step_that_follows_belongs_to_the_same_operation(clock: Clock) -> None
 
 
 def test_every_step_with_a_check_says_how_its_operation_fails() -> None:
-    """Without `fail`, clients would wait for a failed resource until they time out."""
+    """Without the `fail` argument, clients would wait for a failed resource until they time out."""
     calls = [
         (file.name, call)
         for file in sorted((ROOT / "localcloud").rglob("*.py"))

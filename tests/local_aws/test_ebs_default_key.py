@@ -45,7 +45,9 @@ def disable(kms: Any, key: str) -> None:
 
 
 Case = tuple[list[dict[str, Any]], Callable[[Any, str], None] | None, str]
-"""Key policy statements added to the account's own, a change to the key or None, and part of the expected problem."""
+"""Additional key policy statements, a function that changes the key (or None), and part of the expected problem ("" if
+none).
+"""
 
 CASES: dict[str, Case] = {
     "only the account": ([], None, f"does not allow AWSServiceRoleForAutoScaling to call {', '.join(OPERATIONS[:-1])}"),

@@ -18,7 +18,7 @@ def world(aws: Client) -> World:
 
 
 def efa_interfaces(world: World, instance_type: str) -> list[dict[str, Any]]:
-    """Return AWS's recommended layout: one ENA interface, and an efa-only interface on each card with EFA."""
+    """Return AWS's recommended interfaces: one ENA interface, and one efa-only interface per network card with EFA."""
     facts = instance_types.facts(instance_type)
     assert facts is not None
     layout: list[dict[str, Any]] = [{"NetworkCardIndex": 0, "DeviceIndex": 0, "InterfaceType": "interface"}]

@@ -1,4 +1,4 @@
-"""Stopping, starting, imaging and connecting to instances that exist only as records, without a host."""
+"""Stopping and starting instances that exist only as API records, connecting to them, and creating AMIs from them."""
 
 from typing import Any
 

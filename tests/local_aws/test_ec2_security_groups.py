@@ -15,7 +15,7 @@ def world(aws: Client) -> World:
 
 
 def rules(world: World) -> dict[str, dict[str, Any]]:
-    """Return the group's ingress rules by id."""
+    """Return the group's ingress rules, keyed by id."""
     found = world.ec2.describe_security_group_rules(Filters=[{"Name": "group-id", "Values": [world.group]}])["SecurityGroupRules"]
     return {item["SecurityGroupRuleId"]: item for item in found if not item["IsEgress"]}
 

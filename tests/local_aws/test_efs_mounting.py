@@ -83,7 +83,7 @@ class World:
 
     def mount(self, point: str | None = None, instance: str | None = None, **settings: Any) -> Mounted:
         asked = {"fileSystem": self.file_system, "accessPoint": point} | settings
-        self.efs.describe_mount_targets(FileSystemId=self.file_system)  # applies state changes that are due
+        self.efs.describe_mount_targets(FileSystemId=self.file_system)  # any request applies due state changes
         with gateway.LOCK:
             return mount(region=REGION, instance=instance or self.instance, **asked)
 

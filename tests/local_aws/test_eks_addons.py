@@ -1,4 +1,4 @@
-"""EKS add-ons: versions, configuration, roles, and their health, which depends on nodes."""
+"""EKS add-ons: versions, configuration, roles, and health, which depends on the cluster's nodes."""
 
 import json
 from typing import Any
@@ -25,7 +25,7 @@ def world(aws: Client) -> World:
 
 
 def addon(world: World, name: str, **settings: Any) -> dict[str, Any]:
-    """Create an add-on; return its description after its simulated creation time."""
+    """Create an add-on; return its description once it has been created."""
     world.eks.create_addon(clusterName="demo", addonName=name, **settings)
     return describe(world, name)
 

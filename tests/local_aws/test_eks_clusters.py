@@ -135,7 +135,7 @@ def test_deleting_a_cluster_deletes_its_security_group_and_interfaces(world: Wor
 
 
 def test_a_cluster_security_group_referenced_by_another_group_is_left_behind(world: World) -> None:
-    """Real EKS cannot delete such a group either."""
+    """Real EKS cannot delete a referenced security group either."""
     group_id, other = world.cluster()["resourcesVpcConfig"]["clusterSecurityGroupId"], world.security_group()
     world.ec2.authorize_security_group_ingress(
         GroupId=other, IpPermissions=[{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group_id}]}]

@@ -71,7 +71,9 @@ class Private(World):
         self.ec2.delete_route(RouteTableId=self.routes.main_table, DestinationCidrBlock=ANYWHERE)
 
     def problem(self) -> str:
-        """Create and delete a node group. Return the message of its only issue, or "" if it was ACTIVE."""
+        """Create and delete a node group. Return the message of its only health issue, or "" if the node group became
+        ACTIVE.
+        """
         group = self.node_group()
         self.eks.delete_nodegroup(clusterName="demo", nodegroupName="workers")
         if group["status"] == "ACTIVE":
@@ -208,7 +210,7 @@ def test_an_endpoint_that_blocks_the_node_blocks_it_despite_a_nat_gateway(privat
 
 @pytest.fixture
 def node(private: Private) -> Iterator[dict[str, Any]]:
-    """An instance of a node group that exists during the test."""
+    """Create a node group for the test, and yield its instance."""
     yield private.instances(private.node_group("kept"))[0]
     private.eks.delete_nodegroup(clusterName="demo", nodegroupName="kept")
 

@@ -39,7 +39,9 @@ def crashes() -> list[Crash]:
 
 @pytest.fixture
 def fleet(world: World, crashes: list[Crash], monkeypatch: pytest.MonkeyPatch) -> Iterator[Fleet]:
-    """The component of a local cluster that turns instances into nodes. Here it runs alone and simulates the nodes."""
+    """The component of a local cluster that turns instances into nodes, without the other components and with simulated
+    nodes.
+    """
     monkeypatch.setattr(Simulator, "create", lambda *_: None)
     supervisor = SimpleNamespace(crashes=lambda: crashes)
     api = SimpleNamespace(find=lambda path: None, delete=lambda path: None)

@@ -1,4 +1,4 @@
-"""A node joins only with a role that has the permissions, an access entry, and a route to the Kubernetes API."""
+"""A node needs a route to the Kubernetes API, and a role with the permissions and an access entry, to join."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def world(aws: Client) -> World:
 
 
 def problem(world: World) -> str:
-    """Create a node group. Return the message of its only issue, or "" if it is ACTIVE."""
+    """Create a node group. Return the message of its only health issue, or "" if the node group is ACTIVE."""
     group = world.node_group()
     if group["status"] == "ACTIVE":
         return ""
@@ -40,7 +40,7 @@ def test_a_private_endpoint_needs_the_dns_attributes_of_the_vpc(world: World) ->
 def test_the_node_role_needs_each_permission(world: World) -> None:
     for action in NODE_ACTIONS:
         if action == "eks-auth:AssumeRoleForPodIdentity":
-            continue  # only Pod Identity needs it: see test_eks_endpoints_of_nodes.py
+            continue  # only Pod Identity needs this action: see test_eks_endpoints_of_nodes.py
         world.permit_node(*(one for one in NODE_ACTIONS if one != action))
         assert f"{world.node_role} may not call {action}; attach Amazon" in problem(world)
         world.eks.delete_nodegroup(clusterName="demo", nodegroupName="workers")
@@ -74,7 +74,7 @@ def test_public_cidrs_must_contain_the_nat_gateway(world: World) -> None:
     world.eks.update_cluster_config(name="demo", resourcesVpcConfig={"publicAccessCidrs": ["203.0.113.7/32"]})
     assert f"publicAccessCidrs [203.0.113.7/32] do not contain {address}" in problem(world)
     world.eks.delete_nodegroup(clusterName="demo", nodegroupName="workers")
-    # The test needs another address, because EKS rejects CIDRs in 127.0.0.0/8, where the local AWS has its Elastic IPs.
+    # EKS rejects CIDRs in 127.0.0.0/8, the range of the local AWS's Elastic IPs, so the NAT gateway gets another address.
     gateway = next(iter(backend_of("ec2", ACCOUNT, REGION).nat_gateways.values()))
     gateway.address_set = [{**gateway.address_set[0], "PublicIp": "203.0.113.7"}]
     assert problem(world) == ""

@@ -58,7 +58,7 @@ def world(aws: Client) -> World:
 
 
 def grouped(world: World, size: int, zones: int = 1, **config: Any) -> set[str]:
-    """Create a node group and a second version of its launch template. Return the IDs of its instances."""
+    """Create a node group and a second version of its launch template. Return the node group's instance IDs."""
     sizes = {"minSize": 0, "maxSize": size, "desiredSize": size}
     template = world.template(EbsOptimized=True)
     world.node_group(

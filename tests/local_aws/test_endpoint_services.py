@@ -1,4 +1,4 @@
-"""Endpoint services by zone: `plan` reports a problem if and only if EC2 rejects the endpoint."""
+"""Zones in which endpoint services are available: `plan` reports a problem if and only if EC2 rejects the endpoint."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def problems() -> list[str]:
 
 
 def refused(ec2: Any, service: str, zone: str) -> str:
-    """Create an endpoint in a zone. Return EC2's error code; empty on success."""
+    """Create an endpoint in a zone. Return EC2's error code, or "" on success."""
     vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
     subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.0.0.0/24", AvailabilityZone=zone)["Subnet"]["SubnetId"]
     name = f"com.amazonaws.{REGION}.{service}"

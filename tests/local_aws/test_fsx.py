@@ -25,7 +25,7 @@ def world(aws: Client, tmp_path: Path) -> Iterator[LustreWorld]:
 
 
 def synchronize(association: str) -> None:
-    """Synchronize once, as the background thread does every half second."""
+    """Synchronize one linked directory with its bucket, as the background thread does every half second."""
     with gateway.LOCK:
         found = associations(backend_of("fsx", ACCOUNT, REGION))[association]
         repository.synchronize(found)
@@ -91,7 +91,9 @@ def test_a_bucket_that_does_not_exist_makes_the_association_fail(world: LustreWo
 
 
 def linked(world: LustreWorld, **changes: object) -> tuple[str, Path]:
-    """Create a data repository association, wait for its first import, and return it with its directory."""
+    """Create a data repository association and wait for its first import. Return the association's ID and the linked
+    directory.
+    """
     name = world.create()
     world.described(name)
     association = world.link(name, **changes)

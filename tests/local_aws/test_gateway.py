@@ -1,4 +1,6 @@
-"""The gateway of the local AWS: how it identifies, extends and rejects requests, and how it publishes events."""
+"""The gateway of the local AWS: how it identifies and rejects requests, extends moto's operations, and publishes
+events.
+"""
 
 import logging
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Policies must allow every request: identity policies, boundaries, session policies and resource policies."""
+"""Authorization of requests by identity policies, permissions boundaries, session policies and resource policies."""
 
 import json
 from collections.abc import Callable
@@ -19,7 +19,7 @@ EVERYTHING = allow(Action="*", Resource="*")
 
 
 class User:
-    """A user with an inline policy that the tests set."""
+    """IAM user `ada`; the tests set her inline policy."""
 
     def __init__(self, aws: Client) -> None:
         self._aws, self.iam = aws, aws("iam")
@@ -49,7 +49,7 @@ def user(aws: Client) -> User:
 
 
 def error_of(call: Callable[[], Any]) -> tuple[str, int, str]:
-    """Return the code, HTTP status and message of a call's error."""
+    """Return the error code, HTTP status and error message of a call that fails."""
     with pytest.raises(ClientError) as caught:
         call()
     response = caught.value.response
@@ -110,7 +110,7 @@ def test_policies_of_a_users_groups_count(user: User) -> None:
 
 
 def role(user: User, *statements: dict[str, Any], **options: Any) -> str:
-    """Create a role with these policy statements, which the user `ada` may assume."""
+    """Create a role that user `ada` may assume, with these policy statements."""
     found = user.iam.create_role(RoleName="work", AssumeRolePolicyDocument=trust({"AWS": ADA}), **options)["Role"]
     user.iam.put_role_policy(RoleName="work", PolicyName="work", PolicyDocument=policy(*statements))
     return str(found["Arn"])
@@ -164,7 +164,7 @@ def test_an_action_without_resource_types_needs_all_resources(user: User) -> Non
 
 
 def test_a_resource_that_is_not_known_is_allowed_only_with_all_others(user: User, aws: Client) -> None:
-    """The local cloud cannot determine which resources this action accesses."""
+    """The local cloud cannot determine which resources ec2:DescribeIdFormat accesses."""
     call = lambda: user("ec2").describe_id_format()  # noqa: E731
     user.may(allow(Action="ec2:DescribeIdFormat", Resource="arn:aws:ec2:*"))
     assert "ec2:DescribeIdFormat" in refusal(call)

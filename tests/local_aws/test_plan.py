@@ -171,7 +171,9 @@ def test_without_the_simulator_permissions_are_unknown(aws: Client) -> None:
 def test_interfaces_that_fit_only_below_the_maximum_size_are_a_warning(aws: Client) -> None:
     small = {**GPUS, "desiredSize": 0}
     fixed = 1 + 3 + 3 + 2
-    """One for a NAT gateway, three for the control plane, three for mount targets, and two for system nodes."""
+    """Network interfaces: one for a NAT gateway, three for the control plane, three for mount targets, two for system
+    nodes.
+    """
     quotas.set_values({"L-DF5E4CA3": fixed})
     found = limit_answers(settings(small))["Network interfaces per Region"]
     assert (found.verdict, found.sentences) == ("yes", ())

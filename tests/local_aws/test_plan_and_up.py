@@ -1,4 +1,4 @@
-"""`up` creates every stack that `plan` accepts. It fails on every stack that `plan` refuses, for the same reason.
+"""`up` creates every stack that `plan` accepts. `up` fails on every stack that `plan` rejects, for the same reason.
 
 `python -m bench.plan` tests more stacks.
 """
@@ -44,7 +44,7 @@ FOUND = {
         reservations=(EXPIRED,),
     ),
 }
-"""Stacks about which `plan` and `up` once disagreed, found by `python -m bench.plan`."""
+"""Stacks on which `plan` and `up` disagreed in earlier versions. `python -m bench.plan` found them."""
 
 
 @pytest.fixture(autouse=True)

@@ -92,7 +92,9 @@ def test_without_session_tags_a_condition_on_them_is_not_met(world: World) -> No
 
 
 def test_policies_see_the_pod_in_the_sessions_tags(world: World) -> None:
-    """Like the key bucket's policy, this policy lets a pod write only objects under its own namespace and name."""
+    """Like the key bucket's policy, this policy lets a pod write only objects whose key starts with its namespace and
+    name.
+    """
     s3 = world.client("s3")
     s3.create_bucket(Bucket="keys", CreateBucketConfiguration={"LocationConstraint": REGION})
     own = "arn:aws:s3:::keys/${aws:PrincipalTag/kubernetes-namespace}/${aws:PrincipalTag/kubernetes-pod-name}/*"

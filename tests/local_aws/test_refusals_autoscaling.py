@@ -20,7 +20,7 @@ LAUNCHING = "autoscaling:EC2_INSTANCE_LAUNCHING"
 
 
 def create(**changes: Any) -> Any:
-    """Return CreateAutoScalingGroup parameters. `changes` replace parameters; None removes a parameter."""
+    """Return CreateAutoScalingGroup parameters. `changes` override parameters; the value None removes a parameter."""
 
     def params(world: World) -> dict[str, Any]:
         base: dict[str, Any] = {

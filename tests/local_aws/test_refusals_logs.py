@@ -18,7 +18,7 @@ PUT, NOW = f"{API}PutLogEvents.html", int(time.time() * 1000)
 
 
 def events(what: str, *found: tuple[int, str]) -> Refusal:
-    """Return the expected rejection of these log events. Each has an age in hours and a message."""
+    """Return the expected rejection of these log events, given as (age in hours, message)."""
     made = [{"timestamp": NOW - hours * 3_600_000, "message": message} for hours, message in found]
     params = {"logGroupName": "group", "logStreamName": "stream", "logEvents": made}
     return Refusal(what, "put_log_events", params, "InvalidParameterException", PUT)

@@ -1,4 +1,4 @@
-"""`renew_prices` writes prices from the Price List to the snapshot, with the date on which it read them."""
+"""`renew_prices` writes prices from the Price List to the snapshot, with the date of the query."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -30,7 +30,7 @@ def snapshot(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def renewed(snapshot: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the source of today's prices, and its instance prices."""
+    """Return the snapshot's entry for today's price source, and the instance prices from this source."""
     content = json.loads(snapshot.read_text(encoding="utf-8"))
     name = f"price-list-{datetime.now(UTC).date().isoformat()}"
     return content["sources"][name], content["instances"][REGION][name]

@@ -117,7 +117,9 @@ def test_a_bad_control_request_names_the_valid_ones(server: LocalAws) -> None:
 
 
 OFFERED = {(): (404, 404), ("efs/mounts",): (404, 400), EVERYTHING: (200, 400)}
-"""Paths that a socket offers -> status of two requests. The second one, an empty mount request, is always invalid."""
+"""Control API paths that a socket exposes -> expected status codes of a health request and an empty mount request. An
+empty mount request is always invalid.
+"""
 
 
 @pytest.mark.parametrize(("paths", "statuses"), OFFERED.items(), ids=["none", "mounts", "everything"])
@@ -137,7 +139,9 @@ def test_sigterm_stops_the_server_and_removes_its_ready_file(tmp_path: Path) -> 
 
 
 def test_clients_learn_the_date_of_the_local_aws_from_its_answers(server: LocalAws, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`cost` and `status` need this date, because instances and Capacity Blocks are dated by the local AWS's clock."""
+    """`cost` and `status` need this date, because the local AWS's clock determines the dates of instances and Capacity
+    Blocks.
+    """
     keys = {"AWS_ACCESS_KEY_ID": account.ACCESS_KEY_ID, "AWS_SECRET_ACCESS_KEY": "any", "AWS_ENDPOINT_URL": server.endpoint}
     for name, value in keys.items():
         monkeypatch.setenv(name, value)

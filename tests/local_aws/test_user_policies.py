@@ -1,4 +1,4 @@
-"""The policies in docs/iam: their form, and the failures without each of their actions."""
+"""The policies in docs/iam: their format, and the calls that fail if an action is missing."""
 
 import io
 import re
@@ -115,7 +115,7 @@ NEEDED: list[tuple[str, Call, str]] = [
     ("kms:CreateKey", lambda aws: aws("kms").create_key(), "AccessDeniedException"),
     ("logs:CreateLogGroup", lambda aws: aws("logs").create_log_group(logGroupName="/gpumpi/tiny"), "AccessDeniedException"),
 ]
-"""Action in up.json, an operation that needs it, and AWS's error code without it."""
+"""An action in up.json, a call that needs this action, and AWS's error code if the action is not allowed."""
 
 
 @pytest.mark.parametrize(("action", "call", "code"), NEEDED, ids=[action for action, _, _ in NEEDED])
@@ -174,7 +174,7 @@ Modules without policies call only the local AWS, as an administrator.
 
 @cache
 def actions_of_methods() -> dict[str, set[str]]:
-    """Return boto3 method -> actions of the operations with this name, for all services that we use."""
+    """Return boto3 method name -> IAM actions of the operations with this name, for all services that we use."""
     session, found = botocore.session.get_session(), dict(TRANSFERS)
     services = ("autoscaling", "ec2", "ecr", "efs", "eks", "fsx", "iam", "kms", "logs", "pricing", "s3", "service-quotas", "sts")
     for service in services:
@@ -185,7 +185,7 @@ def actions_of_methods() -> dict[str, set[str]]:
 
 
 def called(module: Path) -> dict[str, set[str]]:
-    """Return the boto3 methods that a module calls or passes by name, with their actions."""
+    """Return the boto3 methods that a module calls or passes by name, with their IAM actions."""
     text = module.read_text()
     names = re.findall(r"\.([a-z]+(?:_[a-z0-9]+)+)\(", text) + re.findall(r'"([a-z]+(?:_[a-z0-9]+)+)"', text)
     return {name: actions_of_methods()[name] for name in names if name in actions_of_methods()}

@@ -21,7 +21,7 @@ PROGRAMS = {
     "ssh": "ssh",
     "mpirun": "mpirun",
 }
-"""Test helper -> program that it runs with the given arguments."""
+"""Test helper -> program that the helper runs with the given arguments."""
 PULUMI = ("preview", "up", "refresh", "destroy")
 RUNNERS = ("run", "must", "start", "_run", "as_root")
 """Helpers whose first argument is the program or a Pulumi command."""
@@ -31,11 +31,11 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass
 class Evidence:
-    """Programs that a test runs."""
+    """Programs that a test runs, and the string constants in its code."""
 
     file: Path
     calls: set[tuple[str, ...]] = field(default_factory=set)
-    """Each call: the program and its constant arguments, in order."""
+    """The program and the constant arguments of each call, in order."""
     words: set[str] = field(default_factory=set)
     """All string constants: parameters, options in lists, file names."""
 
@@ -58,12 +58,12 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Module:
-    """A test or helper module, with the definitions of its names."""
+    """A test or helper module: the names that it defines and imports."""
 
     path: Path
     defined: dict[str, ast.stmt]
     imported: dict[str, tuple[str, str]]
-    """Name -> source module, and the name in that module."""
+    """Imported name -> source module, and the definition's name in that module."""
 
 
 @cache

@@ -43,7 +43,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:
-    """Record the rows with deselected tests. All items share one configuration."""
+    """Record the rows with deselected tests in the configuration, which all items share."""
     for item in items:
         rows = [value for name, value in item.user_properties if name == PROPERTY]
         _deselected(item.config).extend(rows)
@@ -91,7 +91,7 @@ class Reporter:
             terminalreporter.line(f"{row.system}  {row.name:24} {seconds:6.0f} s  {verdict}", green=table.is_good(verdict))
 
     def _whole(self) -> set[tuple[str, str]]:
-        """Return the rows whose tests all ran, and those without a test."""
+        """Return the rows whose tests all ran, and the rows without a test."""
         lost = {(system, name) for system, name in self._deselected}
         ran = {(row.system, row.name): {function(name) for name in self._results.of(row)} for row in ROWS}
         return {(row.system, row.name) for row in ROWS if marked_tests(row) <= ran[row.system, row.name]} - lost
@@ -101,7 +101,7 @@ class Reporter:
 
 
 def function(id: str) -> str:
-    """Return a test's ID without its case and the group that xdist appends.
+    """Return a test's ID without the parameters in brackets and without the group name that xdist appends.
 
     >>> [function(id) for id in ("t.py::test_a[1]@jobs", "t.py::test_a@jobs", "t.py::test_a")]
     ['t.py::test_a', 't.py::test_a', 't.py::test_a']

@@ -25,7 +25,9 @@ Hardware = Literal[
     "32 GPUs",
     "EFA",
 ]
-"""Hardware that a row may need. Tests cover what works without it; the row's `elsewhere` command covers the rest."""
+"""Hardware that a row may need. The tests cover the part of the feature that works without this hardware; the row's
+`elsewhere` command covers the rest.
+"""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Row:
     elsewhere: str = ""
     """Command to run on a machine with the hardware."""
     emulated: str = ""
-    """What emulates AWS or hardware in the row's tests."""
+    """How the row's tests emulate AWS or hardware."""
 
 
 SMALL_NODES: Final = "nodes are real kubelets in network namespaces; their GPUs are simulated"
@@ -316,7 +318,9 @@ ROWS: Final[tuple[Row, ...]] = (
 )
 
 NOT_YET: Final[frozenset[tuple[str, str]]] = frozenset()
-"""Rows without a test: `make mission` shows them as missing and fails. Remove a row when it gets its first test."""
+"""Rows without a test: `make mission` shows them as missing and fails. When you add a row's first test, remove the row
+from this list.
+"""
 
 
 def row_of(system: str, name: str) -> Row:

@@ -20,7 +20,7 @@ FRAMEWORKS = ("chainer", "tensorflow", "keras", "horovod", "pytorch", "jax")
 FOREIGN_KINDS = ("pytorchjob",)
 """Job kinds of other operators that Kueue admits and whose names contain a framework's name."""
 READS_DUMPS = "dump_nccl.py"
-"""Reads the dumps of hanging jobs, including the flight recorder's. Only one framework has a flight recorder."""
+"""Script that reads the dumps of hanging jobs. It may name a framework, because only PyTorch has a flight recorder."""
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def test_the_command_of_a_row_is_what_its_tests_run(row: Row, evidence: dict[tup
 def test_a_command_that_the_tests_do_not_run_is_found(
     row: tuple[str, str], command: str, evidence: dict[tuple[str, str], list[Evidence]]
 ) -> None:
-    """Shows that the previous test can fail."""
+    """Check that the previous test can fail."""
     assert not any(test.shows(command) for test in evidence[row])
 
 
@@ -162,7 +162,9 @@ def test_the_committed_page_names_what_is_emulated_in_the_current_rows() -> None
 
 
 def test_every_mission_marker_is_a_decorator_of_a_test() -> None:
-    """Markers elsewhere, for example on a single case, are not read, so a row could pass without that test."""
+    """Only markers that are decorators are read. With a marker elsewhere, for example on a single case, a row could
+    pass without that test.
+    """
     files = [file for file in TESTS.rglob("*.py") if file.parent.name != "mission"]
     written = sum(file.read_text().count("mark.mission(") for file in files)
     assert written == sum(file.parent.name != "mission" for _, file, _ in marked())

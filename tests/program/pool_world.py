@@ -35,7 +35,7 @@ def group_tags(of: Deployment, name: str = "train") -> dict[str, str]:
 
 
 def boot(of: Deployment, name: str = "train") -> list[Any]:
-    """Return the parts of the user data, beginning with the parsed NodeConfig."""
+    """Return the MIME parts of the user data. The first one is the parsed NodeConfig."""
     text = base64.b64decode(of.only(engine.LAUNCH_TEMPLATE, name).inputs["userData"]).decode()
     parts = [part.get_payload() for part in email.message_from_string(text).get_payload()]  # type: ignore[union-attr]
     return [yaml.safe_load(str(parts[0]))["spec"], *parts[1:]]

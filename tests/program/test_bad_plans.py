@@ -220,7 +220,7 @@ def test_a_sensible_variation_is_not_refused(name: str) -> None:
 
 
 OF_STACK = {"autoscaling:DescribeAutoScalingGroups"}
-"""Calls that find the stack's own workers. No check depends on them alone."""
+"""Calls that look up the stack's own workers. No check depends only on these calls."""
 
 
 @pytest.mark.usefixtures("account")

@@ -25,7 +25,7 @@ def raw(target: Mapping[str, Any], **pool: Any) -> RawStack:
 
 @pytest.fixture(scope="module", params=[{}, {"amiId": OWN_AMI, "labels": {"team": "a"}}], ids=["AMI of EKS", "own AMI"])
 def stack(request: pytest.FixtureRequest) -> Iterator[Stack]:
-    """Deploy a pool with two nodes. Yield a function that returns the problems of a changed stack."""
+    """Deploy a pool with two nodes. Yield a function that validates changed settings and returns the problems."""
     before = raw({}, **request.param)
     with MotoMocks(before.region) as mocks:
         prerequisites.make(before.region, before.values)

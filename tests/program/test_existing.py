@@ -196,10 +196,10 @@ CHANGES: dict[str, tuple[Mapping[str, Any], set[str]]] = {
 
 
 def differences(before: Deployment, after: Deployment) -> set[str]:
-    """Return the names of created, deleted and changed resources, without the cluster's prefix."""
+    """Return the names of created, deleted and changed resources, without the cluster name as prefix."""
 
     def by_name(stack: Deployment) -> dict[str, dict[str, str]]:
-        """Return name -> type -> inputs, because a role and its binding have the same name."""
+        """Return name -> type -> inputs. Names alone are not unique: a role and its binding have the same name."""
         found: dict[str, dict[str, str]] = {}
         for one in stack.resources:
             found.setdefault(one.name.removeprefix("gpumpi-test-"), {})[one.type] = repr(one.inputs)

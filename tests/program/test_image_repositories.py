@@ -1,4 +1,4 @@
-"""ECR repositories for job images, and the meaning of short image names in jobs."""
+"""ECR repositories for job images, and how short image names in jobs are resolved."""
 
 import json
 from typing import Any

@@ -89,7 +89,9 @@ def test_a_stack_without_jobs_has_no_job_resources() -> None:
 
 @pytest.mark.parametrize("launcher", ["mpijob", "standalone", "torchrun"])
 def test_a_new_job_controller_neither_changes_nor_repeats_the_stack_s_jobs(launcher: str) -> None:
-    """Most properties of a Job are immutable. The engine compares only properties that are not ignored."""
+    """Because most properties of a Job are immutable, a difference would replace the Job. The Pulumi engine does not
+    compare properties in `ignoreChanges`.
+    """
     before, after = (stack(job(launcher=launcher), jobController=on) for on in (False, True))
     for old in (one for one in before.resources if one.parents[-1:] == (OURS,)):
         (new,) = after.named(old.name)

@@ -19,7 +19,7 @@ ALL_TYPES = ("local", "full-ec2")
 
 
 class World(NamedTuple):
-    """A deployed stack, and its resources that recovery can look up."""
+    """A deployed stack, and those of its resources that recovery can look up."""
 
     stack: str
     created: list[Created]

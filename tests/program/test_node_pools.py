@@ -210,7 +210,7 @@ def test_instances_get_the_pool_s_tags_from_the_group_but_not_the_autoscaler_s(f
 
 
 def test_a_changed_tag_creates_no_new_launch_template_version(fabric: Deployment) -> None:
-    """A new version would make EKS replace all nodes."""
+    """A new launch template version would make EKS replace all nodes."""
     assert {one.ignored_changes for one in fabric.created(engine.LAUNCH_TEMPLATE)} == {("tagSpecifications",)}
 
 

@@ -29,7 +29,7 @@ def test_the_autoscaler_discovers_groups_by_their_tags(stack: Deployment) -> Non
 
 
 def test_the_autoscaler_knows_every_instance_type_that_ec2_has(stack: Deployment) -> None:
-    """Its compiled-in list lacks P5e, P6 and G7, whose pools would never grow from zero."""
+    """The autoscaler's compiled-in list lacks P5e, P6 and G7, so their pools would never scale up from zero."""
     (container,) = only(stack, "Deployment", "cluster-autoscaler")["spec"]["template"]["spec"]["containers"]
     assert "--aws-use-static-instance-list=false" in container["command"]
 

@@ -106,7 +106,9 @@ def test_prometheus_lists_pods_only_where_it_reads_metrics(stack: Deployment) ->
 
 
 def test_only_prometheus_reaches_metrics(stack: Deployment) -> None:
-    """Kueue and kubelets authorize clients. EKS's agent uses the host network, where network policies do not apply."""
+    """Kueue and the kubelets need no network policy, because they authorize clients. EKS's agent has none, because it
+    uses the host network, where network policies do not apply.
+    """
     policies = [one for one in objects(stack, "NetworkPolicy") if one["metadata"]["namespace"] in (NAMESPACE, "kube-system")]
     guarded = {}
     for policy in policies:
@@ -150,7 +152,7 @@ def test_image_registry_applies_to_monitoring(stack: Deployment) -> None:
 
 
 def test_what_is_scraped_is_what_runs(stack: Deployment) -> None:
-    """The pods that Prometheus selects have the labels and the port in its configuration."""
+    """The pods that Prometheus selects have the labels and the port that its configuration expects."""
     running = {
         (one["metadata"]["namespace"], port["containerPort"]): one["spec"]["template"]["metadata"]["labels"]
         for one in objects(stack, "Deployment", "DaemonSet")
@@ -187,7 +189,7 @@ def test_alerts_are_about_the_parts_that_the_stack_has(stack: Deployment) -> Non
 
 
 def test_an_alert_names_the_object_of_its_part(stack: Deployment) -> None:
-    """Two names are exceptions, because EKS, not the stack, creates the objects of add-ons."""
+    """Two names do not belong to objects of the stack, because EKS creates the objects of add-ons."""
     running = {
         (one["kind"].lower(), one["metadata"]["namespace"], one["metadata"]["name"])
         for one in objects(stack, "Deployment", "DaemonSet")
@@ -237,14 +239,14 @@ def test_metrics_and_alerts_go_to_the_receivers_with_the_users_secrets() -> None
     ):
         pod = only(sending, "Deployment", name)["spec"]["template"]["spec"]
         (volume,) = [one for one in pod["volumes"] if "secret" in one]
-        # If it were not optional, `pulumi up` would wait for a Secret that users can create only in the new namespace.
+        # If the volume were not optional, `pulumi up` would wait for a Secret that users can create only in the new namespace.
         assert volume["secret"] == {"secretName": secret, "optional": True}
         (mount,) = [one for one in pod["containers"][0]["volumeMounts"] if one["name"] == volume["name"]]
         assert path.rpartition("/")[0] == mount["mountPath"]
 
 
 def test_a_new_configuration_restarts_alertmanager_and_not_prometheus(stack: Deployment) -> None:
-    """A restart would cost Prometheus its metrics, and it reloads its files by itself."""
+    """Prometheus reloads its configuration files by itself. A new pod would start without the collected metrics."""
 
     def pod(one: Deployment, name: str) -> Any:
         return only(one, "Deployment", name)["spec"]["template"]

@@ -76,6 +76,8 @@ def test_the_shared_volume_is_the_access_point_s_directory_and_read_write_many(s
 
 
 def test_a_volume_is_recreated_with_its_namespace_for_which_it_is_reserved(stack: Deployment) -> None:
-    """Kubernetes never binds a retained volume to a new claim, so the namespace's UID triggers the replacement."""
+    """Kubernetes never binds a retained volume to a new claim, so a new namespace UID triggers the volume's
+    replacement.
+    """
     (volume,) = [one for one in stack.resources if one.type == "kubernetes:core/v1:PersistentVolume"]
     assert volume.has_replacement_trigger and volume.delete_before_replace

@@ -1,4 +1,6 @@
-"""Dependencies in the platform: only the necessary ones, so it starts quickly and is deleted in the right order."""
+"""Dependencies between platform resources: those that the deletion order needs, and no others, so that creation is
+fast.
+"""
 
 import pytest
 

@@ -59,7 +59,7 @@ def test_the_largest_job_of_a_pool_is_within_its_quota(stack: Deployment, launch
 
 
 def requests(cluster: ClusterDescription, launcher: str, workers: int) -> dict[str, Counter[str]]:
-    """Return the total pod requests in each pool, for a job whose workers use whole nodes of `train`."""
+    """Return the total resource requests in each pool, for a job whose workers use whole nodes of `train`."""
     from infra.jobs.keys import KeyPair
     from infra.jobs.render import render
 

@@ -1,4 +1,4 @@
-"""Entry point: Pulumi's configuration becomes resources, or all its errors are reported at once."""
+"""Entry point: the program creates the configured resources, or reports all configuration errors at once."""
 
 import json
 from collections.abc import Iterator

@@ -55,7 +55,9 @@ VALUES = {
 
 @pytest.fixture(scope="module")
 def start() -> datetime:
-    """Start of the run, where the local AWS's calendar is frozen: gathering facts uses the machine's time."""
+    """Current time, at which the local AWS's clock is frozen. The code that gathers facts uses the machine's clock, so
+    both clocks must agree.
+    """
     return datetime.now(UTC).replace(microsecond=0)
 
 
@@ -82,7 +84,7 @@ def scale(pool: str, size: int) -> None:
     Clients(REGION).autoscaling.set_desired_capacity(
         AutoScalingGroupName=groups(pool)["AutoScalingGroupName"], DesiredCapacity=size
     )
-    clock.advance(timedelta())  # ends the terminated instances at the current time
+    clock.advance(timedelta())  # records the current time as the end of the terminated instances
 
 
 def spent(settings: Settings, since: datetime | None = None) -> Spending:
@@ -157,7 +159,9 @@ def test_without_the_cluster_only_instances_are_known(run: Settings) -> None:
 
 
 class Recorded:
-    """Cluster whose only job was deleted. Its record shows half the GPUs of each p4d node in use the whole time."""
+    """Cluster whose only job was deleted. The job's record shows that it used half the GPUs of each p4d node the whole
+    time.
+    """
 
     server = "https://example.com"
 

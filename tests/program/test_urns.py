@@ -1,4 +1,4 @@
-"""URNs recorded in users' state: the next `pulumi up` would delete and recreate a renamed resource.
+"""URNs must not change: they are recorded in users' state, so `pulumi up` would delete and recreate a renamed resource.
 
 Each file in tests/golden/urns lists the URNs of one stack. `UPDATE_GOLDEN=1` rewrites the files. A removed line
 means that running clusters lose that resource, unless the resource has an alias.

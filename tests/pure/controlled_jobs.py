@@ -15,7 +15,7 @@ NODES = ("one", "two", "three")
 
 
 def at(second: int) -> str:
-    """Return the timestamp of a second, counted from the job's creation."""
+    """Return the timestamp `second` seconds after the job's creation."""
     return f"2026-11-23T12:{second // 60:02}:{second % 60:02}Z"
 
 
@@ -41,7 +41,9 @@ def pod(
     deleting: bool = False,
     gpus: int = 8,
 ) -> Object:
-    """Return a pod. `code` is its container's exit code; `target` is the reason for its disruption."""
+    """Return a pod. `code` is its container's exit code; `target` is the reason in the pod's DisruptionTarget
+    condition.
+    """
     state: Object = {"running": {"startedAt": at(since + 5)}}
     if code is not None or phase in ("Succeeded", "Failed"):
         ended = {"exitCode": code or 0, "startedAt": at(since + 5), "finishedAt": at(until), "reason": reason}
@@ -104,7 +106,7 @@ def condition(kind: str, second: int, message: str = "") -> Object:
 
 
 class Controlled:
-    """Job controller for one job: keeps its record from round to round."""
+    """Job controller for one job. It keeps the job's record between rounds."""
 
     def __init__(self) -> None:
         self.record: Record | None = None
@@ -113,7 +115,9 @@ class Controlled:
     def look(
         self, job: ManagedJob, second: int, *, alive: bool = True, seen: Seen | None = None, dump: Dump | None = None
     ) -> list[Action]:
-        """Run one round with the job, its log and its ranks. `alive`: all kubelets have renewed their leases."""
+        """Run one round with the job, the steps `seen` in its log, and the `dump` of its ranks' stacks. `alive` means
+        that all kubelets have renewed their leases.
+        """
         self.record = reconcile.observe(self.record, job, at(second), seen, dump)
         leases = {name: at(second) for name in NODES} if alive else {}
         return reconcile.decide(self.record, job, leases, at(second))

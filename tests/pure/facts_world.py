@@ -11,7 +11,8 @@ from moto import mock_aws
 
 ACCOUNT = "123456789012"
 KEY = "AKIALOCALCLOUDENGINE"
-"""moto accepts any access key until another test in this process loads the local AWS; then it accepts only this one."""
+"""Access key that moto always accepts. Once a test in this process has loaded the local AWS, moto rejects other keys.
+"""
 USER = f"arn:aws:iam::{ACCOUNT}:user/ada"
 
 
@@ -22,7 +23,7 @@ def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    # moto lacks DescribeCapacityReservations; tests/local_aws/test_facts.py tests running instances.
+    # `vcpus_in_use` calls DescribeCapacityReservations, which moto lacks. tests/local_aws/test_facts.py tests it.
     monkeypatch.setattr(sys.modules["infra.facts.gather"], "vcpus_in_use", lambda *_: {})
 
 

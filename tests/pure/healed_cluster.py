@@ -1,4 +1,4 @@
-"""A cluster whose nodes the job controller takes out and brings back: for tests of node healing."""
+"""Cluster for node healing tests: the job controller takes its nodes out of service and returns them to service."""
 
 import copy
 from collections.abc import Sequence
@@ -73,11 +73,11 @@ class Cluster:
         (controller or self.controller(wanted)).look(seen, pods, [], self.now)
 
     def look(self, nodes: Sequence[Object]) -> dict[str, str]:
-        """Return the silent nodes, like `Silence`."""
+        """Replace `Silence.look`: return the nodes that the test has marked as silent."""
         return self.silent
 
     def controller(self, wanted: Policy = POLICY) -> Nodes:
-        return Nodes(self, "gpumpi-system", wanted, self)  # type: ignore[arg-type]  # it only calls `call` and `look`
+        return Nodes(self, "gpumpi-system", wanted, self)  # type: ignore[arg-type]  # `Nodes` only calls `call` and `look`
 
     def breaks(self, name: str, reason: str = BUS) -> None:
         since = self.now.isoformat()

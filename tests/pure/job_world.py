@@ -87,7 +87,7 @@ def manifest(kind: str, described: ClusterDescription | None = None, **more: Any
 
 
 def pods(described: ClusterDescription | None = None, **more: Any) -> dict[str, dict[str, Any]]:
-    """Return the job's pod specs by role."""
+    """Return the job's pod specs, keyed by role."""
     found: dict[str, dict[str, Any]] = {}
     for piece in pieces(described, **more):
         spec = piece.manifest.get("spec", {})

@@ -69,7 +69,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
 
 
 def rows(shell: Shell, log: str = LOG, table: str = TABLE, efa: int = 4, **declared: str) -> dict[str, str]:
-    """Return the results by row name."""
+    """Return the results, keyed by row name."""
     for name, text in (("log0", LOG if log != SOCKETS else log), ("log1", log), ("table", table)):
         (shell.home / name).write_text(text)
     workers = [Instance(f"i-{one}", P4DE.name, "ami-1", "", f"10.0.0.{one}", efa) for one in range(2)]

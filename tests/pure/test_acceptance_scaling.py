@@ -28,7 +28,9 @@ def state(phase: Any = "Succeeded", failures: int = 0) -> JobState:
 
 
 class Api:
-    """Kubernetes API that lists the pool's nodes: one size per request; the last size repeats."""
+    """Kubernetes API that lists the pool's nodes. Each request lists the next of the given sizes; the last size
+    repeats.
+    """
 
     def __init__(self, *sizes: int) -> None:
         self.sizes = list(sizes)

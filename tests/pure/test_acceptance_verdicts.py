@@ -220,7 +220,7 @@ def smoked(
     name: str = "check",
     pool: Any = TRAIN,
 ) -> list[str]:
-    """Return the results of the row and its parts."""
+    """Return the results of row `smoke` and of each check in it."""
     checks = [
         {"name": f"{name}{'' if number == 0 else number}", "result": one, "detail": "why"} for number, one in enumerate(results)
     ]

@@ -40,9 +40,9 @@ ARROWS: dict[str, set[str]] = {
 }
 """Package or module in infra/ -> the others that it may import. CONTRIBUTING.md explains the order."""
 IMAGE_NAMES = INFRA / "jobs" / "image_names.py"
-"""Container runtimes treat `localhost` in an image name as a registry."""
+"""This module may contain `localhost`, which container runtimes treat as a registry in an image name."""
 SHARED_PARTS = ("__init__", "endpoint_policies", "iam", "launch_template", "trust_policies")
-"""Files with functions that several components call."""
+"""Modules in infra/components that several components use."""
 FOR_COMPONENTS = {
     *("infra.boot", "infra.components", "infra.naming", "infra.versions"),
     *("infra.plan.efa_interfaces", "infra.plan.node_user_data", "infra.plan.specs", "infra.plan.subnet_cidrs"),

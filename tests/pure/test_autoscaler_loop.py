@@ -324,7 +324,7 @@ def new(name: str, scene: Scene, *, gpus: bool = True) -> Pod:
 
 
 def test_new_pods_with_gpus_wait_half_a_minute_for_more() -> None:
-    """The delay starts with the oldest pod, as in the real autoscaler."""
+    """The delay starts when the oldest pod is created, as in the real autoscaler."""
     scene = Scene(group())
     scene.cluster.pods_ = [new("worker-0", scene)]
     scene.look(10)
@@ -372,7 +372,9 @@ def test_a_shortened_delay_is_named_in_the_status() -> None:
 
 
 def test_objects_are_listed_from_the_api_servers_cache_as_informers_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a resource version, each list (every ten seconds) waits until the cache has caught up with etcd."""
+    """Without a resource version, each list request (every ten seconds) would wait until the cache has caught up with
+    etcd.
+    """
     asked: list[str] = []
 
     def send(_: kube.ApiServer, method: str, path: str) -> Any:

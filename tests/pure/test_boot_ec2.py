@@ -44,7 +44,7 @@ def test_user_data_fits(name: str) -> None:
 
 
 def test_a_node_that_fails_leaves_its_log_and_says_where_it_failed(tmp_path: Path) -> None:
-    """Run the script with stub programs that only record their calls; the first one fails."""
+    """Run the script with stub programs that only record their calls. The first program, `install`, fails."""
     programs = tmp_path / "bin"
     programs.mkdir()
     for name, code in (("install", 1), ("gpumpi-join", 0), ("sleep", 0), ("systemctl", 0)):

@@ -64,7 +64,7 @@ def test_without_earlier_faults_the_brake_lets_as_many_go_as_the_limit_allows(si
 
 @given(sizes, st.lists(st.sampled_from(NODES), unique=True))
 def test_a_restart_after_half_of_the_work_takes_out_no_more(size: int, faulty: list[str]) -> None:
-    """The controller may be killed between two nodes. After a restart, it has only what it had written."""
+    """The controller may be killed between two nodes. After a restart, it knows only the cordons that it recorded."""
     whole = BRAKE.released(faulty, {}, NODES[:size], START)
     done = dict.fromkeys(whole[: len(whole) // 2], START)
     assert [*done, *BRAKE.released(faulty, done, NODES[:size], START)] == whole

@@ -15,7 +15,7 @@ from testkit.waiting import wait_until
 
 @pytest.fixture
 def two_ranks() -> Iterator[dict[int, psutil.Process]]:
-    """Processes of ranks 0 and 1 of job `train`, started next to one of another job."""
+    """Processes of ranks 0 and 1 of job `train`. A process of another job runs at the same time."""
     made = []
     for job, rank in (("train", 0), ("train", 1), ("other", 0)):
         variables = {"MASTER_ADDR": hostfile.host(job, "mpi-jobs", 0), "RANK": str(rank), "PATH": os.environ["PATH"]}

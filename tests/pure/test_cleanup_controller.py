@@ -31,7 +31,9 @@ def keys(tmp_path: Path) -> Path:
 
 
 class Api:
-    """Stub that returns scripted pod lists by label selector and repeats the last list; only `sleep` advances time."""
+    """Stub that returns scripted pod lists for each label selector and repeats the last list. Only `sleep` advances
+    time.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **looks: "list[Any]") -> None:
         self._looks, self._now, self.signal_at = looks, 0.0, -1.0

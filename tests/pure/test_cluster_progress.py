@@ -1,4 +1,4 @@
-"""An operation that waits for a local cluster fails as soon as a part that it needs has failed."""
+"""An operation that waits for a local cluster fails as soon as a component that the operation needs has failed."""
 
 from collections.abc import Iterator
 from ipaddress import IPv4Network
@@ -20,7 +20,7 @@ ADDON = Event("add-on", "created", "demo/aws-efs-csi-driver", "us-west-2", "1234
 
 
 class Broken(Part):
-    """A part that fails on every event."""
+    """A component that fails on every event."""
 
     def event(self, event: Event) -> None:
         raise RuntimeError("no socket")

@@ -1,4 +1,4 @@
-"""Comparison of two runs of a stack, and the report about it."""
+"""Comparison of two runs of a stack, and the report of their differences."""
 
 from typing import Any
 

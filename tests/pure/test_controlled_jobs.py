@@ -63,7 +63,7 @@ def test_ranks_on_gpus_record_their_collectives_if_the_job_may_be_found_to_hang(
 
 
 def values(pieces: list[Piece], variable: str) -> list[str]:
-    """Return the values of a variable in the workers' containers."""
+    """Return the values of an environment variable in all worker containers."""
     found = [pod for piece in pieces for pod in controlled.pods_in(piece.manifest)]
     workers = [one for pod in found for one in pod["containers"] if one["name"] == "worker"]
     return [env["value"] for one in workers for env in one["env"] if env["name"] == variable]

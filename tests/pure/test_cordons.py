@@ -1,4 +1,4 @@
-"""Which broken nodes the controller takes out of service, even if it is killed at any moment."""
+"""The controller takes the right broken nodes out of service, even if it is killed at any moment."""
 
 import json
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""`init` and `submit` print what a stack and a job cost."""
+"""`init` prints the cost of a stack, and `submit` prints the cost of a job."""
 
 from typing import Any
 

@@ -11,7 +11,7 @@ from tests.pure.world import facts, pool, settings
 
 
 def planned(**more: Any) -> tuple[PoolPlan, ClusterDescription]:
-    """Return the plan of a CPU pool next to a GPU pool, and the cluster's description."""
+    """Return the plan of a CPU pool in a stack that also has a GPU pool, and the cluster's description."""
     wanted = settings(pool(), pool("cpu", **more), platform={"install": True})
     plans = plan(wanted, facts(wanted))
     return plans["cpu"], describe(wanted, facts(wanted), plans)

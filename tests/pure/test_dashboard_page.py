@@ -23,7 +23,7 @@ REASON = "context ada may not list Nodes; ask for access"
 
 
 def shown(seen: Seen = SEEN) -> dict[str, Any]:
-    """Return the page's document in the form that a browser receives."""
+    """Return the page's JSON document as a browser receives it."""
     document: dict[str, Any] = json.loads(json.dumps(page(seen, NOW)))
     return document
 

@@ -1,4 +1,4 @@
-"""The dashboard's server: which requests get a response, and what a browser may do with it."""
+"""The dashboard's server: which requests it answers, and what a browser may do with the page."""
 
 import hmac
 import http.client
@@ -48,8 +48,7 @@ def ask(server: DashboardServer, path: str, method: str = "GET", **headers: str)
     return answer.status, {name.lower(): value for name, value in answer.getheaders()}, body
 
 
-# --- who gets a response
-# -------------------------------------------------------------------------------------------------
+# --- which clients get a response
 
 
 def test_the_url_of_the_command_gets_the_page_and_its_data(server: DashboardServer) -> None:
@@ -121,7 +120,7 @@ def test_a_port_in_use_is_one_sentence_with_the_fix(server: DashboardServer) -> 
         DashboardServer(server.port, lambda: DOCUMENT)
 
 
-# --- what a browser may do ----------------------------------------------------------------------------------------------
+# --- restrictions on browsers
 
 
 @pytest.mark.parametrize("path", ["/{token}/", "/{token}/data.json", "/{token}/page.js", "/{token}/absent", "/", "/wrong/"])

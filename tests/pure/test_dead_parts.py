@@ -1,4 +1,6 @@
-"""If the API server, etcd or another part of a local cluster is dead, verbs fail at once and report which part."""
+"""If the API server, etcd or another component of a local cluster has crashed, commands fail at once and name the
+crashed component.
+"""
 
 import json
 import os
@@ -69,13 +71,13 @@ def kubeconfig(folder: Path, server: str) -> Path:
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make a temporary local cloud the one that this shell uses; return its folder."""
+    """Configure this process to use a temporary local cloud; return the local cloud's folder."""
     monkeypatch.setenv(local_parts.BACKEND, f"file://{tmp_path / 'cloud' / 'backend'}")
     return tmp_path / "cloud"
 
 
 def record(home: Path, server: str, *dead: str) -> LocalCloud:
-    """Write a local cloud's record of a cluster with dead processes."""
+    """Write the state files of a local cloud with a cluster in which the `dead` processes have crashed."""
     folder = home / "kubernetes" / "1-gpumpi-local"
     folder.mkdir(parents=True)
     crashes = [Crash(name, -9, "/log", "") for name in dead]

@@ -19,7 +19,7 @@ NAME, NAMESPACE = "mnist", "mpi-jobs"
 
 
 class Cluster:
-    """Namespace without jobs, but with ConfigMaps about deleted ones."""
+    """Namespace without jobs, but with ConfigMaps of deleted jobs."""
 
     namespace = NAMESPACE
 

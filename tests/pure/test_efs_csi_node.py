@@ -130,7 +130,7 @@ def watched(folder: Path) -> Iterator[Callable[[], list[str]]]:
 def test_a_driver_that_the_kubelet_could_not_register_appears_again(
     tmp_path: Path, scene: Scene, registered: bool, appearances: list[str]
 ) -> None:
-    """The kubelet registers a driver when its socket appears in the watched folder. It does not retry."""
+    """The kubelet tries to register a driver only once, when the driver's socket appears in the watched folder."""
     socket = tmp_path / "registry" / "reg.sock"
     status = registration("RegistrationStatus")(plugin_registered=registered, error="" if registered else "API server away")
     with watched(socket.parent) as appeared:

@@ -1,4 +1,4 @@
-"""Complete stack files: faulty ones with their expected messages, and the smallest and largest valid ones."""
+"""Complete stack files: faulty files with their expected messages, and the smallest and largest valid files."""
 
 from dataclasses import replace
 from pathlib import Path

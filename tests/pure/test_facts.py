@@ -126,7 +126,9 @@ TRUST = {
     "Version": "2012-10-17",
     "Statement": [{"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}],
 }
-"""A trust policy that the local AWS accepts too: once a test has loaded the local AWS, its rules apply to all tests."""
+"""A trust policy that the local AWS accepts too: once a test has loaded the local AWS, its rules apply to all tests in
+this process.
+"""
 
 
 @pytest.mark.usefixtures("aws")

@@ -1,4 +1,4 @@
-"""Missing facts are reported. Facts that planning cannot do without stop the program."""
+"""Missing facts are reported. The program stops if a fact that planning requires is missing."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Former names of fields and values are accepted with a warning, and render the same objects."""
+"""Former names of fields and values are accepted with a warning, and produce the same objects as the current names."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ def test_each_former_name_is_accepted_with_a_warning() -> None:
 
 
 def test_a_job_with_former_names_has_the_same_objects() -> None:
-    """A stack's job runs again if the digest of its objects changes."""
+    """`pulumi up` runs a stack's job again if the digest of the job's objects has changed."""
     former, current = (render(warnings_of(**names)[0], cluster(), lambda: KEYS) for names in (FORMER, CURRENT))
     assert digest(former) == digest(current)
     assert former[0].manifest["metadata"]["labels"]["gpumpi.io/launcher"] == "openmpi"

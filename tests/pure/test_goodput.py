@@ -27,7 +27,9 @@ def seconds(found: Account) -> dict[str, float]:
 
 
 def run(*attempts: dict[int, int], ended: str = "Succeeded", end: int = 0, saved_ms: int = 0) -> Controlled:
-    """Return the record of a job whose attempts printed these steps: second -> step. Each fails at its last step."""
+    """Return the controller of a job whose attempts printed these steps (second -> step). All attempts before the last
+    one fail at their last step.
+    """
     seen = Controlled()
     queued = main_object(policy=POLICY)
     queued["spec"]["runPolicy"] = {"suspend": True}
@@ -60,7 +62,7 @@ def test_a_job_that_never_restarts_starts_and_trains() -> None:
 
 
 def test_repeated_steps_are_lost_and_the_way_to_them_is_recovering() -> None:
-    """The checkpoint contains step 2. The second attempt has caught up with step 4 at second 130."""
+    """The checkpoint contains step 2. The second attempt completes step 4 again at second 130."""
     found = account_of(run({40: 1, 50: 2, 60: 3, 70: 4}, {120: 3, 130: 4, 140: 5}, end=150))
     assert seconds(found) == {"queued": 5, "starting": 35, "training": 30 + 20, "lost": 10, "recovering": 50}
     assert found.goodput == 50 / 145
@@ -119,7 +121,7 @@ def test_without_steps_the_phases_decide_and_lost_time_is_unknown() -> None:
 def test_lost_and_recovering_time_agree_with_the_steps_of_the_program(
     attempts: list[tuple[int, list[int], int]], ended: str
 ) -> None:
-    """The program prints a step when it ends. The time of a repeated step is lost."""
+    """The program prints each step when the step ends. The time of a repeated step is lost."""
     second, step, reached = 40, 0, 0
     printed: list[dict[int, int]] = []
     lost = recovering = 0

@@ -1,4 +1,4 @@
-"""Node healing: what the job controller writes and changes, even if it is killed at any moment."""
+"""Node healing: the job controller's writes and changes are correct, even if it is killed at any moment."""
 
 import copy
 import json
@@ -98,7 +98,7 @@ def test_a_job_leaves_a_broken_node_at_once_and_no_failure_is_counted() -> None:
     [("Unknown", True, True), ("Unknown", False, False), ("True", True, False), ("", True, True)],
 )
 def test_a_deleted_worker_is_removed_at_once_if_no_kubelet_can_end_it(*, ready: str, deleting: bool, removed: bool) -> None:
-    """Otherwise its job would wait until EKS replaces the node, which takes half an hour."""
+    """Otherwise the worker's job would wait half an hour, until EKS replaces the node."""
     here, other = node("one"), node("other")
     here["status"]["conditions"][0]["status"] = ready
     worker = pod("train-worker-0", "worker", node="one", deleting=deleting)
@@ -241,7 +241,9 @@ def test_killed_at_any_moment_it_cordons_no_node_twice_and_keeps_to_the_brake(
 @settings(deadline=None, max_examples=60)
 @given(st.integers(1, 12), st.integers(0, 25), st.integers(0, 25))
 def test_every_interrupted_look_is_completed_by_the_next_controller(size: int, first: int, second: int) -> None:
-    """Kill two controllers after any number of requests: the third reaches the same result as an undisturbed one."""
+    """Kill two controllers after any number of requests: the third reaches the same result as a controller that was not
+    killed.
+    """
 
     def run(*kills: int) -> tuple[dict[str, str], list[str]]:
         cluster = Cluster(size)

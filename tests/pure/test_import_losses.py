@@ -1,4 +1,4 @@
-"""`import`, then render: no command, variable, resource or number is lost without a note."""
+"""`import` followed by rendering loses no command, variable, resource or number without a note."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Rendered:
     """An imported job, as sent to the API server."""
 
     job: Mapping[str, Any]
-    """The MPIJob or the Job."""
+    """Manifest of the MPIJob or Job."""
 
     @property
     def roles(self) -> Mapping[str, Any]:
@@ -56,7 +56,7 @@ class Rendered:
         return int(own if own is not None else self.env("Worker")["NPROC_PER_NODE"]["value"])
 
     def env(self, role: str) -> dict[str, dict[str, Any]]:
-        """Return a role's variables by name. As in Kubernetes, the last duplicate wins."""
+        """Return a role's environment variables, keyed by name. As in Kubernetes, the last duplicate wins."""
         return {one["name"]: one for one in self.container(role)["env"]}
 
     @property
@@ -78,7 +78,7 @@ def rendered(imported: Imported) -> Rendered:
 
 
 class Named:
-    """Paths that an import's notes mention, with everything below them."""
+    """Paths that an import's notes mention, including all paths below them."""
 
     def __init__(self, imported: Imported) -> None:
         self._paths = {note.path for note in imported.notes}
@@ -96,7 +96,7 @@ def at(value: Any, path: Path) -> Any:
 
 
 def main_containers(document: Mapping[str, Any]) -> dict[str, Path]:
-    """Return the path of each role's main container, which the job keeps."""
+    """Return the path of each role's main container. The imported job keeps this container."""
     replicas = {"MPIJob": "mpiReplicaSpecs", "PyTorchJob": "pytorchReplicaSpecs"}.get(document["kind"])
     if replicas:
         return {role: ("spec", replicas, role, "template", "spec", "containers", 0) for role in document["spec"][replicas]}

@@ -16,7 +16,7 @@ FEWER_THAN_AWS_ALLOWS = {
     "hpc6id.32xlarge": 1,
 }
 FEWER_EFA_THAN_CARDS = {"i7ie.48xlarge", "i7ie.metal-48xl", "i8ge.48xlarge", "i8ge.metal-48xl", "p6-b300.48xlarge"}
-"""Without `InterfaceTypes`, EC2's description of these types does not show which of their cards get an EFA interface."""
+"""Types on which not all network cards support EFA. Only EC2's `InterfaceTypes` field shows which cards do."""
 
 
 def efa_only(layout: tuple[Interface, ...]) -> list[Interface]:

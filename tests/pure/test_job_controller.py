@@ -176,7 +176,7 @@ def test_a_node_that_is_noticed_as_lost_after_the_failure_does_not_count() -> No
 
 @pytest.mark.parametrize("how", ["not ready", "removed with its pod"])
 def test_a_node_may_be_noticed_as_lost_while_the_next_attempt_runs(how: str) -> None:
-    """Kubernetes retries an attempt after 10 seconds, and notices a lost node after 50."""
+    """Kubernetes retries a failed attempt after 10 seconds, but notices a lost node only after 50 seconds."""
     seen = Controlled()
     found, first = main(policy={"maxRestarts": 0}), launcher(phase="Failed", code=1, until=40)
     seen.look(job(found, [*workers(), launcher()]), 30)
@@ -192,8 +192,8 @@ def test_a_node_may_be_noticed_as_lost_while_the_next_attempt_runs(how: str) -> 
 @pytest.mark.parametrize("kind", ["mpijob", "standalone"])
 @pytest.mark.parametrize("how", ["not ready", "gone"])
 def test_a_worker_whose_kubelet_is_silent_ends_the_attempt_although_its_ranks_run(kind: str, how: str) -> None:
-    """The node keeps running its containers. Kubernetes would otherwise replace the worker, and the job would continue
-    while nothing can end the old ranks.
+    """The node keeps running its containers. If the attempt continued, Kubernetes would replace the worker, but nothing
+    could end the old ranks.
     """
     seen = Controlled()
     found, pods = main(kind, {"maxRestarts": 0}), [*workers(), launcher()]
@@ -214,7 +214,7 @@ def test_a_worker_whose_kubelet_is_silent_ends_the_attempt_although_its_ranks_ru
 
 
 def test_a_launcher_whose_kubelet_is_silent_ends_with_all_its_workers() -> None:
-    """Its mpirun may still be running. The next mpirun would start a second copy of each rank."""
+    """The launcher's mpirun may still be running, and the next mpirun would start a second copy of each rank."""
     seen = Controlled()
     pods = [*workers(), launcher(node="three")]
     seen.look(job(main(), pods), 30)

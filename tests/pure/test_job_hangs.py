@@ -44,7 +44,7 @@ def seen_of(kind: str, *found: tuple[int, int], until: int, attempt: int = 1, ta
 
 
 def hanging(kind: str = "mpijob", **more: Any) -> Controlled:
-    """Return a job that prints step 7 at second 30, and whose hang is detected at second 91."""
+    """Return the controller of a job that prints step 7 at second 30. The controller detects the hang at second 91."""
     seen = Controlled()
     found = job(main(kind, {**WITHIN, **more}), pods_of(kind))
     seen.look(found, 20)
@@ -173,7 +173,9 @@ class World:
         self.events: set[str] = set()
 
     def run(self, second: int, limit: int) -> int:
-        """Run one round that is killed after `limit` writes and actions. Return the number of writes and actions."""
+        """Run one round of a controller that is killed after `limit` writes and actions. Return the number of completed
+        writes and actions.
+        """
         first = self.pods[0]["metadata"]["uid"].startswith("worker-1-")
         log = seen_of(self.kind, (25, 6), (30, 7), until=second) if first else None
         found = job(main(self.kind, WITHIN), copy.deepcopy(self.pods))
@@ -275,7 +277,9 @@ def test_the_log_of_torchrun_is_that_of_rank_0() -> None:
 
 
 class Log:
-    """API server with one pod's log. It returns the lines since a time, in whole seconds, up to a number of bytes."""
+    """API server with one pod's log. As in Kubernetes, requests specify a start time in whole seconds and a limit in
+    bytes.
+    """
 
     def __init__(self, lines: list[str]) -> None:
         self.lines, self.error = lines, 0

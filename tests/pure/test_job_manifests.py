@@ -102,7 +102,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 def golden_text(name: str) -> str:
-    """Return a variant's objects as YAML. Scripts are replaced by their names, because each script has its own file."""
+    """Return a variant's objects as YAML. Scripts are replaced by their names, because each script has its own golden
+    file.
+    """
     manifests = [piece.manifest for piece in pieces(**VARIANTS[name])]
     whole: str = yaml.safe_dump_all(_without_scripts(manifests), sort_keys=False, width=120)
     return whole
@@ -197,7 +199,7 @@ def test_where_nodes_stand_for_larger_ones_only_the_request_for_cpu_shrinks() ->
 
 
 def images_of(described: ClusterDescription, image: str) -> set[str]:
-    """Return the images of all containers, for jobs with each launcher."""
+    """Return the container images of jobs with every launcher."""
     found = [pod for more in EVERY_KIND for pod in pods(described, image=image, setup=["true"], **more).values()]
     return {container["image"] for pod in found for container in [*pod.get("initContainers", []), *pod["containers"]]}
 
@@ -322,7 +324,9 @@ def test_a_subset_of_hosts_is_all_that_mpirun_is_reported(hosts: set[int], ranks
 
 
 def test_no_variable_that_a_launcher_decides_by_can_come_from_the_user() -> None:
-    """The user's variables come last in a pod and override earlier ones, so these names must be reserved."""
+    """The user's variables come last in a pod and override earlier variables, so users must not set those that
+    launchers read.
+    """
     for implementation in ("OpenMPI", "Intel", "MPICH"):
         told = environment(pods(mpiImplementation=implementation)["launcher"])
         plumbing = {name for name in told if "hostfile" in name.lower() or "HOST_FILE" in name or "slots" in name}

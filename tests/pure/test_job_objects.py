@@ -1,4 +1,4 @@
-"""A job's objects are created even if a webhook does not immediately see those created earlier."""
+"""A job's objects are created even if a webhook does not immediately see the objects that were created first."""
 
 from typing import Any
 

@@ -111,7 +111,7 @@ def test_the_pod_prints_each_new_step_and_not_the_one_of_an_earlier_attempt(tmp_
     variables = {"GPUMPI_PROGRESS_FILE": str(file), "PATH": os.environ["PATH"]}
     with out.open("w") as log, subprocess.Popen(["/bin/sh", "-c", script], stdout=log, env=variables):
         for content in ("7 of 100\n", "step 9\n", "", "step 9 of 100, then 12\n", "none"):
-            asks.read_text()  # returns once the script waits for its next round
+            asks.read_text()  # blocks until the script waits for its next round
             file.write_text(content)
             turn.write_text("go\n")
         asks.read_text()

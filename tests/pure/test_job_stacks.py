@@ -1,4 +1,4 @@
-"""Stacks of a hanging job's ranks: read in their pods, grouped, and kept in the job's record."""
+"""Stack traces of a hanging job's ranks: they are collected in the pods, grouped, and stored in the job's record."""
 
 import os
 import pickle
@@ -106,7 +106,7 @@ class Pods:
 
 
 def framed(message: bytes) -> bytes:
-    """Return a message as the API server sends it: https://www.rfc-editor.org/rfc/rfc6455#section-5.2"""
+    """Return the message in a WebSocket frame: https://www.rfc-editor.org/rfc/rfc6455#section-5.2"""
     length = len(message)
     if length < 126:
         return bytes([0x82, length]) + message
@@ -244,7 +244,7 @@ def test_without_ras_nothing_is_printed(ras: str) -> None:
 
 
 def entry(number: int, state: str, name: str = "nccl:all_reduce") -> dict[str, Any]:
-    """Return an entry with the keys shown in PyTorch's flight recorder tutorial."""
+    """Return a flight recorder entry with the keys shown in PyTorch's tutorial."""
     frames = [{"name": "backward", "filename": "/code/train.py", "line": 40 + number}]
     return {"frames": frames, "record_id": number, "collective_seq_id": number, "profiling_name": name, "state": state}
 

@@ -30,8 +30,8 @@ def test_no_time_limit_exceeds_that_of_a_lifecycle_hook() -> None:
 
 @pytest.mark.parametrize(("existing", "seconds"), [(None, 1080), (900, 900)])
 def test_an_existing_group_keeps_the_time_limit_of_its_hook(existing: int | None, seconds: int) -> None:
-    """`pulumi up` cannot change the hook. With a longer limit, a worker would be terminated before it could report why
-    it failed to join.
+    """`pulumi up` cannot change the lifecycle hook. If a worker's time limit exceeded the hook's, the worker would be
+    terminated before it could report why it failed to join.
     """
     settings = world.plain_settings()
     facts = world.facts(settings)

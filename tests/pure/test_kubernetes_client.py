@@ -21,7 +21,7 @@ SHUTTING_DOWN_SLOWLY = (429, "The apiserver is shutting down, please try again l
 
 @contextmanager
 def api_server(folder: Path, answers: list[Answer], *, hangs_up: bool = False) -> Iterator[Api]:
-    """Serve these answers in order, and repeat the last one. Answers left in the list were not requested. With
+    """Serve these answers in order, and repeat the last one. Answers that remain in the list were not requested. With
     `hangs_up`, the server closes the connection after each answer without a `Connection: close` header.
     """
 
@@ -84,7 +84,7 @@ def test_a_connection_that_the_api_server_closed_is_replaced(tmp_path: Path) -> 
 
 
 def test_a_connection_that_ended_without_a_farewell_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sending then fails with a TLS error, which is not a ConnectionError."""
+    """Sending on a closed connection fails with a TLS error, which is not a ConnectionError."""
     with api_server(tmp_path, [(200, "")]) as api:
         first = api.get("/api/v1/nodes")["client"]
         with monkeypatch.context() as patched:

@@ -18,7 +18,7 @@ def after(seconds: float) -> datetime:
 
 
 class Server:
-    """An API server with one Lease. Like Kubernetes, it rejects writes based on an old version."""
+    """An API server with one Lease. Like Kubernetes, it rejects writes with an outdated resource version."""
 
     def __init__(self) -> None:
         self.lease: Object | None = None

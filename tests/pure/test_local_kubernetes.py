@@ -128,7 +128,9 @@ def test_why_there_are_no_real_nodes_is_a_sentence(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_restart_establishes_definitions_whose_names_were_accepted_just_before_it() -> None:
-    """A restarted API server alone takes five minutes for this. EKS has a second API server, which does not wait."""
+    """A restarted API server takes five minutes to establish such CRDs. On EKS, a second API server does so without
+    delay.
+    """
 
     def definition(name: str, accepted: str, established: str) -> dict[str, Any]:
         conditions = [{"type": "NamesAccepted", "status": accepted}, {"type": "Established", "status": established}]

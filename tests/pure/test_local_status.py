@@ -1,4 +1,4 @@
-"""`scripts/cluster local status` shows failures of the local cloud's own parts."""
+"""`scripts/cluster local status` shows failures of the local cloud's own components."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Job logs in CloudWatch: what pods send, and what `logs` reads after the pods are gone."""
+"""Job logs in CloudWatch: how pods send their output, and how `logs` reads this output after the pods are deleted."""
 
 import io
 import os
@@ -108,7 +108,7 @@ def test_what_cloudwatch_does_not_take_is_dropped_and_counted(logs: Any, monkeyp
 
 
 class Denied:
-    """CloudWatch client that is denied access for the first requests."""
+    """CloudWatch Logs client whose first requests are denied."""
 
     def __init__(self, logs: Any, times: int) -> None:
         self._logs, self._times = logs, times

@@ -1,4 +1,4 @@
-"""Every node fault and every part of the platform has a runbook and an alert, which fires and resolves."""
+"""Every node fault and every platform component has a runbook and an alert. Each alert fires and resolves."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -20,11 +20,11 @@ ALERTS = {one.name: one for one in rules.alerts(EVERYTHING)}
 SECTION = "What the alerts mean"
 EXPORTER = {'up{job="kube-state-metrics"}': "1x60"}
 BROKEN = range(10, 30)
-"""Minutes during which a part is broken in each case below."""
+"""Minutes during which the fault of each case below persists."""
 
 
 class Case(NamedTuple):
-    """Series that Prometheus scrapes before, during and after the 20 minutes in which a part is broken."""
+    """Series that Prometheus scrapes before, during and after a fault of 20 minutes."""
 
     alert: str
     series: Mapping[str, str]
@@ -33,7 +33,7 @@ class Case(NamedTuple):
     over_at: int = 45
     """Minute at which the alert must have been resolved."""
     queried: str = ""
-    """Text that the alert's summary queries from other metrics."""
+    """Text that the alert's summary obtains from other metrics through a query."""
 
 
 def broken(working: str, failing: str) -> str:
@@ -51,13 +51,13 @@ def counted(reason: str, values: str, severity: str = "Fatal") -> dict[str, str]
 
 GPU = condition(faults.GPU_CONDITION, "false", broken("0", "1"))
 SINCE_THE_FAULT = f"_x{BROKEN.start} 1x50"
-"""The agent's counter appears with the first fault, and stays after the fault is over."""
+"""The agent's fault counter appears with the first fault, and keeps its value after the fault is over."""
 NODE = {"node": "n1"}
 XIDS = {
     **{'DCGM_FI_DEV_XID_ERRORS{node="n1",gpu="0"}': "0x60", 'DCGM_FI_DEV_XID_ERRORS{node="n1",gpu="1"}': broken("0", "79")},
     'DCGM_FI_DEV_XID_ERRORS{node="n2",gpu="0"}': "119x60",
 }
-"""The last Xid of each GPU, including one on another node."""
+"""The last Xid of each GPU: two GPUs are on node n1, and one is on another node."""
 
 
 def of_reasons() -> list[Case]:

@@ -42,7 +42,7 @@ def of_nodes() -> dict[str, str]:
 
 
 def of_jobs() -> dict[str, str]:
-    """Return the metrics of a job with 6 GPUs on a node, and of the queue."""
+    """Return the metrics of the queue, and of a job with 6 GPUs on one node."""
     ended = 'namespace="mpi-jobs",pod="old"'
     requested = 'container="worker",node="n1",resource'
     containers = {

@@ -1,4 +1,4 @@
-"""The minimum for NCCL's bus bandwidth, checked against published results."""
+"""The required minimum NCCL bus bandwidth, checked against published results."""
 
 import pytest
 from moto.ec2.models.instance_types import INSTANCE_TYPES

@@ -91,7 +91,7 @@ class Rules:
         self._jumps = {direction: dict(re.findall(r"(\S+) : jump ([\w-]+)", body)) for direction, body in maps.items()}
 
     def passes(self, packet: Packet) -> bool:
-        """True if the packet passes the egress chain of its source and the ingress chain of its target."""
+        """Return whether the packet passes the egress chain of its source and the ingress chain of its target."""
         chains = self._jumps["egress"].get(packet.source), self._jumps["ingress"].get(packet.target)
         return all(returns(self._blocks[f"chain {name}"], packet) for name in chains if name is not None)
 
@@ -150,7 +150,9 @@ def is_peer(world: World, peer: Json, pod: Pod, other: Pod) -> bool:
 
 
 def is_port(port: Json, target: Pod, packet: Packet, named: bool) -> bool:
-    """Resolve port names only in peers with a selector, as EKS's controller does."""
+    """Return whether a rule's port matches the packet. As in EKS's controller, a port name matches only if `named` is
+    true, which means that the peer has a selector.
+    """
     if port["protocol"] != packet.protocol:
         return False
     wanted = port.get("port")
@@ -265,7 +267,7 @@ def test_a_peer_allows_egress_to_these_pods(peer: Json, ports: list[Json], last_
     assert [int(one.address[-1]) for one in reached] == last_parts
 
 
-# --- services, and what EKS resolves differently from the specification
+# --- services, and differences between EKS and the specification
 
 WEB = Pod("jobs", {"app": "web"}, "10.0.0.2", (("TCP", "http", 8080),))
 CLIENT = Pod("jobs", {"app": "client"}, "10.0.0.3")

@@ -32,7 +32,7 @@ def test_only_the_add_on_s_setting_enables_enforcement(values: str | None, enabl
 
 @dataclass
 class Cluster:
-    """Fake cluster with the attributes that the part needs."""
+    """Fake cluster with the attributes that the network policy component needs."""
 
     name: str = "demo"
     namespace: str | None = "gpumpi-0-1"

@@ -21,7 +21,7 @@ ON_EKS = {
     **dict.fromkeys((54, 142, 151), ("controller", "replace", "none")),
     **dict.fromkeys((13, 31, 43, 45, 94, 121, 154, 999), ("nobody", "none", "none")),
 }
-"""Xid -> owner, action, and what EKS does without an override."""
+"""Xid -> owner, the owner's action, and EKS's action without an override."""
 
 
 def of_xid(number: int) -> faults.Decision:
@@ -42,7 +42,7 @@ def test_the_table_covers_every_xid() -> None:
 @pytest.mark.parametrize("xid", sorted(xids.APPLICATION))
 def test_a_fault_of_the_application_costs_no_node(xid: int) -> None:
     assert of_xid(xid) == NOTHING and of_xid(xid).on_existing() == NOTHING
-    # even if a later agent reports it as described in the user guide
+    # even if a later version of the agent reports this fault, as the user guide describes
     assert decide(GPU_CONDITION, f"NvidiaXID{xid}Error") == NOTHING
 
 

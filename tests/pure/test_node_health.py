@@ -290,7 +290,7 @@ def test_a_kubeconfig_of_another_cluster_is_refused() -> None:
         stack_cluster.must_be("other", "gpumpi-mine")
 
 
-# --- what the job controller did
+# --- actions of the job controller
 
 
 def taken_out(state: str, *, cordoned: bool = True, drains: bool = True, silent: bool = False, **more: Any) -> dict[str, Any]:

@@ -20,7 +20,7 @@ def pod(name: str, **metadata: Any) -> dict[str, Any]:
 
 
 class Server:
-    """In-memory API server with the pods of one node; budgets protect the pods in `guarded`."""
+    """In-memory API server with the pods of one node. PodDisruptionBudgets protect the pods in `guarded`."""
 
     def __init__(self, *pods: dict[str, Any], guarded: tuple[str, ...] = ()) -> None:
         self.pods, self.guarded = list(pods), guarded

@@ -1,4 +1,4 @@
-"""`make outdated`: every pin is listed, and versions that no registry reports are unknown, with the reason."""
+"""`make outdated` lists every pin. A version that no registry reports is shown as unknown, with the reason."""
 
 import http.server
 import json

@@ -1,5 +1,5 @@
-"""`plan` groups the rules of `validate` into checks. Each rule is in one check, whose result is unknown if data could
-not be read.
+"""`plan` groups the rules of `validate` into checks. Each rule belongs to one check. A check's result is unknown if
+data that the check needs could not be read.
 """
 
 from dataclasses import replace

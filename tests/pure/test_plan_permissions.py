@@ -29,7 +29,7 @@ BEFORE_UP = {
     *("eks:ListNodegroups", "elasticfilesystem:DescribeFileSystems", "elasticfilesystem:DescribeMountTargetSecurityGroups"),
     *("elasticfilesystem:DescribeMountTargets", "iam:GetUser", "servicequotas:GetServiceQuota"),
 }
-"""Read actions of the checks before `up`. Without permission for one, the check that needs it is unknown."""
+"""Read actions that the checks before `up` need. If an action is not allowed, the result of its check is unknown."""
 
 
 def stack(name: str) -> Settings:

@@ -1,4 +1,4 @@
-"""Maximum number of pods per node: EKS's number, limited by the available IP addresses."""
+"""Maximum number of pods per node: EKS's default, or less if the node has too few IP addresses."""
 
 import pytest
 

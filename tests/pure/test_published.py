@@ -21,7 +21,7 @@ ADDONS = [(kubernetes, name) for kubernetes in versions.LIVE_KUBERNETES_VERSIONS
 
 
 def entries(value: Any, path: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield each entry of a table that has a source, a version or a release."""
+    """Yield the path and content of each table entry that has a source, a version or a release."""
     if isinstance(value, dict):
         if {"source", "release"} & value.keys() or ("kubernetes" not in value and "version" in value):
             yield path, value

@@ -1,4 +1,4 @@
-"""Environment variables of ranks that are the same for every MPI: NCCL's network, cache folders, the user's name."""
+"""Rank environment variables that are the same for every MPI implementation: NCCL network, cache folders, user name."""
 
 from typing import Any
 
@@ -92,7 +92,7 @@ def test_a_job_may_override_nccl_and_caches() -> None:
 
 
 def test_ranks_started_over_ssh_get_the_variables_too() -> None:
-    """SSH does not forward the environment, so mpirun forwards the variables by name."""
+    """SSH does not forward the environment, so mpirun's `-x` options forward each variable."""
     (launcher,) = pods(pool="train")["launcher"]["containers"]
     line = " ".join(launcher["command"])
     assert all(f"-x {name}" in line for name in ("NCCL_NET", "HF_HOME", "NCCL_SOCKET_IFNAME"))

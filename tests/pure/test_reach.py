@@ -76,7 +76,7 @@ def served(authority: Authority, statuses: list[int], seen: list[tuple[str, str]
             return context.wrap_socket(connection, server_side=True), address
 
         def handle_error(self, request: object, client_address: object) -> None:
-            pass  # tests include clients that only connect, or that do not trust the certificate
+            pass  # expected: some clients only connect, or do not trust the certificate
 
     with Server(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})

@@ -69,7 +69,7 @@ def guard(receiver: str, refused: list[str]) -> Iterator[str]:
 
 
 def rendered(url: str, secret: str | None, token: Path, own: str) -> dict[str, Any]:
-    """Return a cluster's Prometheus configuration, changed to scrape only itself: there are no pods here."""
+    """Return a cluster's Prometheus configuration, changed to scrape only itself, because the test has no pods."""
     config = scrape.prometheus(Monitored("gpumpi-demo", parts.PARTS, remote_write=RemoteWrite(url, secret)))
     found = json.loads(json.dumps(config).replace(TOKEN, str(token)))
     quick = {**found["global"], "scrape_interval": "1s", "evaluation_interval": "1s"}

@@ -1,4 +1,4 @@
-"""Malformed settings: each message has the path, the value and the fix in one sentence."""
+"""Malformed settings: each message gives the path, the value and the fix in one sentence."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which nodes the job controller calls silent, and how it takes them out."""
+"""Which nodes the job controller considers silent, and how it takes these nodes out of service."""
 
 import socket
 from collections.abc import Collection
@@ -18,13 +18,15 @@ NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 
 
 class Leases:
-    """An API server with the leases of three nodes, a clock, and kubelets that answer or not."""
+    """An API server with the leases of three nodes, a clock, and kubelets that answer unless the test makes them
+    unreachable.
+    """
 
     def __init__(self, *, skew: timedelta = timedelta()) -> None:
         self.seconds, self.skew = 0.0, skew
         self.renewed = dict.fromkeys("abc", 0.0)
         self.unreachable: Collection[str] = ()
-        self.silence = Silence(self, lambda: self.seconds, self._answers)  # type: ignore[arg-type]  # it only calls `call`
+        self.silence = Silence(self, lambda: self.seconds, self._answers)  # type: ignore[arg-type]  # `Silence` only calls `call`
 
     def call(self, method: str, path: str) -> Object:
         times = {name: (NOON + self.skew + timedelta(seconds=at)).isoformat() for name, at in self.renewed.items()}
@@ -34,7 +36,9 @@ class Leases:
         return node["metadata"]["name"] not in self.unreachable
 
     def wait(self, seconds: int, renewing: str) -> list[str]:
-        """Look every five seconds, while some nodes renew their leases. Return the silent nodes."""
+        """Check every five seconds, while the nodes in `renewing` renew their leases. Return the nodes that are silent
+        at the end.
+        """
         for _ in range(0, seconds, 5):
             self.seconds += 5
             self.renewed |= dict.fromkeys(renewing, self.seconds)

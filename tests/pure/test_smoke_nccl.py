@@ -41,7 +41,7 @@ TABLE = """\
 # Out of bounds values : 0 OK
 # Avg bus bandwidth    : 39.1
 """
-"""Output for two p4de.24xlarge."""
+"""Output for two p4de.24xlarge instances."""
 
 SOCKETS = (
     LOG.replace("NET/OFI Selected provider is efa, fabric is efa-direct (found 4 nics)", "NET/Socket : Using [0]eth0:10.0.0.1<0>")
@@ -203,7 +203,7 @@ STUB = """#!/bin/sh
 [ "$*" = "-b 8 -e 2G -f 2 -g 1" ] && cat "$TABLE"
 exit "${CODE:-0}"
 """
-"""Prints the recorded output. As with nccl-tests, the table goes to standard output."""
+"""Replaces all_reduce_perf and prints the recorded output. As with nccl-tests, the table goes to standard output."""
 
 
 def ran(folder: Path, **more: str) -> tuple[int, list[NetworkReport]]:

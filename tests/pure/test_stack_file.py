@@ -44,7 +44,7 @@ def test_a_key_without_a_namespace_is_the_projects_as_for_pulumi(tmp_path: Path)
     assert raw.values == {"costCenter": "ml"}
 
 
-# `pulumi config --json` of Pulumi 3.246.0 prints these values for these texts.
+# In Pulumi 3.246.0, `pulumi config --json` prints `value` for the YAML value `text`.
 @pytest.mark.parametrize(
     ("text", "value"),
     [

@@ -1,4 +1,4 @@
-"""Lines of a log name steps."""
+"""Extraction of training steps from log lines."""
 
 import re
 

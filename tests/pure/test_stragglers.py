@@ -14,7 +14,9 @@ POLICY = {"progress": {"pattern": "x", "within": 600, "ranksPerWorker": 2}}
 
 
 def shown(*slowest: tuple[int, float], policy: dict[str, Any] = POLICY, kind: str = "mpijob") -> str:
-    """Return what `jobs` shows about a job whose steps 40, 41, ... had this slowest rank, with its ratio."""
+    """Return the output of `jobs` for a job, given the slowest rank and its slowdown ratio in each of the steps 40, 41,
+    ...
+    """
     seen = Controlled()
     pods = pods_of(kind)
     running = job(main(kind, policy), pods)

@@ -14,7 +14,7 @@ from tests.pure.world import facts, settings
     [
         ({}, "STANDARD"),
         ({"extended_support": frozenset({"1.33"})}, "STANDARD"),
-        ({"extended_support": frozenset({"1.35"})}, "EXTENDED"),  # EKS rejects STANDARD for such a version
+        ({"extended_support": frozenset({"1.35"})}, "EXTENDED"),  # EKS rejects STANDARD for versions in extended support
         ({"existing": Existing("1.35", support_type="EXTENDED")}, "EXTENDED"),
         ({"existing": Existing("1.35", support_type="STANDARD"), "extended_support": frozenset({"1.35"})}, "STANDARD"),
     ],

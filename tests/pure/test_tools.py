@@ -1,4 +1,4 @@
-"""Programs that the local cloud builds or downloads, and its error messages if that fails."""
+"""Programs that the local cloud builds or downloads, and the error messages if a build or download fails."""
 
 import os
 import re

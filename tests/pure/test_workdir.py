@@ -1,4 +1,4 @@
-"""`submit --workdir` selects the right files of a folder, and sends only changed ones."""
+"""`submit --workdir` selects the right files of a folder, and sends only changed files."""
 
 import subprocess
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Folders of jobs without a writable shared volume: an archive in the stack's bucket, which each pod unpacks."""
+"""`--workdir` without a writable shared volume: each pod unpacks the folder from an archive in the stack's bucket."""
 
 import io
 import sys
@@ -137,7 +137,7 @@ def test_a_stack_without_a_bucket_for_folders_is_refused(tmp_path: Path) -> None
 
 
 class WholeCluster(Cluster):
-    """A cluster that also describes itself and accepts the objects of a job."""
+    """A fake cluster that also has a cluster description and accepts the objects of a job."""
 
     server, namespace = "https://cluster.test", "mpi-jobs"
 

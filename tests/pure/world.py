@@ -1,4 +1,4 @@
-"""A valid stack and matching facts for tests of validation rules; tests specify only what differs."""
+"""A valid stack and matching facts for tests of validation rules; tests specify only the differences."""
 
 import gzip
 import json

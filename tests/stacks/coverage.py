@@ -22,8 +22,8 @@ LIFECYCLE: Final = {
 are only previewed.
 """
 IN_KUBERNETES: Final = ("platform", "jobs")
-"""Settings exempt from the coverage check, which records EKS clusters but does not run them. The demo,
-test_platform_changes.py and tests/kubernetes cover them.
+"""Settings that the coverage check skips, because its EKS clusters exist only as API records. The demo,
+test_platform_changes.py and tests/kubernetes cover these settings.
 """
 FREE_KEYS: Final = ("tags", "pools[].labels", "target.addonVersions")
 """Maps whose keys the user chooses."""

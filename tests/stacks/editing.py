@@ -57,7 +57,9 @@ def write(stack: LocalStack, values: Values) -> None:
 
 
 def operations(run: Run) -> dict[str, set[str]]:
-    """Return the changed AWS and Kubernetes resources by operation, with names that omit the cluster name."""
+    """Return operation -> names of AWS and Kubernetes resources, without the cluster name. Unchanged resources are
+    omitted.
+    """
     done: dict[str, set[str]] = {}
     for step in run.steps:
         if step.type.startswith(("aws:", "kubernetes:")) and step.operation != "same":

@@ -1,5 +1,5 @@
-"""Running cluster of a stack without a route to the internet: break one of its connections to AWS, test it, and
-restore it.
+"""Running cluster without a route to the internet, with methods that break one connection to AWS, test this connection,
+and restore it.
 """
 
 import http.client
@@ -27,7 +27,7 @@ REGION = "us-east-1"
 IMAGE = f"602401143452.dkr.ecr.{REGION}.amazonaws.com/eks/aws-efa-k8s-device-plugin:v0.5.20"
 PODS = "/api/v1/namespaces/kube-system/pods"
 ACCOUNT = "aws-node"
-"""Service account of the VPC CNI. It gets its role through Pod Identity."""
+"""Service account of the VPC CNI, which gets its role through Pod Identity."""
 AUDIENCE = "pods.eks.amazonaws.com"
 READS = {
     "autoscaling": "describe_auto_scaling_groups",
@@ -35,7 +35,7 @@ READS = {
     "eks": "list_clusters",
     "sts": "get_caller_identity",
 }
-"""Service -> a call that reads, in boto3."""
+"""Service -> boto3 method of a read-only operation."""
 READ_ACTIONS = ("autoscaling:DescribeAutoScalingGroups", "elasticfilesystem:DescribeFileSystems", "eks:ListClusters")
 _numbers = itertools.count(1)
 
@@ -53,7 +53,9 @@ class PrivateCluster:
     # Requests by a node or a pod
 
     def join(self) -> str:
-        """Create and delete a copy of the system pool's node group. Return its health issues; "" if it was ACTIVE."""
+        """Create and delete a copy of the system pool's node group. Return the copy's health issues, or "" if the copy
+        became ACTIVE.
+        """
         record, name = self.system, f"probe-{next(_numbers)}"
         template = {key: record["launchTemplate"][key] for key in ("id", "version")}
         kept = {key: record[key] for key in ("subnets", "nodeRole", "amiType", "instanceTypes") if key in record}
@@ -71,7 +73,9 @@ class PrivateCluster:
         return "" if status.get("imageID") else str(status["state"]["waiting"]["message"])
 
     def credentials(self) -> dict[str, Any] | str:
-        """Request credentials for a pod from the Pod Identity agent. Return the agent's error if there is one."""
+        """Request credentials for a pod from the Pod Identity agent. Return the credentials, or the agent's error
+        message.
+        """
         with self._pod() as pod:
             bound = {"kind": "Pod", "apiVersion": "v1", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
             wanted = {"spec": {"audiences": [AUDIENCE], "boundObjectRef": bound}}
@@ -128,7 +132,7 @@ class PrivateCluster:
 
     @contextmanager
     def without_ingress(self) -> Iterator[None]:
-        """Remove the rule that admits nodes to the endpoints."""
+        """Remove the security group rules that allow nodes to reach the endpoints, and restore them afterwards."""
         group = self._endpoint("ec2")["Groups"][0]["GroupId"]
         found = self.ec2.describe_security_groups(GroupIds=[group])["SecurityGroups"][0]["IpPermissions"]
         rules = [{key: one[key] for key in ("IpProtocol", "FromPort", "ToPort")} | _sources(one) for one in found]
@@ -146,8 +150,8 @@ class PrivateCluster:
 
     @contextmanager
     def without_access_entry(self) -> Iterator[None]:
-        """Give the node role an access entry that does not admit nodes. Creating a node group keeps this entry, because
-        EKS adds only a missing one.
+        """Give the node role an access entry that does not allow nodes to join. When EKS creates a node group, it keeps
+        an existing entry.
         """
         which = {"clusterName": self.name, "principalArn": self.system["nodeRole"]}
 

@@ -102,7 +102,7 @@ def test_a_pool_lives_with_the_block_that_was_bought_for_it(cloud: LocalCloud, f
 
 
 def _buy(ask: Ask) -> dict[str, Any]:
-    """Buy a block that starts later than today."""
+    """Buy a Capacity Block that starts more than 24 hours from now."""
     found = ask("capacity", "find", "p5.48xlarge", "--nodes", "2", "--days", "1", "--regions", REGION, of_stack=False)
     later = datetime.now(UTC) + timedelta(days=1)
     block = next(one for one in found["choices"] if one["kind"] == "block" and datetime.fromisoformat(one["start"]) > later)
@@ -118,7 +118,9 @@ def _clock(ask: Ask) -> str:
 
 
 def _in_status(ask: Ask) -> dict[str, Any]:
-    """Return the block as `status` shows it. The local AWS only records the cluster: its API cannot be reached."""
+    """Return the block as `status` shows it. The cluster's API cannot be reached, because the local AWS only records
+    the cluster.
+    """
     status = ask("status", code=UNREACHABLE)
     [block] = [one["capacityBlock"] for one in status["pools"] if one["capacityBlock"]]
     found: dict[str, Any] = block
@@ -137,7 +139,9 @@ def _nodes(cloud: LocalCloud) -> int:
 
 
 def _actions(cloud: LocalCloud) -> dict[str, tuple[int, datetime]]:
-    """Return the stack's scheduled actions: name -> desired size and time. The group also has one from EKS."""
+    """Return the stack's scheduled actions: name -> desired size and time. The result omits the action that EKS created
+    for the group.
+    """
     name = _group(cloud)["AutoScalingGroupName"]
     found = cloud.clients(REGION)("autoscaling").describe_scheduled_actions(AutoScalingGroupName=name)
     actions = found["ScheduledUpdateGroupActions"]

@@ -1,5 +1,5 @@
 """Effect of changing each setting of a deployed cluster, as `scripts/cluster settings` describes it, with the real
-engine.
+Pulumi engine.
 
 The tests create one cluster with a pool of each kind and preview changes to it. Independent changes share a preview.
 """
@@ -266,7 +266,7 @@ def scale(stack: LocalStack, name: str, size: int) -> None:
 
 
 def nodes(stack: LocalStack, name: str) -> dict[str, dict[str, str]]:
-    """Return the tags of the pool's running instances by instance id."""
+    """Return the tags of the pool's running instances, keyed by instance id."""
     filters = [{"Name": "tag:gpumpi:pool", "Values": [name]}, {"Name": "instance-state-name", "Values": ["pending", "running"]}]
     reservations = client(stack.cloud, "ec2").describe_instances(Filters=filters)["Reservations"]
     instances = [instance for one in reservations for instance in one["Instances"]]

@@ -45,7 +45,7 @@ def fails(stack: LocalStack, *options: str, resource: str, cause: str) -> Run:
 
 
 def completes(stack: LocalStack) -> Run:
-    """Run an `up` that must succeed; a second one must change nothing."""
+    """Run an `up` that must succeed. A second `up` must change nothing."""
     up = stack.run("up")
     assert up.ok, up.output
     again = stack.run("up")
@@ -54,7 +54,7 @@ def completes(stack: LocalStack) -> Run:
 
 
 def node_groups(stack: LocalStack) -> dict[str, Any]:
-    """Return the node groups by pool; fail if a pool has two."""
+    """Return the node groups, keyed by pool. Fail if a pool has two node groups."""
     eks = client(stack.cloud, "eks")
     names = eks.list_nodegroups(clusterName=CLUSTER)["nodegroups"]
     groups = [eks.describe_nodegroup(clusterName=CLUSTER, nodegroupName=name)["nodegroup"] for name in names]
@@ -74,7 +74,7 @@ def node_groups(stack: LocalStack) -> dict[str, Any]:
 def test_a_rejected_call_is_reported_and_the_next_up_completes(
     stack: LocalStack, undisturbed: Kinds, fault: dict[str, Any], resource: str
 ) -> None:
-    """The engine finishes operations in progress and starts no others."""
+    """After a rejected call, the engine finishes operations in progress and starts no others."""
     stack.cloud.control().plan_fault(**fault)
     failed = fails(stack, resource=resource, cause="AccessDeniedException: User: ada is not authorized.")
     made = editing.operations(failed)["create"]
@@ -156,7 +156,7 @@ def test_a_pool_without_capacity_is_named_and_the_next_up_replaces_it_and_nothin
 
 
 def test_a_pool_that_could_not_grow_keeps_its_nodes(stack: LocalStack) -> None:
-    """The node group still works, and replacing it would end its jobs."""
+    """The node group still works, and replacing it would end the jobs on its nodes."""
     assert stack.run("up").ok
     before = node_groups(stack)["train"]
     editing.write(stack, editing.with_changes(editing.read(stack), {"pools[0].minSize": 4, "pools[0].desiredSize": 4}))

@@ -17,13 +17,13 @@ from tests.stacks.account import Kinds, goes_without_a_trace, kinds, kinds_undis
 pytestmark = [pytest.mark.xdist_group("killed"), pytest.mark.checkpoints]
 
 DELAY_FACTOR = 0.02
-"""Creating the control plane takes ten seconds, which is enough time to kill the engine."""
+"""With this factor, creating the control plane takes ten seconds, which is enough time to kill the engine."""
 LONG_DELAY_FACTOR = 0.1
-"""A cluster update takes twelve seconds, and `recover` must wait for it."""
+"""With this factor, a cluster update takes twelve seconds, so `recover` must wait for its end."""
 
 
 class Moment(NamedTuple):
-    """The call after which the test kills the engine, and the only kind of AWS operation that takes time."""
+    """Call after which the test kills the engine, and the only kind of AWS operation that takes time in the test."""
 
     call: str
     slow: str = ""
@@ -41,7 +41,7 @@ MOMENTS = {
     "pods' permissions": Moment("eks.CreatePodIdentityAssociation"),
 }
 GOES_ON: Final = ("network", "nodes")
-"""Moments after which the test runs `up`; after the others it runs `destroy`. Each test takes a minute."""
+"""Moments after which the test runs `up`; after the others it runs only `destroy`, because each test takes a minute."""
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def pending(stack: LocalStack) -> list[str]:
 
 
 def goes_up(stack: LocalStack) -> Run:
-    """Run an `up` that must succeed; a second one must change nothing."""
+    """Run an `up` that must succeed. A second `up` must change nothing."""
     up = stack.run("up")
     assert up.ok, up.output
     again = stack.run("up")

@@ -80,7 +80,7 @@ def test_plan_counts_what_the_preview_changes(
     assert preview.ok, preview.output
     monkeypatch.setattr(pulumi_program, "CLONE", stack.project)
     (tmp_path / "gpumpi").mkdir()
-    (tmp_path / "gpumpi" / "tools").symlink_to(cache_folder())  # Pulumi runs one of them; the prices stay in tmp_path
+    (tmp_path / "gpumpi" / "tools").symlink_to(cache_folder())  # Pulumi runs one of the tools; cached prices stay in tmp_path
     environment = {**cloud.environment(), "XDG_CACHE_HOME": str(tmp_path)}
     arguments = ("plan", "-s", stack.name, "--config-dir", str(stack.project), "--json")
     done = CliRunner(env=environment).invoke(main.app, arguments)

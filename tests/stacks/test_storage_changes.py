@@ -114,7 +114,7 @@ class Inside(NamedTuple):
     stack: LocalStack
     values: editing.Values
     later: dict[str, str]
-    """IDs of two additional subnets, by placeholder."""
+    """IDs of two additional subnets, keyed by placeholder."""
 
 
 @pytest.fixture(scope="module")

@@ -55,7 +55,7 @@ def addons(stack: LocalStack) -> dict[str, str]:
 
 
 def when(run: Run, name: str) -> tuple[float, float]:
-    """Return when the update of a resource started and ended."""
+    """Return the start time and end time of a resource's update."""
     (step,) = [step for step in run.steps if step.name == f"{CLUSTER}-{name}" and step.operation == "update"]
     return step.began, step.ended
 

@@ -18,7 +18,7 @@ NAME: Final = "gpumpi-job-controller"
 LEASE: Final = NAME
 PORT: Final = 8080
 MEMORY: Final = "128Mi"
-"""docs/measurements.md has the measured usage."""
+"""docs/measurements.md lists the measured memory usage."""
 LOST_NODE_SECONDS: Final = 30
 """How long the controller's pod stays bound to a lost node."""
 READ: Final = ["get", "list", "watch"]
@@ -167,7 +167,8 @@ def _own_rules(*, journal: bool) -> Any:
 
 
 def _job_rules(*, mpi_operator: bool) -> Any:
-    """Return the permissions in a job namespace. RBAC cannot tell records from other ConfigMaps."""
+    """Return the permissions in a job namespace. They cover all ConfigMaps, because RBAC cannot tell records from other
+    ConfigMaps."""
     return [
         _rule("", ["configmaps"], [*READ, "create", "update", "delete"]),
         _rule("", ["pods"], [*READ, "delete"]),

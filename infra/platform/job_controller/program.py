@@ -1,4 +1,4 @@
-"""Source text of the controller's program. It runs from a ConfigMap, so no image has to be published."""
+"""Source text of the controller's program. The program runs from a ConfigMap, so no image has to be published."""
 
 import hashlib
 from collections.abc import Mapping
@@ -15,13 +15,14 @@ MOUNT: Final = "/opt/gpumpi"
 
 @cache
 def files() -> Mapping[str, str]:
-    """Return the source of each module by its key in the ConfigMap."""
+    """Return the source of each module, keyed by the module's key in the ConfigMap."""
     return {key: path.read_text(encoding="utf-8") for key, path in _modules().items()}
 
 
 @cache
 def items() -> list[dict[str, str]]:
-    """Return the path of each module in the pod, relative to MOUNT. Keys of a ConfigMap cannot contain slashes."""
+    """Return the key of each module and its path in the pod, relative to MOUNT. Paths are necessary because keys of a
+    ConfigMap cannot contain slashes."""
     return [
         {"key": key, "path": f"infra/health/{path.name}" if path.parent == HEALTH else f"{PACKAGE}/{path.name}"}
         for key, path in _modules().items()

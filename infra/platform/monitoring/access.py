@@ -12,8 +12,8 @@ _GROUPS: Final = {"daemonsets": "apps", "deployments": "apps", "jobs": "batch", 
 
 
 def prometheus_in_cluster() -> list[Any]:
-    """Return permissions to find nodes and to read the metrics of kubelets and Kueue. They do not include
-    `nodes/proxy`, which would allow commands in pods."""
+    """Return permissions to find nodes and to read the metrics of kubelets and Kueue. The permissions do not include
+    `nodes/proxy`, which would let Prometheus run commands in pods."""
     return [
         {"api_groups": [""], "resources": ["nodes"], "verbs": READ},
         {"api_groups": [""], "resources": ["nodes/metrics"], "verbs": ["get"]},
@@ -34,8 +34,8 @@ def kube_state_metrics() -> list[Any]:
 
 
 def within_monitoring() -> Any:
-    """Allow ingress only from pods of the same namespace. `kubectl port-forward` still works: it connects from inside
-    the pod."""
+    """Allow ingress only from pods of the same namespace. `kubectl port-forward` still works, because its connection
+    originates inside the pod."""
     return {"pod_selector": {}, "policy_types": ["Ingress"], "ingress": [{"from_": [{"pod_selector": {}}]}]}
 
 

@@ -10,8 +10,8 @@ from infra.platform.pods import EVERY_TAINT, RESTRICTED_CONTAINER, RESTRICTED_PO
 from infra.platform.site import Site
 
 COLLECTORS: Final = ("cpu", "diskstats", "filesystem", "infiniband", "loadavg", "meminfo", "netclass", "vmstat")
-"""Without `netdev`, which would report only the pod's own interfaces: the pod is not on the host network, where job
-pods could reach it."""
+"""node-exporter's collectors, without `netdev`, which would report only the pod's own interfaces: the pod is not on the
+host network, where job pods could reach it."""
 NOT_DISKS: Final = "^/(dev|proc|run|sys|var/lib/(containerd|kubelet))($|/)"
 POD_RESOURCES: Final = "/var/lib/kubelet/pod-resources"
 
@@ -52,8 +52,8 @@ def node_exporter(site: Site) -> Any:
 
 def dcgm_exporter(site: Site, selectors: Sequence[Mapping[str, str]]) -> Any:
     """NOT VERIFIED on a GPU. NVIDIA's chart adds SYS_ADMIN, which only profiling metrics need; this pod has no
-    capability. The NVIDIA runtime prepares its root file system and gives it all GPUs, because its image sets
-    NVIDIA_VISIBLE_DEVICES.
+    capabilities. The NVIDIA runtime prepares the container's root file system and exposes all GPUs in it, because the
+    image sets NVIDIA_VISIBLE_DEVICES.
     """
     return {
         "automount_service_account_token": False,

@@ -1,4 +1,4 @@
-"""Pods of Prometheus, Alertmanager and kube-state-metrics. They satisfy Pod Security `restricted`."""
+"""Pods of Prometheus, Alertmanager and kube-state-metrics. The pods satisfy Pod Security `restricted`."""
 
 from typing import Any, Final
 
@@ -14,11 +14,12 @@ RETENTION: Final = "15d"
 DATA_GIB: Final = 8
 TELEMETRY_PORT: Final = 8081
 RESOURCES: Final = ("daemonsets", "deployments", "jobs", "nodes", "pods")
-"""Kinds that kube-state-metrics reads. By default, it reads all kinds, including Secrets."""
+"""Kinds that kube-state-metrics reads. By default, kube-state-metrics reads all kinds, including Secrets."""
 
 
 def prometheus(site: Site, cluster: Monitored) -> Any:
-    """Return Prometheus's pod. It reloads its configuration by itself, because a restart would lose the metrics."""
+    """Return the pod of Prometheus, which reloads its configuration without a restart, because a restart would lose the
+    metrics."""
     mounts = [
         {"name": "configuration", "mount_path": CONFIGURATION, "read_only": True},
         {"name": "data", "mount_path": DATA},
@@ -100,6 +101,7 @@ def kube_state_metrics(site: Site) -> Any:
 
 
 def _add_secret(mounts: list[Any], volumes: list[Any], secret: str, file: str) -> None:
-    """Mount a user's Secret. The pod also starts without the Secret, and gets it once the user creates it."""
+    """Mount a user's Secret. The pod also starts without the Secret, which the kubelet mounts once the user creates
+    it."""
     mounts.append({"name": "secret", "mount_path": file.rpartition("/")[0], "read_only": True})
     volumes.append({"name": "secret", "secret": {"secret_name": secret, "optional": True}})

@@ -17,12 +17,12 @@ from localcloud.aws.errors import AwsError
 LAUNCHING = hooks.LAUNCHING
 TERMINATING = hooks.TERMINATING
 COUNTED = ("Pending", "Pending:Wait", "Pending:Proceed", "InService", "Quarantined")
-"""Lifecycle states that count toward the capacity."""
+"""Lifecycle states of instances that count toward a group's capacity."""
 LEAVING = ("Terminating", "Terminating:Wait", "Terminating:Proceed", "Terminated")
 
 
 def install() -> None:
-    """Replace the scaling methods of moto's Auto Scaling groups with those of this module."""
+    """Replace moto's scaling methods for Auto Scaling groups with the functions of this module."""
     group: Any = FakeAutoScalingGroup
     group.set_desired_capacity = _set_desired
     group.replace_autoscaling_group_instances = lambda self, count, tags: reconcile(self, _difference())
@@ -253,7 +253,7 @@ def _update_targets(group: Any) -> None:
 
 
 def refusals(group: Any) -> list[AwsError]:
-    """Return EC2's launch errors since the group's last activity without an error, newest first."""
+    """Return the errors of the group's activities since its last activity without an error, newest first."""
     found = []
     for activity in activities.of_group(group.autoscaling_backend, group.name):
         if activity.error_code is None:

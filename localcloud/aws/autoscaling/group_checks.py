@@ -28,7 +28,7 @@ LAUNCH_TIME_CODES = frozenset(
 )
 """EC2 errors that depend on the zone and the time of a launch.
 
-Auto Scaling creates the group despite these errors, but its launches fail.
+Auto Scaling creates the group despite these errors, but cannot launch its instances.
 """
 HEALTH_CHECKS = ("EC2", "ELB", "VPC_LATTICE", "EBS")
 

@@ -1,4 +1,4 @@
-"""Events about Auto Scaling groups, published to realizers."""
+"""Publish events about Auto Scaling groups to realizers."""
 
 from typing import Any
 

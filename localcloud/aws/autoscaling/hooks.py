@@ -47,12 +47,12 @@ class Hook:
 
 @dataclass
 class Waiting:
-    """Pending lifecycle action of a hook. An instance waits until it is completed or times out."""
+    """Pending lifecycle action of a hook. The instance waits until the action is completed or times out."""
 
     hook: Hook
     token: str
     deadline: float
-    """Monotonic time in seconds. The delay factor does not apply to these timeouts."""
+    """Monotonic time, in seconds, at which the action times out. The delay factor does not apply to this timeout."""
 
 
 def of_group(backend: Any, group: str) -> list[Hook]:
@@ -60,7 +60,7 @@ def of_group(backend: Any, group: str) -> list[Hook]:
 
 
 def wait(group: Any, state: Any, transition: str) -> bool:
-    """Make the instance wait for the group's hooks for that transition. Return whether there are any."""
+    """Make the instance wait for the group's hooks for that transition. Return whether the group has such hooks."""
     found = [hook for hook in of_group(group.autoscaling_backend, group.name) if hook.transition == transition]
     state.waiting = [Waiting(hook, str(mock_random.uuid4()), time.monotonic() + hook.heartbeat) for hook in found]
     return bool(found)

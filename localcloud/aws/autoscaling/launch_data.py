@@ -9,7 +9,7 @@ from localcloud.aws.ec2 import launch
 
 
 def places(group: Any) -> list[Place]:
-    """Return the group's subnets in listed order, or its zones."""
+    """Return the group's subnets in listed order or, if it has no subnets, its zones."""
     if group.vpc_zone_identifier:
         subnets = [group.ec2_backend.get_subnet(subnet_id.strip()) for subnet_id in group.vpc_zone_identifier.split(",")]
         return [Place(subnet.availability_zone, subnet.id) for subnet in subnets]
@@ -28,7 +28,7 @@ def overrides(group: Any) -> Sequence[Mapping[str, Any]]:
 def target(group: Any) -> int:
     """Return the number of instances that make up the desired capacity.
 
-    An instance refresh may need extra instances (`launched_first`). `capacity` launches them in addition.
+    An instance refresh may need extra instances (`launched_first`), which the module `capacity` launches in addition.
     """
     weight = int(overrides(group)[0].get("WeightedCapacity", "1") or 1)
     return math.ceil((group.desired_capacity or 0) / max(weight, 1))

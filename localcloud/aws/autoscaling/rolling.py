@@ -15,18 +15,19 @@ from localcloud.aws.autoscaling import activities, capacity, group_view, launch_
 from localcloud.aws.autoscaling.refresh_log import Refresh
 
 PATIENCE_SECONDS = 3600.0
-"""How long a refresh waits for protected and standby instances, and for new instances to be in service."""
+"""How long a refresh waits until it may replace protected and standby instances, and until new instances are in
+service."""
 POLL_SECONDS = 60.0
 _CAUSE = "in response to an instance refresh"
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Sizes of one batch."""
+    """Numbers of instances to replace and to launch in one batch."""
 
     replaced: int
     first: int
-    """New instances to launch before the old ones are terminated."""
+    """Number of new instances to launch before the old instances are terminated."""
 
 
 def next_batch(desired: int, left: int, least: int, most: int | None) -> Batch:
@@ -51,7 +52,7 @@ def next_batch(desired: int, left: int, least: int, most: int | None) -> Batch:
 
 @dataclass
 class Rolling:
-    """An instance refresh in progress. Each step starts once the previous one has taken effect."""
+    """An instance refresh in progress. Each step starts once the previous step has taken effect."""
 
     group: Any
     refresh: Refresh
@@ -69,7 +70,7 @@ class Rolling:
         self._next()
 
     def _next(self) -> None:
-        """Replace the next batch. Instances for which the refresh waits come last."""
+        """Replace the next batch. Protected and standby instances for which the refresh must wait come last."""
         self.old = [state for state in self.old if state in self.group.instance_states and not self._is_ignored(state)]
         self.refresh.left = len(self.old)
         if not self.old:
@@ -100,7 +101,7 @@ class Rolling:
         self._when_in_service(lambda: self._schedule(self._warmup(), self._next))
 
     def _when_in_service(self, then: Callable[[], None]) -> None:
-        """Continue when all instances are in service. Launches that EC2 rejected are retried."""
+        """Call `then` when all instances are in service. Until then, retry launches that EC2 rejected."""
 
         def is_complete() -> bool:
             wanted = launch_data.target(self.group) + self.group.launched_first
@@ -126,7 +127,7 @@ class Rolling:
         reason: Callable[[], str],
         gate: Callable[[], bool] | None = None,
     ) -> None:
-        """Continue when the condition holds; fail after an hour, as on AWS."""
+        """Call `then` when `is_open` returns true. If this takes more than an hour, the refresh fails, as on AWS."""
         deadline = durations.current() + durations.seconds(PATIENCE_SECONDS)
 
         def decide() -> None:
@@ -143,7 +144,7 @@ class Rolling:
         durations.schedule(self.refresh, "status", "InProgress", "InProgress", duration, then=then, gate=gate, fail=self.fail)
 
     def fail(self, reason: str) -> None:
-        """End the refresh after an error of the local cloud."""
+        """Set the refresh to Failed after an internal error of the local cloud."""
         self._end("Failed", reason)
 
     def _end(self, status: str, reason: str = "") -> None:
@@ -151,7 +152,8 @@ class Rolling:
         self.refresh.status, self.refresh.reason, self.refresh.ended = status, reason, datetime.now(UTC)
 
     def _percentages(self) -> tuple[int, int | None]:
-        """Return the healthy percentages: those of the refresh, else those of the group's maintenance policy."""
+        """Return the minimum and maximum healthy percentages of the refresh or, if unset, of the group's maintenance
+        policy."""
         policy, preferences = getattr(self.group, "instance_maintenance_policy", None) or {}, self.refresh.preferences
         least = preferences.get("MinHealthyPercentage", policy.get("MinHealthyPercentage", 90))
         return int(least), preferences.get("MaxHealthyPercentage", policy.get("MaxHealthyPercentage"))
@@ -171,13 +173,14 @@ class Rolling:
         return bool(state.protected_from_scale_in and preferences.get("ScaleInProtectedInstances") == "Ignore")
 
     def _blocks(self, state: Any) -> bool:
-        """Return whether the refresh waits until the instance may be replaced."""
+        """Return whether the refresh must wait before it may replace the instance."""
         preferences = self.refresh.preferences
         if state.lifecycle_state == "Standby":
             return bool(preferences.get("StandbyInstances", "Wait") == "Wait")
         return bool(state.protected_from_scale_in and preferences.get("ScaleInProtectedInstances", "Wait") == "Wait")
 
     def _blocked(self) -> str:
-        """Return why the refresh failed. AWS's text is NOT VERIFIED (2026-11-23)."""
+        """Return the failure reason for a refresh that waited too long for protected or standby instances. AWS's text
+        is NOT VERIFIED (2026-11-23)."""
         names = ", ".join(sorted(state.instance_id for state in self.old))
         return f"Instances that are protected from scale in or in Standby were not released within one hour: {names}."

@@ -1,7 +1,7 @@
 """Scheduled actions, which change the sizes of an Auto Scaling group at a given time.
 
-https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-scheduled-scaling.html. moto never runs actions,
-and stores them by name alone, although names are only unique within a group.
+https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-scheduled-scaling.html. moto never runs scheduled
+actions. It stores them by name alone, although names are unique only within a group.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,8 @@ from localcloud.aws.patching import operation, state_of
 
 BEFORE_END = timedelta(minutes=40)
 END_OF_BLOCK = "Amazon EKS Node Group Capacity Scaledown Before Reservation End"
-"""Action that EKS adds to the groups of a Capacity Block: https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html"""
+"""Name of the scheduled action that EKS adds to Auto Scaling groups in a Capacity Block:
+https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html"""
 _SIZES = ("MinSize", "MaxSize", "DesiredCapacity")
 
 
@@ -31,11 +32,11 @@ class Action:
     start: datetime
     sizes: dict[str, int]
     reservation_id: str | None = None
-    """Capacity Block for which EKS added the action."""
+    """Reservation ID of the Capacity Block for which EKS added the action."""
 
 
 class Actions:
-    """Actions of one account and Region, by group and name. Actions that have run are removed."""
+    """Scheduled actions of one account and Region, keyed by group and name. Actions that have run are removed."""
 
     def __init__(self) -> None:
         self.of_group: dict[str, dict[str, Action]] = {}
@@ -69,13 +70,13 @@ def put(backend: Any, group: str, action: Action) -> None:
 
 
 def add_end_of_block(backend: Any, group: str, reservation_id: str, end: datetime) -> None:
-    """Add EKS's action for a node group in a Capacity Block."""
+    """Add the scheduled scale-down with which EKS empties a node group before its Capacity Block ends."""
     sizes = {"MinSize": 0, "DesiredCapacity": 0}
     put(backend, group, Action(END_OF_BLOCK, end - BEFORE_END, sizes, reservation_id))
 
 
 def move_end(reservation_id: str, end: datetime) -> None:
-    """Move EKS's actions when a Capacity Block is extended."""
+    """Reschedule EKS's scale-downs after a Capacity Block has been extended."""
     for backend in _backends():
         for actions in state_of(backend, Actions).of_group.values():
             for action in actions.values():
@@ -131,7 +132,7 @@ def _backends() -> Iterator[Any]:
 
 
 def _all(backend: Any) -> list[tuple[str, Action]]:
-    """Return the actions of the groups that exist."""
+    """Return the actions of existing groups, and drop the actions of deleted groups."""
     of_group = state_of(backend, Actions).of_group
     for name in [name for name in of_group if name not in backend.autoscaling_groups]:
         del of_group[name]

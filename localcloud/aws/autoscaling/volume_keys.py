@@ -1,4 +1,4 @@
-"""KMS keys of the volumes of an Auto Scaling launch.
+"""Check whether Auto Scaling may use the KMS keys of the volumes of a launch.
 
 Auto Scaling's service-linked role may use the AWS managed key, but a customer managed key only if the key's policy or a
 grant allows it. Otherwise EC2 terminates the instance right after the launch:
@@ -19,7 +19,7 @@ OPERATIONS = ("CreateGrant", "Decrypt", "DescribeKey", "GenerateDataKeyWithoutPl
 
 
 def check(ec2: Any, data: Mapping[str, Any]) -> None:
-    """Raise the error of the scaling activity if the role may not use the key of a volume."""
+    """Raise the error that the scaling activity reports if the role may not use the key of a volume."""
     image = image_calls.launchable(ec2, data["ImageId"])
     volumes = [volume for volume in launch_volumes.plan(ec2, data, image) if volume.encrypted]
     keys = backend_of("kms", ec2.account_id, ec2.region_name)
@@ -32,8 +32,8 @@ def check(ec2: Any, data: Mapping[str, Any]) -> None:
 
 
 def _may(key: Any, operation: str, ec2: Any) -> bool:
-    """Return whether the role may use the key. Permissions of the account's root do not count: they delegate to IAM
-    policies, and the role's policy allows no key.
+    """Return whether the role may use the key. Permissions for the account's root do not count: they delegate the
+    decision to IAM policies, and the role's IAM policy does not allow any key.
     """
     role = f"arn:aws:iam::{ec2.account_id}:{SERVICE_ROLE}"
     context = {

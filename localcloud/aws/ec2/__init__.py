@@ -52,7 +52,7 @@ def install() -> None:
 
 
 def seed_network(*args: Any, **options: Any) -> None:
-    """Call `localcloud.aws.ec2.networks.seed_network`, and import its module only then."""
+    """Import `localcloud.aws.ec2.networks` on demand, and call its `seed_network`."""
     from localcloud.aws.ec2 import networks
 
     networks.seed_network(*args, **options)

@@ -27,7 +27,7 @@ PAYMENT = "ec2-capacity-block-payment"
 
 
 class Shown:
-    """Offerings that were shown to the account, by ID: only these can be bought."""
+    """Offerings that DescribeCapacityBlockOfferings has returned, keyed by ID. The account can buy only these."""
 
     def __init__(self) -> None:
         self.by_id: dict[str, Offering] = {}
@@ -108,7 +108,7 @@ def purchase_capacity_block(call: Call) -> dict[str, Any]:
 
 
 def _bought(backend: Any, offering: Offering, platform: str) -> CapacityReservation:
-    """Create the reservation. It waits for the payment, and then for its start."""
+    """Create the reservation in state `payment-pending`. After the payment, it is `scheduled` until its start."""
     reservation = CapacityReservation(
         id=random_id("cr"),
         instance_type=offering.instance_type,

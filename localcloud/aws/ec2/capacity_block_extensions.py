@@ -38,7 +38,7 @@ class Extension:
 
 
 class Extensions:
-    """Extensions of the account's blocks, by ID of the offering."""
+    """Extensions of the account's Capacity Blocks, keyed by offering ID."""
 
     def __init__(self) -> None:
         self.by_id: dict[str, Extension] = {}

@@ -1,4 +1,4 @@
-"""Date-dependent states of reservations: a Capacity Block starts, terminates its instances, and expires.
+"""Date-dependent states of reservations: a Capacity Block starts, EC2 terminates its instances, and the block expires.
 
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks-how-it-works.html: EC2 starts to terminate the instances
 30 minutes before the end.

@@ -1,7 +1,8 @@
 """Capacity Blocks that the local AWS sells: dates, zones, prices.
 
-https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks-how-it-works.html. AWS's supply is unknown. Here,
-every zone that offers a type has blocks of up to 64 instances, and each day's block starts in another zone.
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks-how-it-works.html. AWS's actual supply is unknown.
+Here, every zone that offers a type can sell up to 64 instances at a time, and the zone of the offered block changes
+every day.
 """
 
 import hashlib
@@ -15,7 +16,7 @@ from localcloud.aws.ec2.capacity_reservations import all_reservations
 from localcloud.aws.ec2.instance_types import offered_zones
 
 RATES = capacity_block_rates()
-"""Price per instance-hour in every Region. Types without a known price are not sold."""
+"""Instance type -> price per instance-hour, the same in every Region. Types without a known price are not sold."""
 
 WITHOUT_BLOCKS = ("eu-west-1",)
 """Regions that reject the operations with InvalidAction, as seen in public logs (2026-11-22)."""
@@ -30,7 +31,7 @@ END_OF_DAY = time(11, 30)
 """Time in UTC at which every block ends."""
 DAY = timedelta(days=1)
 DURATIONS = (*(24 * days for days in range(1, 15)), *(24 * days for days in range(21, 183, 7)))
-"""Hours that can be requested."""
+"""Durations, in hours, that can be requested."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Offering:
 
     @property
     def fee(self) -> str:
-        """Price of the whole block in USD, as EC2 writes it."""
+        """Price of the whole block in USD, in EC2's format."""
         return f"{RATES[self.instance_type].usd * self.count * self.minutes / 60:.4f}"
 
 
@@ -62,7 +63,7 @@ def zones(region: str, name: str) -> tuple[str, ...]:
 def find(
     backend: Any, name: str, count: int, hours: int, moment: datetime, earliest: datetime | None, latest_end: datetime | None
 ) -> list[Offering]:
-    """Return at most six offerings, the earliest ones whose duration is closest to the requested duration."""
+    """Return the earliest offerings (at most six), with durations as close as possible to the requested duration."""
     found: list[Offering] = []
     first = _half_hour(max(moment + NOTICE, earliest or moment))
     for zone, start, end in _blocks(zones(backend.region_name, name), first, moment + HORIZON, timedelta(hours=hours)):
@@ -75,7 +76,8 @@ def find(
 def _blocks(
     places: tuple[str, ...], first: datetime, last: datetime, wanted: timedelta
 ) -> Iterator[tuple[str, datetime, datetime]]:
-    """Yield zone, start and end: a block that starts at once, then one per day. All end at 11:30 UTC."""
+    """Yield the zone, start and end of a block that starts immediately, then of one block per day. All blocks end at
+    11:30 UTC."""
     if not places:
         return
     boundary = first.replace(hour=END_OF_DAY.hour, minute=END_OF_DAY.minute)
@@ -110,7 +112,7 @@ def owned(backend: Any) -> int:
 
 
 def _half_hour(moment: datetime) -> datetime:
-    """Return the next full or half hour."""
+    """Round the time up to the next full or half hour."""
     start = moment.replace(minute=0, second=0, microsecond=0)
     while start < moment:
         start += timedelta(minutes=30)

@@ -56,7 +56,7 @@ class CapacityReservation:
 
 
 class CapacityReservations:
-    """Capacity Reservations of one account and region, by id."""
+    """Capacity Reservations of one account and region, keyed by ID."""
 
     def __init__(self) -> None:
         self.by_id: dict[str, CapacityReservation] = {}
@@ -103,8 +103,8 @@ def seed(
 ) -> str:
     """Add a reservation to the account, as if it had been bought earlier, and return its id.
 
-    Capacity Blocks are always targeted. A reservation that starts later is in state `scheduled` until then. With this
-    state and no `starts_in_hours`, it starts in a day.
+    Capacity Blocks are always targeted. A reservation that starts later is in state `scheduled` until then. With state
+    `scheduled` but without `starts_in_hours`, the reservation starts in a day.
     """
     region = zone[:-1]
     if zone not in instance_types.offered_zones(region).get(instance_type, ()):

@@ -29,7 +29,7 @@ def get_ebs_default_kms_key_id(call: Call) -> dict[str, Any]:
 def modify_ebs_default_kms_key_id(call: Call) -> dict[str, Any]:
     """Set the default key.
 
-    AWS accepts any key ID and fails later. The local AWS rejects keys that do not exist.
+    AWS accepts any key ID; later calls that use the key fail. The local AWS rejects keys that do not exist.
     https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_ModifyEbsDefaultKmsKeyId.html
     """
     name, keys = call.params["KmsKeyId"], backend_of("kms", call.account, call.region)
@@ -51,7 +51,8 @@ def reset_ebs_default_kms_key_id(call: Call) -> dict[str, Any]:
 
 
 def default_key(backend: Any) -> str:
-    """Return the ARN of the key for volumes created without one. AWS creates the AWS managed key on first use.
+    """Return the ARN of the key for volumes that are created without a key. AWS creates the AWS managed key on first
+    use.
 
     https://docs.aws.amazon.com/ebs/latest/userguide/how-ebs-encryption-works.html
     """

@@ -1,4 +1,4 @@
-"""VPC endpoint services that AWS offers, by name.
+"""Names and endpoint types of the VPC endpoint services that AWS offers.
 
 https://docs.aws.amazon.com/vpc/latest/privatelink/aws-services-privatelink-support.html
 """
@@ -23,7 +23,8 @@ _SERVICES = frozenset(AWS_ENDPOINT_SERVICES)
 
 @dataclass
 class NotOffered:
-    """Services that a Region, or some of its zones, do not offer, as happens on AWS. Tests add entries."""
+    """Endpoint services that a Region, or some of its zones, do not offer. Tests add entries to emulate such gaps in
+    AWS."""
 
     in_region: set[str] = field(default_factory=set)
     in_zones: set[tuple[str, str]] = field(default_factory=set)
@@ -98,7 +99,7 @@ def describe_vpc_endpoint_services(call: Call) -> dict[str, Any]:
 
 
 def _details(backend: Any) -> list[dict[str, Any]]:
-    """Return one entry per service and type, as AWS does for S3 and DynamoDB."""
+    """Return one entry per service and endpoint type. As on AWS, S3 and DynamoDB therefore have two entries each."""
     found = [
         _detail(backend, f"com.amazonaws.{backend.region_name}.{short}", kind, "amazon", short)
         for short in sorted(_SERVICES - not_offered(backend).in_region)

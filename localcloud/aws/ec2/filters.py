@@ -18,8 +18,8 @@ def keep(
 ) -> list[Item]:
     """Return the items that match all filters.
 
-    `value` maps each filter name to a function that returns the value of an item for that filter. Raise AWS's error
-    for an unknown filter.
+    `value` maps each filter name to a function that returns the item's value to compare with the filter. Raise AWS's
+    error for an unknown filter.
     """
     kept = list(items)
     for item_filter in filters or ():

@@ -93,7 +93,7 @@ def release_address(call: Call) -> dict[str, Any]:
 
 @operation("ec2", "DisassociateAddress")
 def disassociate_address(call: Call) -> dict[str, Any]:
-    """Disassociate an Elastic IP address, unless a NAT gateway uses it: AWS does not allow that."""
+    """Disassociate an Elastic IP address. As on AWS, the call fails if a NAT gateway uses the address."""
     for item in call.backend.addresses:
         if item.association_id == call.params.get("AssociationId") and item.eni is not None and item.eni.requester_managed:
             raise AwsError("AuthFailure", "You do not have permission to access the specified resource.")

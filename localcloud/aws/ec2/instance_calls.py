@@ -67,7 +67,8 @@ def _reservation_shown(reservation: Any) -> dict[str, Any]:
 
 
 def install() -> None:
-    """Replace moto's instance lookup, which copies all reservations: an Auto Scaling group has one per instance."""
+    """Replace moto's instance lookup, which copies all reservations on each call. This is slow, because Auto Scaling
+    groups create one reservation per instance."""
     from moto.ec2.exceptions import InvalidInstanceIdError
     from moto.ec2.models.instances import InstanceBackend
 

@@ -15,7 +15,7 @@ def publish(action: events.Action, instance: Any) -> None:
 def _is_scaled_in(instance: Any) -> bool:
     """Return whether an Auto Scaling group scaled the instance in.
 
-    EKS drains such nodes, but not those terminated directly.
+    EKS drains nodes that were scaled in, but not nodes that were terminated directly.
     """
     group = getattr(instance, "autoscaling_group", None)
     states = group.instance_states if group is not None else ()

@@ -29,7 +29,7 @@ class Card:
 
 @dataclass(frozen=True)
 class TypeFacts:
-    """Properties of an instance type that are needed to launch it."""
+    """Properties of an instance type that are needed to launch instances."""
 
     name: str
     architectures: frozenset[str]

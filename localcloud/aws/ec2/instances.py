@@ -12,9 +12,9 @@ from localcloud.aws.ec2.launch_plan import Plan
 
 STATES = {"pending": 0, "running": 16, "shutting-down": 32, "terminated": 48, "stopping": 64, "stopped": 80}
 CARD_SLOTS = 100
-"""The key of an interface is card * CARD_SLOTS + device, so the primary interface has key 0.
+"""Factor in the key of an interface: card * CARD_SLOTS + device. The primary interface has key 0.
 
-moto uses only the device index.
+moto uses only the device index as the key.
 """
 
 
@@ -139,7 +139,8 @@ class LaunchedInstance(Instance):
             return previous
         self._reason = ended_by_user()
         self.state_reason = StateReason("Client.UserInitiatedShutdown: User initiated shutdown", "Client.UserInitiatedShutdown")
-        # EC2 has no state for a failed termination. Resources that the instance still holds cannot be deleted.
+        # EC2 has no state for a failed termination. After a failure, resources that the instance still holds cannot be
+        # deleted.
         failed = durations.fails_as(self, "state_name", "terminated")
         kind, release = "ec2-instance-terminate", self._release_resources
         durations.schedule(self, "state_name", "shutting-down", "terminated", kind, release, self.is_settled, failed)
@@ -148,7 +149,7 @@ class LaunchedInstance(Instance):
     def is_settled(self) -> bool:
         """Return whether the realizer has applied the state change.
 
-        A terminated instance keeps its address until then.
+        Until then, an instance that is being terminated keeps its address.
         """
         backend = self.ec2_backend
         return events.progress("instance", self.id, backend.region_name, backend.account_id).done

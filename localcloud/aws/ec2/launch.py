@@ -124,7 +124,8 @@ def _check_options(backend: Any, data: Mapping[str, Any]) -> None:
 
 
 def _subnet(backend: Any, data: Mapping[str, Any], name: str) -> Any:
-    """Return the primary interface's subnet: the given one, or a default subnet in a zone that offers the type."""
+    """Return the primary interface's subnet: the requested subnet, or a default subnet in a zone that offers the
+    type."""
     specifications = data.get("NetworkInterfaces") or ()
     if specifications and data.get("SubnetId"):
         raise AwsError(

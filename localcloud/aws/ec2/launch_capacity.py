@@ -1,4 +1,4 @@
-"""Capacity of a launch (On-Demand, Spot, a reservation or a capacity block) and its placement.
+"""Capacity (On-Demand, Spot, a reservation or a Capacity Block) and placement of a launch.
 
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-reservations-launch.html
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks-launch.html
@@ -75,7 +75,8 @@ def refuse_where_scarce(region: str, name: str, zone: str, market: str, reserved
 def reservation(
     backend: Any, data: Mapping[str, Any], facts: TypeFacts, zone: str, group: PlacementGroup | None, kind: str, count: int
 ) -> CapacityReservation | None:
-    """Return the reservation that the instances will run in, if any. Raise AWS's error if it cannot hold them."""
+    """Return the reservation that the instances will run in, if any. Raise AWS's error if the reservation cannot serve
+    the launch."""
     specification = data.get("CapacityReservationSpecification") or {}
     target = specification.get("CapacityReservationTarget") or {}
     preference = specification.get("CapacityReservationPreference")

@@ -33,7 +33,7 @@ class InterfacePlan:
     delete_on_termination: bool
     secondary: int
     existing: Any = None
-    """Existing interface to attach instead of creating one."""
+    """Existing interface to attach, instead of creating an interface."""
 
 
 def plan(backend: Any, data: Mapping[str, Any], subnet: Any, facts: TypeFacts, count: int) -> list[InterfacePlan]:

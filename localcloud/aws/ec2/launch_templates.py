@@ -63,7 +63,7 @@ def _create_version(template: Any, data: dict[str, Any], description: str) -> An
 
 
 def find(backend: Any, template_id: str | None = None, name: str | None = None) -> Any:
-    """Find the template by id or name. Exactly one of them must be given."""
+    """Find the template by ID or name. Exactly one of the two must be given."""
     if template_id and name:
         raise AwsError(
             "InvalidParameterCombination",

@@ -34,7 +34,8 @@ _SPOT = {
     **{"p5": "L-C4BD4855", "inf": "L-B5D1601B", "trn": "L-6B0D517C"},
     **{"f": "L-88CF9481", "dl": "L-85EED4F7", "x": "L-E3A00192"},
 }
-"""The same for Spot Instances. P types have quotas per generation; AWS lists none for the sixth generation."""
+"""The same mapping for Spot vCPUs. P types have one Spot quota per generation; AWS lists no quota for the sixth
+generation."""
 
 
 def quota_of(name: str, market: str) -> str | None:
@@ -51,8 +52,8 @@ def quota_of(name: str, market: str) -> str | None:
 
 
 def refuse_vcpus(backend: Any, wanted: TypeFacts, market: str, reservation: CapacityReservation | None, count: int) -> None:
-    """Raise EC2's error if a launch exceeds the vCPU quota. A launch into a reservation does not count, because the
-    reservation already does.
+    """Raise EC2's error if a launch exceeds the vCPU quota. A launch into a reservation is not checked, because the
+    reservation itself counts against the quota.
     """
     code = quota_of(wanted.name, market)
     if code is None or reservation is not None:
@@ -71,7 +72,8 @@ def refuse_vcpus(backend: Any, wanted: TypeFacts, market: str, reservation: Capa
 
 
 def _used(backend: Any, code: str) -> int:
-    """Return the vCPUs that count against the quota: those of running instances and of reservations, used or not."""
+    """Return the vCPUs that count against the quota. They belong to running instances outside reservations, and to all
+    On-Demand Capacity Reservations, used or unused."""
     reserved = [item for item in all_reservations(backend) if item.kind == "default" and item.state == "active"]
     vcpus = sum(_vcpus(item.instance_type) * item.total for item in reserved if quota_of(item.instance_type, "on-demand") == code)
     for launched in backend.reservations.values():
@@ -120,7 +122,8 @@ def refuse_internet_gateway(backend: Any) -> None:
 
 
 def refuse_nat_gateway(backend: Any, zone: str) -> None:
-    """Raise EC2's error if the zone has no quota left. Pending, available and deleting gateways count."""
+    """Raise EC2's error if another NAT gateway would exceed the zone's quota. Pending, available and deleting gateways
+    count."""
     live = [gateway for gateway in backend.nat_gateways.values() if gateway.state in ("pending", "available", "deleting")]
     here = [gateway for gateway in live if backend.get_subnet(gateway.subnet_id).availability_zone == zone]
     limit = int(quotas.value_of(NAT_GATEWAYS))

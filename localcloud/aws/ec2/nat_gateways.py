@@ -68,7 +68,7 @@ def create_nat_gateway(call: Call) -> dict[str, Any]:
 
 
 def create(backend: Any, subnet: Any, address: Any, token: str | None = None, private_address: str | None = None) -> Any:
-    """Create a NAT gateway. Its network determines whether it becomes available or failed.
+    """Create a NAT gateway. Its network and Elastic IP address determine whether it becomes available or failed.
 
     A gateway without an Elastic IP is private.
     """
@@ -82,7 +82,8 @@ def create(backend: Any, subnet: Any, address: Any, token: str | None = None, pr
 
 
 def _failure(backend: Any, subnet: Any, address: Any) -> tuple[str, str] | None:
-    """Return the error with which the gateway will fail, if any. AWS does not report it at creation."""
+    """Return the error that will make the gateway fail, if any. As on AWS, the call that creates the gateway does not
+    report the error."""
     if address is None:
         return None
     if gateways.attached_to(backend, subnet.vpc_id) is None:
@@ -127,7 +128,8 @@ def find(backend: Any, gateway_id: str) -> Any:
 
 
 def find_live(backend: Any, gateway_id: str) -> Any:
-    """Return the gateway for use as a route target. Raise AWS's error if it does not exist."""
+    """Return the gateway for use as a route target. Raise AWS's error if the gateway does not exist, failed or was
+    deleted."""
     gateway = backend.nat_gateways.get(gateway_id)
     if gateway is None or gateway.state in ENDED:
         raise AwsError("InvalidNatGatewayID.NotFound", f"The natGateway ID '{gateway_id}' does not exist")

@@ -32,8 +32,8 @@ def seed_network(
     """Add a VPC to the account, as if it had been created earlier.
 
     Public subnets get a route to an internet gateway. Private subnets get a route to a NAT gateway in the first public
-    subnet, if there is one. With `file_system_id`, also create an EFS file system with a mount target in each zone
-    that has a private subnet. Its security group allows NFS from the VPC's addresses.
+    subnet, if there is one. With `file_system_id`, also create an EFS file system with a mount target in each zone that
+    has a private subnet. The security group of the mount targets allows NFS from the VPC's addresses.
     """
     region = subnets[0].zone[:-1]
     ec2 = backend_of("ec2", account, region)

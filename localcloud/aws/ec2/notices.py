@@ -23,7 +23,7 @@ from localcloud.aws.patching import on_reset, operation
 
 INTERRUPTION: Final = timedelta(minutes=2)
 RETIREMENT: Final = timedelta(days=14)
-"""AWS announces a retirement about two weeks ahead."""
+"""Time between the announcement and the retirement of an instance. AWS announces retirements about two weeks ahead."""
 RETIREMENT_TEXT: Final = "The instance is running on degraded hardware"
 REASON: Final = "Server.SpotInstanceTermination"
 
@@ -50,18 +50,18 @@ def of(instance: Any) -> Notices:
 
 
 def _note(instance: Any) -> Notices:
-    """Return the notices of an instance; callers may change them."""
+    """Return the notices of an instance, and create an empty record if there is none. Callers may change the record."""
     return _given.setdefault(instance.id, (instance, Notices()))[1]
 
 
 def on_interruption(listener: Listener) -> Listener:
-    """Call the function with each Spot Instance that gets an interruption notice."""
+    """Register a function that is called with each Spot Instance that receives an interruption notice."""
     _listeners.append(listener)
     return listener
 
 
 def metadata(instance: Any) -> dict[str, str]:
-    """Return what IMDS reports about the notices, by path."""
+    """Return IMDS path -> content, for the paths that report the instance's notices."""
     found, texts = of(instance), {}
     if found.interruption is not None:
         at = _text(found.interruption)

@@ -47,7 +47,7 @@ class PlacementGroup:
 
 
 class PlacementGroups:
-    """Placement groups of one account and region, by name."""
+    """Placement groups of one account and region, keyed by name."""
 
     def __init__(self) -> None:
         self.by_name: dict[str, PlacementGroup] = {}

@@ -55,7 +55,8 @@ def instance_at(ec2: Any, vpc_id: str, address: str) -> Any | None:
 
 
 def service_problem(origin: Origin, service: str, host: str) -> str:
-    """Return why the instance cannot reach an AWS service (`ecr.api`), including the host, or "" if it can."""
+    """Return why the instance cannot reach an AWS service such as `ecr.api`, or "" if it can. The message contains the
+    host."""
     reason = _service_problem(origin, service)
     return f"{host} cannot be reached from {origin.subnet.id}: {reason}" if reason else ""
 
@@ -122,7 +123,8 @@ def _dns_problem(origin: Origin) -> str:
 
 
 def _endpoints(origin: Origin, service: str) -> list[Any]:
-    """Return the service's available endpoints. The prefix of an endpoint's service name depends on the partition."""
+    """Return the VPC's available endpoints for the service. Compare only the end of their service names, because the
+    prefix depends on the partition."""
     suffix = f".{origin.ec2.region_name}.{service}"
     return [
         endpoint
@@ -199,7 +201,8 @@ def _is_internet_gateway(route: Any) -> bool:
 
 
 def _default_route(ec2: Any, subnet: Any) -> Any | None:
-    """Return the default route. Targets other than NAT and internet gateways count as routes to the internet."""
+    """Return the default route. Callers assume that default routes to targets other than NAT and internet gateways
+    reach the internet."""
     table = _route_table(ec2, subnet)
     routes = table.routes if table is not None else []
     return next((route for route in routes if route.destination_cidr_block == str(ANYWHERE)), None)

@@ -93,7 +93,7 @@ def delete_security_group(call: Call) -> dict[str, Any]:
 
 
 def _referring(backend: Any, group_id: str) -> list[Any]:
-    """Return the other groups whose rules reference this one."""
+    """Return the other security groups whose rules reference this group."""
     return [
         group
         for in_vpc in backend.groups.values()

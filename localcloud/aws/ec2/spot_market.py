@@ -3,9 +3,9 @@
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeSpotPriceHistory.html
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_GetSpotPlacementScores.html
 
-How AWS sets prices and scores is unknown. Here, a zone's price is the snapshot's spot price. Without one, it is 30 to
-45 % of the On-Demand price, depending on the zone. Scores also depend on the zone. Prices and scores are the same in
-every run.
+How AWS sets prices and scores is unknown. Here, a zone's price is the Spot price in the price snapshot. If the snapshot
+contains none, the price is 30 to 45 % of the On-Demand price, depending on the zone. Scores also depend on the zone.
+Prices and scores are the same in every run.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ PRODUCT = "Linux/UNIX"
 _PRODUCTS = (PRODUCT, "Linux/UNIX (Amazon VPC)")
 _UNITS = ("units", "vcpu", "memory-mib")
 FEW_TYPES = 3
-"""With fewer instance types, placement scores are always low."""
+"""If a request lists fewer instance types than this, placement scores are always low."""
 _BEST = 10
 
 

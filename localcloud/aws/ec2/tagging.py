@@ -118,7 +118,7 @@ _HOLDERS = {
     "fl": "InvalidFlowLogId.NotFound",
     "sgr": "InvalidSecurityGroupRuleId.NotFound",
 }
-"""Id prefix of resources that moto tags without checking that they exist -> AWS's error code for missing ones."""
+"""Id prefix of resources that moto tags without checking that they exist -> AWS's error code for missing resources."""
 
 
 def _must_exist(backend: Any, resource_id: str) -> None:

@@ -14,7 +14,7 @@ _OTHER_PARTITIONS = ("cn-", "us-gov-", "us-iso", "eu-isoe-", "eusc-")
 
 @operation("ec2", "DescribeRegions")
 def describe_regions(call: Call) -> dict[str, Any]:
-    """Return the Regions of AWS's main partition; moto returns those of all partitions."""
+    """Return the Regions of AWS's main partition; moto returns the Regions of all partitions."""
     answer = call.moto()
     if not call.region.startswith(_OTHER_PARTITIONS):
         answer["Regions"] = [one for one in answer["Regions"] if not one["RegionName"].startswith(_OTHER_PARTITIONS)]

@@ -23,7 +23,7 @@ def _put_lifecycle_policy(call: Call) -> dict[str, Any]:
 
 
 def _rules(text: str) -> list[dict[str, Any]]:
-    """Return the rules, or an empty list if the text has a different structure, which moto rejects."""
+    """Return the policy's rules, or an empty list if the text has the wrong structure: moto then rejects it."""
     try:
         policy = json.loads(text)
     except ValueError:
@@ -33,8 +33,8 @@ def _rules(text: str) -> list[dict[str, Any]]:
 
 
 def _problems(rules: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield problems that moto does not find. It already checks for missing and unknown properties and for invalid enum
-    values.
+    """Yield problems that moto does not find. moto already checks for missing and unknown properties and for invalid
+    enum values.
     """
     if len(rules) > _MOST_RULES:
         yield f"a policy can have at most {_MOST_RULES} rules"

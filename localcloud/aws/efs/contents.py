@@ -1,4 +1,5 @@
-"""Files of EFS file systems, in one local folder per file system. Mounts are bind mounts of that folder."""
+"""Files of EFS file systems, in one local folder per file system. Each mount is a bind mount of that folder or of a
+folder in it."""
 
 import os
 import shutil
@@ -13,7 +14,7 @@ _root: Path | None = None
 
 
 def keep_in(folder: Path) -> None:
-    """Store the files of EFS file systems in this folder. Delete the files of an earlier local cloud."""
+    """Store the files of EFS file systems in this folder, after deleting the files of an earlier local cloud."""
     global _root
     _root = folder
     _forget_all()
@@ -69,7 +70,7 @@ def directory_of(file_system_id: str, path: str) -> Path | None:
 def _is_directory(folder: Path) -> bool:
     """Return whether the path is a directory and not a symbolic link.
 
-    Clients could create links that point to files of this machine.
+    Symbolic links are not followed, because clients could create links to files of this machine.
     """
     return folder.name != ".." and folder.is_dir() and not folder.is_symlink()
 

@@ -16,7 +16,8 @@ def bad_request(message: str) -> AwsError:
 
 
 def file_system(call: Call, ready: bool = False) -> Any:
-    """Return the file system that the call refers to. With `ready`, raise if it is being created or deleted."""
+    """Return the file system that the call refers to. With `ready`, raise an error if the file system is being created
+    or deleted."""
     name = call.params["FileSystemId"].rsplit("/", 1)[-1]
     found = call.backend.file_systems_by_id.get(name)
     if found is None:

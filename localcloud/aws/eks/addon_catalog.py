@@ -28,7 +28,7 @@ class CatalogAddon:
     An add-on with only a DaemonSet is healthy without nodes.
     """
     service_account: str | None = None
-    """The add-on's service account, which can have an IAM role."""
+    """Name of the add-on's service account, if an IAM role can be assigned to it."""
     managed_policies: tuple[str, ...] = ()
     owner: str = "aws"
 

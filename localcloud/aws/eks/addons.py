@@ -218,7 +218,8 @@ def _fail(addon: Addon, status: str, reason: str) -> None:
 
 
 def _judge(cluster: Cluster, addon: Addon) -> str:
-    """Set the health of an installed add-on and return its status, which depends on the current nodes."""
+    """Set the health of an installed add-on and return its status. Both depend on whether a node can run its
+    Deployment."""
     needs_nodes = addon_catalog.CATALOG[addon.record["addonName"]].needs_nodes
     healthy = not needs_nodes or nodes.can_run_deployments(cluster)
     addon.record["health"]["issues"] = [] if healthy else [_NO_REPLICAS]

@@ -14,7 +14,7 @@ from localcloud.aws.patching import guard
 
 SERVICES = ("autoscaling", "ec2", "ecr", "efs", "eks", "fsx", "elbv2", "kms", "logs", "s3", "service-quotas", "ssm", "sts")
 _ENDPOINTS = {"ecr": "ecr.api", "efs": "elasticfilesystem", "elbv2": "elasticloadbalancing", "service-quotas": "servicequotas"}
-"""Service name in boto3 -> service name of the VPC endpoint, where they differ."""
+"""Service name in boto3 -> service name of the VPC endpoint, for services where the two names differ."""
 
 
 def place(session: Any, instance_id: str) -> None:
@@ -33,7 +33,7 @@ def check(call: Call) -> None:
     service = _ENDPOINTS.get(call.service, call.service)
     host = joining.host(call.region, service)
     if problem := reachability.service_problem(reachability.origin_of(ec2, instance), service, host):
-        # Status 400: SDKs do not retry, so the error appears at once.
+        # SDKs do not retry calls that fail with status 400, so the user sees the error at once.
         raise AwsError("UnreachableInLocalCloud", f'Connect timeout on endpoint URL: "https://{host}/". {problem}', 400)
 
 

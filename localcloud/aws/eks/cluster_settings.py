@@ -39,7 +39,7 @@ def refuse_not_emulated(params: Record) -> None:
 
 
 def logging(wanted: Record, current: Record | None = None) -> Record:
-    """Return the logging settings after a change, as lists of enabled and disabled log types."""
+    """Merge a change into the current logging settings, and return lists of the enabled and the disabled log types."""
     enabled = set(enabled_logs(current)) if current else set()
     for setup in wanted.get("clusterLogging", []):
         unknown = [name for name in setup.get("types", []) if name not in LOG_TYPES]

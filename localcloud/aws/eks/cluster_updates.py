@@ -176,7 +176,7 @@ def _logging(call: Call, cluster: Cluster) -> Change:
 
 
 def _access(call: Call, cluster: Cluster) -> Change:
-    """Return the change to the authentication mode. EKS allows changes in one direction only.
+    """Return the change to the authentication mode. EKS allows changes only toward API, never back.
 
     https://docs.aws.amazon.com/eks/latest/userguide/setting-up-access-entries.html
     """

@@ -170,7 +170,8 @@ def _vpc_config(call: Call, cluster: str) -> Record:
 
 
 def _created(cluster: Cluster) -> str:
-    """Return the status of a new cluster. An ACTIVE cluster has an endpoint and its creator's access entry."""
+    """Return the status of a new cluster. For an ACTIVE cluster, publish the endpoint and add the creator's access
+    entry unless the authentication mode is CONFIG_MAP."""
     if problem := cluster.progress().problem:
         _fail(cluster, problem)
         return "FAILED"

@@ -30,7 +30,7 @@ def new(region: str) -> Endpoint:
 
 
 def _certificate_authority() -> str:
-    """Return a valid certificate, which clients can parse. Its private key is discarded."""
+    """Return a valid CA certificate, so that clients can parse it. The private key is discarded."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "kubernetes")])
     today = datetime.now(UTC)

@@ -8,7 +8,8 @@ from localcloud.aws.errors import AwsError
 
 
 def invalid_parameter(message: str, **members: str) -> AwsError:
-    """Return the error. `members` are the exception's other members: clusterName, nodegroupName, addonName."""
+    """Return an InvalidParameterException. `members` are its additional members: clusterName, nodegroupName or
+    addonName."""
     return AwsError("InvalidParameterException", message, None, **members)
 
 
@@ -21,7 +22,8 @@ def in_use(message: str, **members: str) -> AwsError:
 
 
 def refuse_over_quota(code: str, what: str, present: int, **members: str) -> None:
-    """Raise EKS's error if creating one more `what` would exceed the quota. The text is NOT VERIFIED (2026-11-23)."""
+    """Raise EKS's error if another resource would exceed the quota. `what` names the resource type in the error text,
+    which is NOT VERIFIED (2026-11-23)."""
     limit = quotas.value_of(code)
     if present >= limit:
         raise AwsError("ResourceLimitExceededException", f"{what} limit exceeded: {limit:g}", None, **members)

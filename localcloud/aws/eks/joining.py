@@ -1,4 +1,5 @@
-"""Checks whether an instance becomes a Ready node: its role, its access entry, and its routes to AWS's services.
+"""Check whether an instance can become a Ready node, based on its role, its access entry and its routes to AWS's
+services.
 
 The checks are in boot order: nodeadm, the kubelet's registration, then the images and credentials of EKS's own
 DaemonSets.
@@ -12,7 +13,8 @@ DaemonSets.
 - publicAccessCidrs that do not include the nodes:
   https://github.com/terraform-aws-modules/terraform-aws-eks/issues/2149
 
-An instance is checked once, at boot. On AWS, it would keep retrying. NOT VERIFIED in an account (2026-11-23).
+The local cloud checks an instance only once, at boot. On AWS, the instance would keep retrying. NOT VERIFIED in an
+account (2026-11-23).
 """
 
 import re
@@ -70,7 +72,7 @@ def cluster_named(account: str, region: str, name: str) -> Cluster | None:
 
 
 def obstacle(cluster: Cluster, instance: Any, role_arn: str) -> Obstacle | None:
-    """Return the first obstacle, or None if the instance becomes a Ready node."""
+    """Return the first problem that prevents the instance from becoming a Ready node, or None if there is none."""
     origin = reachability.origin_of(backend_of("ec2", cluster.account, cluster.region), instance)
     if reason := next(_before_registration(cluster, origin, role_arn), None):
         return Obstacle(NOT_REGISTERED, reason)
@@ -80,7 +82,8 @@ def obstacle(cluster: Cluster, instance: Any, role_arn: str) -> Obstacle | None:
 
 
 def obstacle_of(cluster: Cluster, instance_id: str) -> Obstacle | None:
-    """Return the first obstacle for an instance of a node group, or None if there is none or the instance is gone."""
+    """Return the first obstacle for an instance of a node group. Return None if there is no obstacle, or if the
+    instance no longer exists."""
     ec2 = backend_of("ec2", cluster.account, cluster.region)
     instance = next((one for one in instance_calls.every(ec2) if one.id == instance_id), None)
     role_arn = _role_of(cluster, instance)
@@ -95,8 +98,8 @@ def node_named(cluster: Cluster, name: str) -> Any | None:
 
 
 def pull_problem(cluster: Cluster, address: str, registry: str, *, is_layer: bool) -> str:
-    """Return why the node with this address cannot pull from a registry, or "" if it can. Other clients can always
-    pull.
+    """Return why the node with this address cannot pull from a registry, or "" if it can. Clients other than nodes can
+    always pull.
     """
     ec2 = backend_of("ec2", cluster.account, cluster.region)
     instance = reachability.instance_at(ec2, cluster.record["resourcesVpcConfig"]["vpcId"], address)
@@ -158,7 +161,8 @@ def _layers(cluster: Cluster, origin: Origin) -> Iterator[str]:
     """https://docs.aws.amazon.com/AmazonECR/latest/userguide/vpc-endpoints.html#ecr-minimum-s3-perms"""
     yield from _unreachable(cluster, origin, "s3")
     bucket = f"prod-{cluster.region}-starport-layer-bucket"
-    # ECR signs the URLs of layers with credentials of its own account.
+    # ECR signs layer URLs with credentials of its own account, so this request has no principal of the cluster's
+    # account.
     request = Request("s3:GetObject", f"arn:aws:s3:::{bucket}/layer")
     yield from filter(None, [reachability.policy_problem(origin, "s3", host(cluster.region, "s3"), request)])
 

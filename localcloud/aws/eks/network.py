@@ -95,7 +95,7 @@ def vpc_networks(ec2: Any, vpc_id: str) -> list[IPv4Network]:
 
 
 def service_network(ec2: Any, vpc_id: str, wanted: str | None, cluster: str) -> str:
-    """Return the CIDR block for Kubernetes services: the requested one, or the one that EKS would choose.
+    """Return the CIDR block for Kubernetes services: the requested block, or the block that EKS would choose.
 
     https://docs.aws.amazon.com/eks/latest/APIReference/API_KubernetesNetworkConfigRequest.html
     """
@@ -143,7 +143,8 @@ def public_cidrs(cidrs: list[str], cluster: str) -> list[str]:
 def create_cluster_security_group(ec2: Any, cluster: str, vpc_id: str, suffix: str) -> str:
     """Create the cluster security group and return its id.
 
-    The group allows all traffic between its members and egress to anywhere. EFA also needs egress to the group itself.
+    The group allows all traffic between its members, and egress to anywhere. EFA also requires an egress rule with the
+    group itself as the destination.
     """
     name = f"eks-cluster-sg-{cluster}-{suffix}"
     group = ec2.create_security_group(
@@ -168,7 +169,7 @@ def create_cluster_security_group(ec2: Any, cluster: str, vpc_id: str, suffix: s
 def delete_cluster_security_group(ec2: Any, group_id: str) -> None:
     """Delete the group, unless an interface or another group's rule still uses it.
 
-    EKS leaves such groups behind too.
+    In that case, EKS also leaves the group behind.
     """
     if any(group.id == group_id for eni in ec2.enis.values() for group in eni.group_set):
         return

@@ -50,7 +50,7 @@ class NodeGroup:
     """Instance types, preferred type first."""
     template: UserTemplate
     template_id: str | None = None
-    """Id of EKS's own launch template, which is based on the user's."""
+    """ID of EKS's own launch template, which is based on the user's launch template."""
     profile: str | None = None
     """Name of the instance profile that contains the node role."""
     updates: dict[str, Record] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class Cluster:
     addons: dict[str, Addon] = field(default_factory=dict)
     access_entries: dict[str, AccessEntry] = field(default_factory=dict)
     associations: dict[str, Record] = field(default_factory=dict)
-    """Pod Identity associations by id."""
+    """Pod Identity associations, keyed by ID."""
     updates: dict[str, Record] = field(default_factory=dict)
 
     @property
@@ -232,7 +232,7 @@ def publish_node_group(cluster: Cluster, group: NodeGroup, action: events.Action
 def publish_addon(cluster: Cluster, addon: Addon, action: events.Action) -> None:
     """Publish an add-on event.
 
-    Callers do not publish the deletion of an add-on with `preserve`, so its software stays in the cluster.
+    Callers publish no event when an add-on is deleted with `preserve`, so the add-on's software stays in the cluster.
     """
     details = {} if action == "gone" else deepcopy(addon.record)
     name = f"{cluster.name}/{addon.record['addonName']}"

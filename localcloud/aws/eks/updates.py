@@ -38,8 +38,8 @@ def start(
 ) -> Record:
     """Create an update that ends after its duration, but not before `gate` returns true.
 
-    At the end, `apply` makes the change or calls `fail`. If it raises an exception, the update fails, and `failed`
-    is called to end the owner's state UPDATING.
+    At the end, `apply` makes the change or calls `fail`. If `apply` or `gate` raises an exception, the update fails,
+    and `failed` is called to reset the resource's status from UPDATING.
     """
     update = new(updates, update_type, params)
 
@@ -65,7 +65,8 @@ def _text(value: Any) -> str:
 
 
 def _selected_updates(call: Call) -> dict[str, Record]:
-    """Return the updates of the node group or add-on specified in the call, otherwise those of the cluster."""
+    """Return the updates of the node group or add-on specified in the call or, if the call specifies neither, of the
+    cluster."""
     cluster = cluster_of(call)
     if call.params.get("nodegroupName"):
         return node_group_of(call, cluster).updates

@@ -51,7 +51,7 @@ class KubernetesVersion:
 VERSIONS = {
     version.name: version
     for version in (
-        # Dates are from the user guide's release calendar and endoflife.date/amazon-eks. None found for 1.36.
+        # Dates are from the user guide's release calendar and endoflife.date/amazon-eks. No dates were found for 1.36.
         KubernetesVersion("1.30", "eks.66", date(2024, 5, 23), date(2025, 7, 23), date(2026, 7, 23)),
         KubernetesVersion("1.31", "eks.58", date(2024, 9, 26), date(2025, 11, 26), date(2026, 11, 26)),
         KubernetesVersion("1.32", "eks.42", date(2025, 1, 23), date(2026, 3, 23), date(2027, 3, 23)),
@@ -64,7 +64,7 @@ VERSIONS = {
 
 
 def offered(name: str) -> KubernetesVersion:
-    """Return the version. Raise EKS's error if EKS does not support it for new clusters and updates."""
+    """Return the version. Raise EKS's error if EKS does not offer the version for new clusters and updates."""
     version = VERSIONS.get(name)
     if version is None or version.support == "UNSUPPORTED":
         raise invalid_parameter("unsupported Kubernetes version")

@@ -1,4 +1,4 @@
-"""FSx for Lustre: moto lacks states, updates, data repository associations and AWS's errors.
+"""FSx for Lustre: adds the states, updates, data repository associations and errors that moto lacks.
 
     capacity.py      which deployment types, sizes and throughputs AWS accepts (pure)
     file_systems.py  create, describe, update and delete file systems
@@ -7,10 +7,10 @@
     repository.py    moves files between a linked directory and its bucket
     mounting.py      which clients may mount a file system
 
-Files are stored in the same folder as those of EFS (localcloud/aws/efs/contents.py). The local cloud rejects what it
-does not emulate: SCRATCH_1, PERSISTENT_1, HDD, Intelligent-Tiering, EFA, backups, logging, root squash, metadata
-configurations, and data repository tasks. FSx loads the content of an imported file on first access; the local cloud
-copies it immediately.
+File contents are stored in the same folder as the contents of EFS file systems (localcloud/aws/efs/contents.py). The
+local cloud rejects what it does not emulate: SCRATCH_1, PERSISTENT_1, HDD, Intelligent-Tiering, EFA, backups, logging,
+root squash, metadata configurations, and data repository tasks. FSx loads the content of an imported file on first
+access; the local cloud copies it immediately.
 """
 
 

@@ -1,4 +1,4 @@
-"""Lustre mounts: the directory that a client sees, or the error that `mount.lustre` reports.
+"""Resolve Lustre mounts: to the directory that the client sees, or to the error that `mount.lustre` reports.
 
 https://docs.aws.amazon.com/fsx/latest/LustreGuide/mount-troubleshooting.html
 """
@@ -28,7 +28,9 @@ def _mount(body: Any) -> Any:
 
 
 def mount(region: str, instance: str, source: str) -> Path:
-    """Return the folder of a file system that an instance mounts. Raise MountRefused on errors."""
+    """Return the folder on this machine in which the mounted directory is stored. Raise MountRefused if the mount
+    fails.
+    """
     ec2 = backend_of("ec2", ACCOUNT, region)
     client = next((one for one in instance_calls.every(ec2) if one.id == instance), None)
     if client is None:

@@ -29,7 +29,10 @@ def subnet_of(call: Call, ids: Sequence[str]) -> Any:
 
 
 def groups_of(call: Call, subnet: Any, ids: Sequence[str]) -> list[str]:
-    """Return the file servers' security groups. FSx rejects groups that prevent the servers from reaching each other."""
+    """Return the IDs of the file servers' security groups.
+
+    Like FSx, raise AwsError if a group does not exist or the groups prevent the file servers from reaching each other.
+    """
     ec2 = call.backend_of("ec2")
     chosen = list(ids) or [str(ec2.get_default_security_group(subnet.vpc_id).id)]
     known = {group.id: group for group in ec2.describe_security_groups() if group.vpc_id == subnet.vpc_id}

@@ -1,7 +1,7 @@
 """Synchronizes linked directories with their buckets, as FSx's automatic import and export do.
 
 If the local AWS stores files, a thread compares each linked directory with its bucket. Exported objects record the
-file's owner and permissions, and imported files get those of their object:
+file's owner and permissions. Imported files have the owner and permissions that are recorded in their object:
 https://docs.aws.amazon.com/fsx/latest/LustreGuide/posix-metadata-support.html
 """
 
@@ -33,7 +33,7 @@ _stopping: threading.Event | None = None
 
 
 def problem(association: Association) -> str:
-    """Return why FSx cannot use the bucket; empty if it can."""
+    """Return the reason why FSx cannot use the bucket, or "" if FSx can use the bucket."""
     s3 = backend_of("s3", association.account, association.region)
     bucket = s3.buckets.get(association.bucket)
     if bucket is None:
@@ -44,7 +44,9 @@ def problem(association: Association) -> str:
 
 
 def link(association: Association) -> None:
-    """Create the directory, import the objects if the association requests it, and keep both sides in sync from now on."""
+    """Create the directory, import the objects if the association requests it, and keep the directory and the bucket in
+    sync.
+    """
     if contents.root() is None:
         return
     folder_of(association).mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
@@ -54,7 +56,7 @@ def link(association: Association) -> None:
 
 
 def unlink(association: Association) -> None:
-    """Export the last changes. Files and objects stay."""
+    """Synchronize one last time, then stop. Files and objects are kept."""
     if _linked.pop(association.association_id, None) is not None:
         synchronize(association)
 
@@ -70,7 +72,10 @@ def folder_of(association: Association) -> Path:
 
 
 def synchronize(association: Association, *, importing: bool = False) -> None:
-    """Import and export all changes since the last call. With `importing`, also import objects that are new here."""
+    """Import and export the changes since the last call that the association's policies include.
+
+    With `importing`, import new objects even if the import policy does not include them.
+    """
     bucket = backend_of("s3", association.account, association.region).buckets.get(association.bucket)
     folder = folder_of(association)
     if bucket is None or not folder.is_dir():
@@ -79,14 +84,17 @@ def synchronize(association: Association, *, importing: bool = False) -> None:
     imports = association.events(_IMPORT) | ({"NEW"} if importing else set())
     objects, files = _objects(association, bucket), dict(_files(folder))
     for path in sorted(objects.keys() | files.keys() | association.known.keys()):
-        with suppress(FileNotFoundError):  # a job has deleted the file in the meantime
+        with suppress(FileNotFoundError):  # a job may delete a file during this loop
             _reconcile(association, path, objects.get(path), files.get(path), imports)
 
 
 def _reconcile(
     association: Association, path: str, found: Any | None, file: str | None, imports: frozenset[str] | set[str]
 ) -> None:
-    """Synchronize one path, as far as the association's events allow. If both sides changed, the bucket wins."""
+    """Synchronize one path for the events that the association's policies include.
+
+    If both the object and the file changed, importing takes precedence over exporting.
+    """
     before = association.known.get(path)
     etag = found.etag if found is not None else None
     changed = etag is not None and (before is None or before[0] != etag)
@@ -110,7 +118,7 @@ def _reconcile(
 
 
 def _objects(association: Association, bucket: Any) -> dict[str, Any]:
-    """Return the objects by their path below the directory."""
+    """Return the objects, keyed by their path below the linked directory."""
     from moto.s3.models import FakeDeleteMarker  # slow to import
 
     prefix = association.prefix
@@ -122,7 +130,7 @@ def _objects(association: Association, bucket: Any) -> dict[str, Any]:
 
 
 def _is_path(name: str) -> bool:
-    """Return whether a key is a valid path. FSx ignores all other keys."""
+    """Return whether an object's key is a valid file path. FSx ignores objects with other keys."""
     return bool(name) and not any(part in ("", ".", "..") for part in name.rstrip("/").split("/"))
 
 

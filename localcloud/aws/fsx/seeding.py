@@ -1,4 +1,4 @@
-"""Existing file systems, which users created before their stacks."""
+"""Create file systems that, on AWS, users would have created before their stacks."""
 
 import secrets
 from typing import Any

@@ -49,7 +49,7 @@ class Association:
     lifecycle: str = "CREATING"
     failure: str = ""
     known: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Path below the directory -> the object's ETag and the file's version when both were last in sync."""
+    """Path below the linked directory -> ETag of the object and version of the file when the two were last in sync."""
 
     @property
     def bucket(self) -> str:
@@ -57,12 +57,12 @@ class Association:
 
     @property
     def prefix(self) -> str:
-        """Prefix of the linked objects' keys: empty, or ending with a slash."""
+        """Key prefix of the linked objects: empty, or ending with a slash."""
         path = str(self.record["DataRepositoryPath"]).removeprefix("s3://").partition("/")[2].strip("/")
         return f"{path}/" if path else ""
 
     def events(self, direction: str) -> frozenset[str]:
-        """Return the events of `AutoImportPolicy` or `AutoExportPolicy`."""
+        """Return the events in the policy `direction`: `AutoImportPolicy` or `AutoExportPolicy`."""
         return frozenset((self.record.get("S3") or {}).get(direction, {}).get("Events", ()))
 
     def described(self, tags: list[dict[str, str]]) -> Record:
@@ -95,7 +95,7 @@ def refuse_others(given: Mapping[str, Any], known: frozenset[str]) -> None:
 
 
 def file_system(call: Call, name: str, *, ready: bool = False) -> FileSystem:
-    """Return the file system with this ID. With `ready`, raise unless it is available."""
+    """Return the file system with this ID. Raise AwsError if it does not exist or, with `ready`, is not AVAILABLE."""
     found = call.backend.file_systems.get(name)
     if not isinstance(found, FileSystem):
         raise AwsError("FileSystemNotFound", f"File system '{name}' does not exist.")

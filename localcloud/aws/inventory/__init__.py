@@ -1,7 +1,8 @@
 """Inventory of leftovers: resources that clients created in the accounts and did not delete.
 
-The inventory compares the state of every backend that moto created (service, account, region) with a fresh
-backend. It needs no list of resource types: anything that a fresh account lacks is a leftover, unless it has ended.
+The inventory compares the state of every backend that moto created (service, account, region) with a fresh backend. It
+needs no list of resource types: any resource that a fresh account does not have is a leftover, unless the resource was
+deleted, was terminated or has expired.
 """
 
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ class Leftover:
     region: str
     """Region, or `aws` for global services."""
     container: str
-    """Path of the attributes in which moto stores the resource."""
+    """Path to the attribute or container in which moto stores the resource."""
     key: str
     """Key of the resource at that path, usually its id or name."""
     description: str
@@ -32,7 +33,7 @@ class Leftover:
 
 
 _accepted: dict[tuple[str, str, str], State] = {}
-"""Service, account and region -> state at the time of `accept`."""
+"""Service, account and region -> state when `accept` was called."""
 
 
 def leftovers() -> list[Leftover]:
@@ -60,7 +61,7 @@ def _backends() -> list[tuple[str, str, str, Any]]:
 
 
 def _differences(backend: Any, first: State) -> Iterator[tuple[Path, str]]:
-    """Yield the path and description of each difference from the first state.
+    """Yield the path and description of each difference between the backend's current state and `first`.
 
     If an object is new, its parts are not reported separately.
     """
@@ -86,7 +87,7 @@ def _differences(backend: Any, first: State) -> Iterator[tuple[Path, str]]:
 
 
 def _ended_names(state: State) -> set[str]:
-    """Return the keys of resources that have ended. Other containers hold data about them under the same keys."""
+    """Return the keys of ended resources. moto keeps related data in other containers under the same keys."""
     return {path[-1] for path, thing in state.things.items() if rules.is_ended(thing) and not path[-1].isdigit()}
 
 
@@ -114,7 +115,7 @@ def _is_tag_of_other(path: Path, state: State, known: set[Path]) -> bool:
     """Return whether the path is a tag of a resource that a fresh account does not have.
 
     moto stores tags separately from resources and often keeps them longer. A tag is reported as a leftover only if a
-    fresh account has the tagged resource. Other tagged resources are reported themselves.
+    fresh account has the tagged resource. For other resources, the resource itself is reported.
     """
     if "tags" not in path or path.index("tags") + 1 >= len(path):
         return False

@@ -1,4 +1,7 @@
-"""Fresh copies of moto's backends with the same ids. Service, account and region determine the random seed."""
+"""Fresh copies of moto's backends, in which default resources have the same ids as in the original backends.
+
+The random seed depends only on the service, account and region.
+"""
 
 import functools
 import random

@@ -33,12 +33,12 @@ def is_ended(thing: Any) -> bool:
         value = getattr(value, "name", value)
         if isinstance(value, str) and value.lower() in _ENDED:
             return True
-    parts = _member(thing, "instances")  # an EC2 reservation has no state, only its instances do
+    parts = _member(thing, "instances")  # an EC2 reservation has no state of its own
     return isinstance(parts, list) and bool(parts) and all(is_ended(part) for part in parts)
 
 
 def is_session(thing: Any) -> bool:
-    """Return whether these are temporary credentials, which expire on their own."""
+    """Return whether `thing` contains temporary credentials, which expire on their own."""
     key = _member(thing, "access_key_id")
     return isinstance(key, str) and key.startswith("ASIA")
 
@@ -53,12 +53,12 @@ def is_of_aws(path: Path, thing: Any) -> bool:
 
 
 def is_history(path: Path) -> bool:
-    """Return whether the path contains a record of history or usage, not a resource."""
+    """Return whether the path leads to a record of history or usage instead of a resource."""
     return any(name.lstrip("_").startswith("deleted") or name.lstrip("_") in _TRACES for name in path)
 
 
 def is_memory(path: Path) -> bool:
-    """Return whether the path contains a catalog that moto computes on reads, or an extension's empty state."""
+    """Return whether the path leads to a catalog that moto computes on demand, or to an extension's empty state."""
     return path[0] in _CACHES or (len(path) == 1 and path[0].startswith("local_cloud_"))
 
 

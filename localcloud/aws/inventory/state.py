@@ -1,4 +1,4 @@
-"""Complete state of a moto backend as flat paths through attributes, dicts, lists, sets and nested objects."""
+"""Flatten the complete state of a moto backend into paths through attributes, dicts, lists, sets and nested objects."""
 
 import datetime
 import enum
@@ -39,7 +39,7 @@ class State:
 
     def __init__(self) -> None:
         self.leaves: dict[Path, str] = {}
-        """Path -> value as text, or path of an object -> its class. None and empty values are omitted."""
+        """Path of a scalar -> its value as text; path of an object -> its class. None and empty values are omitted."""
         self.things: dict[Path, Any] = {}
         """Path -> object, dict or list at that path."""
 

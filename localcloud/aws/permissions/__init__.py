@@ -1,9 +1,9 @@
 """Permissions: policies must allow every request to every service.
 
-A request needs one or more actions on one or more resources (`needs`) and has condition keys (`keys`). For each action
-and resource, `decisions` evaluates the policies of the caller, of the resource and of the VPC endpoints in the path.
-The caller's policies are identity policies, permissions boundary and session policy. docs/local-cloud.md lists what is
-not checked.
+`needs` finds the actions and resources for which a request needs permission, and `keys` finds the request's condition
+keys. For each action and resource, `decisions` evaluates the policies of the organization, the caller, the resource and
+the VPC endpoints in the path. The caller's policies are the identity policies, the permissions boundary and the session
+policy. docs/local-cloud.md lists what is not checked.
 """
 
 from localcloud.aws import identity, service_linked_roles
@@ -38,5 +38,5 @@ def check(call: Call) -> None:
     for need in needed:
         if need.action == "iam:CreateServiceLinkedRole" and call.operation != "CreateServiceLinkedRole":
             service = str(need.keys["iam:AWSServiceName"])
-            if service in service_linked_roles.NAMES:  # FSx creates a role per linked file system, which is not recorded
+            if service in service_linked_roles.NAMES:  # the role that FSx creates for each linked file system is not emulated
                 service_linked_roles.ensure(call.account, service)

@@ -1,7 +1,7 @@
 """IAM action names: https://docs.aws.amazon.com/service-authorization/latest/reference/
 
-Most consist of the service's prefix and the operation's name. `resource_types.yaml` lists each action's resource types.
-Only statements for all resources allow an action that is not listed there.
+Most action names consist of the service's prefix and the operation's name. `resource_types.yaml` lists each action's
+resource types. An action that is missing from that file is allowed only by statements whose resource is `*`.
 """
 
 from collections.abc import Mapping
@@ -25,13 +25,13 @@ _PREFIXES = {
 """Service name in boto3 -> prefix of the service's actions, where they differ."""
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""PyYAML's C parser, which is ten times as fast, if PyYAML was built with it."""
+"""PyYAML's C parser if PyYAML was built with it: it is ten times as fast as the Python parser."""
 
 _RENAMED = {
     ("kms", "ReEncrypt"): "ReEncryptFrom",
     ("ecr", "PutAccountSetting"): "PutRegistryScanningConfiguration",
 }
-"""Operations whose action has another name, except those of S3 (localcloud/aws/s3/actions.py)."""
+"""Operation -> name of its action, where they differ. S3's names are in localcloud/aws/s3/actions.py."""
 
 
 def prefix_of(service: str) -> str:
@@ -45,7 +45,7 @@ def name_of(call: Call) -> str:
 
 @cache
 def resource_types() -> Mapping[str, tuple[str, ...]]:
-    """Return action -> resource types. A `+` marks a type that every request for the action includes."""
+    """Return each action's resource types. A `+` marks a type that every request for the action includes."""
     by_service: dict[str, dict[str, str | None]] = yaml.load(RESOURCE_TYPES.read_text(), _LOADER)
     return {
         f"{prefix}:{name}": tuple((types or "").split())

@@ -1,4 +1,4 @@
-"""Decides whether policies permit a request: policies of the caller, of the resource and of VPC endpoints.
+"""Decide whether the policies of the organization, the caller, the resource and the VPC endpoints permit a request.
 
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic.html,
 https://docs.aws.amazon.com/vpc/latest/privatelink/vpc-endpoints-access.html
@@ -38,11 +38,12 @@ def refusal(call: Call, request: Request, of_resource: ResourcePolicy) -> str | 
 
 
 def _missing(request: Request, of_resource: ResourcePolicy, decisions: dict[str, Decision], signed: bool) -> str | None:
-    """Return the kind of policy that would have to allow the request but does not.
+    """Return the reason why the request is implicitly denied: no policy of a required kind allows it. None if it is
+    allowed.
 
-    A resource policy is sufficient if its principal is the caller. If its principal is the account, identity policies
-    decide. On AWS, a resource policy with a role session as principal also overrides boundaries. Here, boundaries
-    always apply.
+    A resource policy is sufficient if its principal is the caller. If its principal is the account, an identity policy
+    must also allow the request. On AWS, a resource policy with a role session as principal also overrides boundaries.
+    Here, boundaries always apply.
     """
     allowed = {kind for kind, decision in decisions.items() if decision == "allow"}
     directly = bool(of_resource.policy) and decide(replace(request, via_account=False), of_resource.policy or {}) == "allow"
@@ -57,7 +58,10 @@ def _missing(request: Request, of_resource: ResourcePolicy, decisions: dict[str,
 
 
 def _own(call: Call) -> str:
-    """Return the prefix of the service's actions. Requests between services do not pass through VPC endpoints."""
+    """Return the prefix of the actions to which VPC endpoint policies apply.
+
+    Other actions belong to requests between services, which do not pass through VPC endpoints.
+    """
     return f"{prefix_of(call.service)}:"
 
 

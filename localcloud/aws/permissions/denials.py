@@ -11,9 +11,10 @@ from localcloud.aws.permissions.need import Need
 from localcloud.aws.policy_evaluation import Request
 
 _JSON_WITH_403 = ("rest-json",)
-"""Services with JSON 1.0 or 1.1 return status 400:
+"""Protocols with status 403, e.g. for EKS's AccessDeniedException:
+https://docs.aws.amazon.com/eks/latest/APIReference/CommonErrors.html
+Services that use JSON 1.0 or 1.1 return status 400:
 https://docs.aws.amazon.com/kms/latest/APIReference/CommonErrors.html
-EKS's AccessDeniedException has status 403: https://docs.aws.amazon.com/eks/latest/APIReference/CommonErrors.html
 """
 
 
@@ -50,7 +51,7 @@ def unsigned(call: Call) -> AwsError:
 
 
 def encoded(call: Call, request: Request) -> str:
-    """Return the details of a denial as STS decodes them (DecodeAuthorizationMessage).
+    """Return the details of a denial in the encoded form that STS's DecodeAuthorizationMessage accepts.
 
     Only some of the members that AWS returns are included:
     https://docs.aws.amazon.com/STS/latest/APIReference/API_DecodeAuthorizationMessage.html

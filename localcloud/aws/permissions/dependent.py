@@ -1,4 +1,4 @@
-"""Dependent actions: further actions that AWS checks against the caller's permissions.
+"""Dependent actions: additional actions for which AWS requires the caller of an operation to have permission.
 
 https://docs.aws.amazon.com/service-authorization/latest/reference/reference_policies_actions-resources-contextkeys.html
 lists most of them per action. Sources for the others are given below. A request that needs a service-linked role
@@ -177,7 +177,8 @@ def _encryption(call: Call) -> Iterator[Need]:
 
 
 def _node_group(call: Call) -> Iterator[Need]:
-    """https://docs.aws.amazon.com/step-functions/latest/dg/eks-iam.html lists what EKS checks for a node group.
+    """https://docs.aws.amazon.com/step-functions/latest/dg/eks-iam.html lists the permissions that EKS checks before it
+    creates a node group.
     https://github.com/scylladb/scylla-cluster-tests/issues/12172 shows AWS's error for a launch template.
     """
     role = call.params.get("nodeRole")
@@ -204,7 +205,7 @@ def _node_template(call: Call) -> Iterator[Need]:
 
 
 def _pod_identity(call: Call) -> Iterator[Need]:
-    """Not verified (2026-11-23): the role is passed to the service that it trusts."""
+    """Not verified (2026-11-23): the caller needs permission to pass the role to pods.eks.amazonaws.com."""
     associations = call.params.get("podIdentityAssociations", ())
     for role in (call.params.get("roleArn"), *(one.get("roleArn") for one in associations)):
         yield from _pass_role(call, role, "pods.eks.amazonaws.com")
@@ -263,7 +264,7 @@ def _mount_target(call: Call) -> Iterator[Need]:
 
 
 def _of_interface(action: str) -> Callable[[Call], Iterator[Need]]:
-    """Permission on the mount target's network interface.
+    """Return a function that finds the permission required on the mount target's network interface.
 
     https://docs.aws.amazon.com/efs/latest/ug/API_DeleteMountTarget.html, .../API_ModifyMountTargetSecurityGroups.html,
     .../API_DescribeMountTargetSecurityGroups.html

@@ -1,4 +1,4 @@
-"""One action that a request needs."""
+"""Action that the caller of a request must be allowed to perform."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,8 +10,8 @@ from localcloud.aws.policy_evaluation import Values
 class Need:
     action: str
     resources: tuple[str | None, ...] = ("*",)
-    """ARNs that must all be allowed; None for a resource whose ARN is unknown."""
+    """ARNs on which policies must allow the action; None for a resource whose ARN is unknown."""
     keys: Mapping[str, Values] = field(default_factory=dict)
     """Condition keys that apply only to this action."""
     error: tuple[str, str] | None = None
-    """Code and message of AWS's error, if they differ from the usual ones."""
+    """Code and message of AWS's error, if they differ from the service's usual error for a denied request."""

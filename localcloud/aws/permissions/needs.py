@@ -1,4 +1,6 @@
-"""The actions that a request needs, with their resources: its own action, and those that AWS checks in addition."""
+"""Find the actions for which a request needs permission, with their resources: the operation's own action and its
+dependent actions.
+"""
 
 from collections.abc import Iterator
 

@@ -1,7 +1,7 @@
 """ARNs of the resources that a request refers to.
 
-The types are those of `resource_types.yaml`. For a resource that the request creates, this is the ARN that AWS checks
-before the resource exists: with its name, or with `*` in place of its ID.
+`resource_types.yaml` lists the resource types. Before a resource exists, AWS checks an ARN that contains the resource's
+name, or `*` in place of its ID.
 """
 
 import re
@@ -32,7 +32,7 @@ _EC2_TYPES = {
 
 
 def of(call: Call, action: str) -> tuple[str | None, ...]:
-    """Return the ARNs of a call's resources, None for each unknown one, or `*` for an action without types."""
+    """Return the ARNs of the resources in a call: None for an unknown ARN, `*` if the action has no resource types."""
     if action == "ec2:RunInstances":
         return of_launch(call, launch_data(call, call.params))
     types = actions.resource_types().get(action)
@@ -58,7 +58,7 @@ def _arns(call: Call, prefix: str, kind: str) -> list[str]:
 
 
 def _created(call: Call, action: str, kind: str) -> str | None:
-    """Return the ARN of a resource that the call creates and that has no name yet, or None if it creates none."""
+    """Return the ARN of an EC2 resource that the call creates, with `*` in place of its ID; None for other calls."""
     prefix, name = action.split(":")
     return _ec2_arn(call, kind, "*") if prefix == "ec2" and name.startswith(_CREATING) else None
 
@@ -92,7 +92,7 @@ def _ec2(call: Call, kind: str) -> Iterator[str]:
 
 
 def ec2_named_in(call: Call, params: Mapping[str, Any], kind: str) -> Iterator[str]:
-    """Yield the ARNs of the EC2 resources of one type that occur in a request's parameters or in launch data."""
+    """Yield the ARN of each EC2 resource of type `kind` that a request's parameters or launch data contain."""
     for text in texts({key: value for key, value in params.items() if key != "UserData" and "Tag" not in key}):
         if "-" in text and len(text) < 40 and _EC2_TYPES.get(get_prefix(text)) == kind:
             yield _ec2_arn(call, kind, text)
@@ -109,7 +109,10 @@ def ec2_named_in(call: Call, params: Mapping[str, Any], kind: str) -> Iterator[s
 
 
 def launch_data(call: Call, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return launch data merged with its launch template. Ignore a missing template, which EC2 reports later."""
+    """Return launch data merged with its launch template.
+
+    If the template does not exist, return the launch data alone: EC2 reports the error later.
+    """
     try:
         return {**launch.with_template(call.backend_of("ec2"), data), "LaunchTemplate": data.get("LaunchTemplate") or {}}
     except AwsError:

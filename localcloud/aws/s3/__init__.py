@@ -25,5 +25,5 @@ def install() -> None:
 
 
 def _not_implemented(call: Call) -> None:
-    """Reject an operation that moto does not implement. Otherwise, moto would create or delete the bucket."""
+    """Reject an operation that moto would mistake for creating or deleting the bucket."""
     raise AwsError("NotImplementedInLocalCloud", f"The local cloud does not support s3.{call.operation}.", status=400)

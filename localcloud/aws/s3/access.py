@@ -1,6 +1,4 @@
-"""Replaces moto's own check of bucket policies, which ignores conditions: the gateway has already checked every
-request.
-"""
+"""Disable moto's bucket policy check, which ignores conditions. The gateway has already checked every request."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The actions that requests to S3 need, their resources and condition keys.
+"""Actions for which S3 requests need permission, with their resources and condition keys.
 
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html
 """
@@ -46,7 +46,7 @@ ACTIONS = {
     "UploadPart": "PutObject",
     "UploadPartCopy": "PutObject",
 }
-"""Operations whose action has a different name."""
+"""Operation -> name of its action, where they differ."""
 _PARAMETERS = {"s3:prefix": "Prefix", "s3:delimiter": "Delimiter", "s3:x-amz-acl": "ACL", "s3:VersionId": "VersionId"}
 _OF_NO_BUCKET = ("ListBuckets",)
 

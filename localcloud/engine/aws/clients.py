@@ -141,12 +141,12 @@ def _refuse_when_over(**_: Any) -> None:
 
 
 def _add_service(parsed: dict[str, Any], model: Any, **_: Any) -> None:
-    """Add the service id to error responses, since botocore reports only the operation."""
+    """Add the service id to responses, because botocore's exceptions contain only the operation name."""
     parsed.setdefault("ResponseMetadata", {})["ServiceId"] = model.service_model.service_id
 
 
 def _retry_pause(response: Any, attempts: int, caught_exception: Exception | None = None, **_: Any) -> float | None:
-    """botocore's retry hook: return the seconds until the next attempt, or None to accept the response."""
+    """botocore's retry hook: return the seconds until the next attempt, or None to stop retrying."""
     if caught_exception is not None or response is None:
         return None
     http, parsed = response

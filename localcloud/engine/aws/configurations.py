@@ -1,5 +1,5 @@
-"""Provider configurations by connection. All Pulumi operations share one emulator process, and requests do not identify
-their provider instance.
+"""Provider configurations, keyed by connection. All Pulumi operations share one emulator process, and requests do not
+identify their provider instance.
 
 Each provider instance of a Pulumi operation has its own connection, so the peer address identifies the instance. If the
 engine reconnects from another address, the stack in the resource's URN identifies the configuration. This fallback
@@ -15,8 +15,8 @@ from typing import Any
 from localcloud.engine.aws.resource import Aws
 
 REMEMBERED = 512
-"""Maximum number of remembered connections; the oldest ones are dropped. A Pulumi operation opens two or three
-connections."""
+"""Maximum number of connections, and of stacks, to remember; the oldest are dropped. A Pulumi operation opens two or
+three connections."""
 
 # Settings that Pulumi and its SDK always send. The emulator ignores them.
 WITHOUT_EFFECT = frozenset(

@@ -10,7 +10,10 @@ EXPECTED = (ClientError, BotoCoreError, Cancelled, Failed, Gone, Partial)
 
 
 def explain(doing: str, cause: Exception) -> str:
-    """Return e.g. `creating EC2 VPC (net): operation error EC2: CreateVpc, ..., api error VpcLimitExceeded: ...`."""
+    """Return the full error message.
+
+    Example: `creating EC2 VPC (net): operation error EC2: CreateVpc, ..., api error VpcLimitExceeded: ...`.
+    """
     return f"{doing}: {reason(cause)}"
 
 

@@ -97,8 +97,8 @@ def difference(resource: Resource, state: Mapping[str, Any], inputs: Args, ignor
 def delete_before_replace(resource: Resource, inputs: Args, difference: Difference) -> bool:
     """Return whether the engine must delete the old resource before it creates the replacement.
 
-    This applies to resource types with `delete_before_replace`. It also applies if the program sets the name and does
-    not change it, since two resources cannot share a name.
+    Resource types with `delete_before_replace` require this order. Other types require it if the program sets the name
+    and does not change it, since two resources cannot share a name.
     """
     rule = resource.auto_name
     if resource.delete_before_replace and difference.replaces:
@@ -130,7 +130,7 @@ def _with_unknown(value: Any, path: Path) -> Any:
 
 def create(resource: Resource, aws: Aws, logical: str, inputs: Args) -> Made:
     """Create the resource. If the resource failed after AWS had created it, raise `InitializationFailed` with the
-    inputs as the state. See `Partial`."""
+    requested inputs in the state. See `Partial`."""
     args = plain(inputs)
     doing = f"creating {resource.title} ({_name_of(resource, args) or logical})"
     try:
@@ -192,7 +192,7 @@ def previewed_update(resource: Resource, state: State, inputs: Args, ignored: It
 
 def update(resource: Resource, aws: Aws, id: str, state: State, inputs: Args, ignored: Iterable[str]) -> State:
     """Change the resource in place. After a failure, record the resource's current state in AWS, so that the next
-    update continues from there."""
+    update starts from that state."""
     changed = difference(resource, state, inputs, ignored).keys
     args = _with_ignored(state, inputs, ignored)
     doing = f"updating {resource.title} ({id})"

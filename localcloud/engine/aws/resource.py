@@ -116,8 +116,8 @@ class Resource(ABC):
     """All supported inputs. The provider rejects any other input."""
     auto_name: ClassVar[AutoName | None] = None
     delete_before_replace: ClassVar[bool] = False
-    """The old and new resource cannot coexist, even under different names, so the official provider deletes the old one
-    first."""
+    """The old and the new resource cannot coexist, even under different names, so the official provider deletes the old
+    resource first."""
     recomputed: ClassVar[frozenset[str]] = frozenset()
     """Outputs that are unknown in the preview of an update."""
     nested_outputs: ClassVar[frozenset[str]] = frozenset()
@@ -131,7 +131,7 @@ class Resource(ABC):
     def create(self, aws: Aws, args: Args) -> str:
         """Create the resource, wait until it is ready, and return its id. `read` must work immediately afterward.
 
-        If AWS created something and then failed, raise `Partial` with the id.
+        If an error occurs after AWS has created the resource, raise `Partial` with the id.
         """
 
     @abstractmethod
@@ -143,7 +143,7 @@ class Resource(ABC):
         return self.recomputed
 
     def replacing(self, old: State, new: Args, changed: frozenset[str]) -> frozenset[str]:
-        """Return the changed inputs whose old or new value requires a replacement. Default: none."""
+        """Return the changed inputs that require a replacement because of their old or new values. Default: none."""
         return frozenset()
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:

@@ -17,12 +17,12 @@ from localcloud.engine.kubernetes.kubeconfig import Access
 from localcloud.engine.kubernetes.objects import Object
 
 CONNECT_SECONDS = 40.0
-"""Connect timeout. It is longer than localcloud/kubernetes/loopback.py holds connections while the API server
-restarts."""
+"""Connect timeout. It exceeds the time for which localcloud/kubernetes/loopback.py holds connections while the API
+server restarts."""
 READ_SECONDS = 60.0
 CONNECTIONS = 64
 RETRIES = 10
-"""Maximum retries of responses with a Retry-After header, as in client-go."""
+"""Maximum number of retries after a connection failure or, as in client-go, a response with a Retry-After header."""
 LONGEST_PAUSE_SECONDS = 5.0
 
 JSON = "application/json"
@@ -157,9 +157,9 @@ def _may_be_repeated(error: Exception, method: str, content_type: str, body: Any
     """Return whether a request can be retried after a connection failure.
 
     When an API server stops, it closes connections with requests in flight, and another API server soon takes over. If
-    no connection was established, no request was sent, so a retry is safe. Otherwise, the request must be safe to
-    process twice. Creating an object with a given name is safe, because the second attempt fails. If the name is
-    generated, a retry could create a second object.
+    the TLS handshake fails, no request was sent, so a retry is safe. Otherwise, the request must be safe to process
+    twice. Creating an object with a given name is safe, because the second attempt fails. If the name is generated, a
+    retry could create a second object.
     """
     if isinstance(error, urllib3.exceptions.SSLError):
         return not isinstance(error.args[0], ssl.SSLCertVerificationError)

@@ -39,7 +39,7 @@ def created(
 
 def _created(cluster: Cluster, inputs: Object, manager: str, *, dry_run: bool) -> Object:
     if not cluster.discovery.find(Kind.of(inputs)).namespaced:
-        # `check` sets a namespace if the CRD does not exist yet.
+        # `check` may have set a namespace because the CRD did not exist yet.
         inputs = objects.with_metadata(inputs, namespace=None)
     if not cluster.settings.upsert:
         return cluster.create(inputs, managed_fields.CREATOR, dry_run=dry_run)
@@ -63,8 +63,8 @@ def updated(cluster: Cluster, inputs: Object, live: Object, manager: str, ignore
 
 
 def stored(cluster: Cluster, inputs: Object, manager: str) -> Object | None:
-    """Return the object that the server would store for these inputs, or None if the server rejects them or does not
-    have their kind."""
+    """Return the object that the server would store for these inputs, or None if the server rejects the inputs or does
+    not serve their kind."""
     try:
         return cluster.apply(inputs, manager, force=True, dry_run=True)
     except (ApiError, NoSuchKind):

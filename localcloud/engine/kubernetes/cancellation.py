@@ -14,7 +14,7 @@ class Canceled(Exception):
 
 
 class Cancellation:
-    """Set once, when the engine cancels the operation.
+    """Cancellation state of a Pulumi operation. It is set once, when the engine cancels the operation.
 
     The official provider passes one context to all requests and cancels it, so a request in flight fails at once. The
     API server may still process the request. pulumi-kubernetes@94977969d:provider/pkg/provider/provider.go (Cancel,
@@ -31,7 +31,7 @@ class Cancellation:
             self.requested.set()
             in_flight = list(self._in_flight)
         for one in in_flight:
-            with suppress(InvalidStateError):  # the response has arrived
+            with suppress(InvalidStateError):  # the response has already arrived
                 one.set_exception(Canceled("context canceled"))
 
     def run(self, send: Callable[[], T]) -> T:

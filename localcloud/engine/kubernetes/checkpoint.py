@@ -13,11 +13,13 @@ INPUTS, API_VERSION, FIELD_MANAGER = "__inputs", "__initialApiVersion", "__field
 SUFFIX_BYTES = 4
 
 Masks = dict[str, Secrets]
-"""Secret parts of an object, by top-level member."""
+"""Secret parts of an object, keyed by top-level member."""
 
 
 def field_manager(state: Mapping[str, Any], inputs: Mapping[str, Any]) -> str:
-    """Return the name of the resource's field manager from the annotation or the state, else a new random name."""
+    """Return the name of the resource's field manager: from the annotation, else from the state, else a new random
+    name.
+    """
     named = objects.annotation(inputs, objects.PATCH_FIELD_MANAGER) or state.get(FIELD_MANAGER)
     return str(named) if named else f"pulumi-kubernetes-{randomness.token_hex(SUFFIX_BYTES)}"
 

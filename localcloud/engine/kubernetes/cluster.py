@@ -21,7 +21,7 @@ https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation"""
 
 
 class Cluster:
-    """A cluster and the requests for its objects. Each request takes a manifest that identifies the object."""
+    """A cluster and the requests for its objects. Each request identifies its object by a manifest."""
 
     def __init__(self, settings: Settings, environment: Mapping[str, str]) -> None:
         """Connect to the cluster. If that fails, `unreachable` contains the reason."""
@@ -41,8 +41,9 @@ class Cluster:
             self.unreachable = f"unable to load Kubernetes client configuration from kubeconfig file: {error}"
         self.discovery = Discovery(self._api)
         if self._api:
-            # Like the official provider, ignore an error of this request. An error of the next request, including 401 and
-            # 403, makes the cluster unreachable. pulumi/pulumi-kubernetes@9497796:provider/pkg/provider/provider.go
+            # Like the official provider, ignore an error of this request. An error of the discovery request below, including
+            # 401 and 403, marks the cluster as unreachable.
+            # pulumi/pulumi-kubernetes@9497796:provider/pkg/provider/provider.go
             with suppress(ApiError, Unreachable):
                 self._api.get("/version")
             try:
@@ -92,8 +93,8 @@ class Cluster:
         return self._place(obj).collection(namespace(obj))
 
     def _change(self, method: str, path: str, query: Mapping[str, str] | None, body: Any, content_type: str = JSON) -> Object:
-        """Send a request that changes an object. Raises ApiError or Unreachable, and Canceled if the engine cancels the
-        operation.
+        """Send a request that changes an object. Raises ApiError or Unreachable. A cancellation by the engine also
+        raises Unreachable.
         """
         try:
             return self.cancellation.run(lambda: self.api.request(method, path, query, body, content_type))

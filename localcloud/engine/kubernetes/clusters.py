@@ -1,4 +1,4 @@
-"""Clusters by connection. Each provider instance of a Pulumi operation has its own connection.
+"""Clusters, keyed by connection. Each provider instance of a Pulumi operation has its own connection.
 
 If the engine reconnects from another address, the stack in the resource's URN identifies the cluster. This fallback
 fails if the stack uses several clusters.
@@ -10,7 +10,7 @@ from collections import OrderedDict
 from localcloud.engine.kubernetes.cluster import Cluster
 
 REMEMBERED = 512
-"""Maximum number of remembered connections; the oldest ones are dropped."""
+"""Maximum number of connections, and of stacks, to remember; the oldest are dropped."""
 
 
 class NotConfigured(Exception):

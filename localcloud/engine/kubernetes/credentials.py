@@ -57,7 +57,7 @@ class Credentials:
         return f"Bearer {self._from_program(self._access.exec)}" if self._access.exec else None
 
     def reject(self) -> None:
-        """Forget the token that the API server rejected. Like client-go, use a new one for the next request.
+        """Forget the token that the API server rejected. Like client-go, get a new token for the next request.
 
         https://github.com/kubernetes/client-go/blob/v0.35.0/plugin/pkg/client/auth/exec/exec.go (roundTripper.RoundTrip)
         """

@@ -38,8 +38,8 @@ def compare(old: Object, new: Object, patterns: Iterable[Path], ignored: Iterabl
 
 
 def confirmed(changes: list[Change], live: Object, query: Callable[[], Object | None]) -> list[Change]:
-    """Return the changes that affect the stored object. `query` returns that object, or None if the server rejects
-    it."""
+    """Return the changes that affect the stored object. `query` returns the object that the server would store, or None
+    if the server rejects the inputs."""
     answer = query()
     if answer is None:
         return changes

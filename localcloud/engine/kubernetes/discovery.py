@@ -52,7 +52,7 @@ OWN_GROUPS = ("", "apps", "autoscaling", "batch", "policy", "extensions", "event
 
 
 class NoSuchKind(Exception):
-    """The API server does not have the kind. Its CRD may not exist yet."""
+    """The API server does not serve the kind, e.g. because its CRD does not exist yet."""
 
     def __init__(self, kind: Kind) -> None:
         super().__init__(f'no matches for kind "{kind.kind}" in version "{kind.api_version}"')
@@ -119,8 +119,8 @@ class Discovery:
             return True
 
     def announce(self, definition: Object) -> None:
-        """Record a CRD that the program creates, so that the scope of its kind is known before the server has the
-        CRD."""
+        """Record a CRD that the program creates, so that the scope of its kind is known before the CRD exists on the
+        server."""
         spec = definition.get("spec")
         scope, kind, group = nested(spec, "scope"), nested(spec, "names", "kind"), nested(spec, "group")
         for version in nested(spec, "versions") or []:

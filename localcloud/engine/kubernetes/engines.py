@@ -1,5 +1,5 @@
-"""Connected Pulumi engines: their environment variables, which a plugin process would inherit, and their log
-services."""
+"""Connected Pulumi engines: their environment variables, as a plugin started by the engine would inherit them, and
+their log services."""
 
 import logging
 import os
@@ -32,7 +32,8 @@ def _process(peer: str) -> psutil.Process | None:
     """Return the process at the other end of a connection to this process. `peer` is its address, such as
     `ipv4:127.0.0.1:51234` or `ipv6:%5B::1%5D:51234`.
 
-    The port alone may belong to another process: Linux lets connections to different servers share a client port."""
+    The client port alone does not identify the process: Linux lets connections to different servers share a client
+    port."""
     port, own = unquote(peer).rpartition(":")[2], os.getpid()
     if not port.isdigit():
         return None
@@ -50,7 +51,7 @@ def _process(peer: str) -> psutil.Process | None:
 
 
 class EngineLogs:
-    """gRPC log services of the engines, by connection."""
+    """gRPC log services of the engines, keyed by connection."""
 
     def __init__(self) -> None:
         self._stubs: OrderedDict[str, engine_pb2_grpc.EngineStub] = OrderedDict()
@@ -76,7 +77,7 @@ class EngineLogs:
 
 
 class ResourceLog:
-    """Log messages about one resource, shown by the engine."""
+    """Sends log messages about one resource to the engine, which shows them to the user."""
 
     def __init__(self, stub: engine_pb2_grpc.EngineStub | None, urn: str) -> None:
         self._stub = stub

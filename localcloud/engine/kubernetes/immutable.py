@@ -57,7 +57,7 @@ TABLE: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("", "ResourceQuota"): ("spec.scopes",),
     ("", "Service"): ("spec.clusterIP",),
 }
-"""Immutable fields by API group and kind."""
+"""Immutable fields, keyed by API group and kind."""
 
 
 def patterns(obj: Mapping[str, Any], *, mutable_config_maps: bool, mutable_secrets: bool) -> list[Path]:

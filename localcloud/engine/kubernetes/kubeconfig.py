@@ -98,7 +98,9 @@ class Kubeconfig:
         return cls(**named, current=parsed.get("current-context") or "", folder=path.parent if path else Path())
 
     def active_cluster(self, context: str | None, cluster: str | None) -> Mapping[str, Any] | None:
-        """Return the cluster entry of the context, or None."""
+        """Return the entry of `cluster` or, by default, of the context's cluster; None if the context or the cluster is
+        missing.
+        """
         chosen = self.contexts.get(context or self.current)
         return None if chosen is None else self.clusters.get(cluster or str(chosen.get("cluster")))
 

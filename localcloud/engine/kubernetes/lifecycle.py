@@ -53,7 +53,7 @@ class Outcome:
     state: Object
     secrets: Masks
     inputs: Object | None = None
-    """Inputs found by a refresh; otherwise None."""
+    """Inputs that a refresh read from the cluster; None after other operations."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def difference(task: Task, state: Mapping[str, Any], inputs: Mapping[str, Any], 
     new = _in_its_namespace(task, objects.normalized(objects.from_pulumi(inputs)))
     old = _in_its_namespace(task, pruned(live, objects.normalized(old_inputs)))
     if objects.name(new):
-        old = objects.with_metadata(old, name=objects.name(live))  # the program may adopt a generated name
+        old = objects.with_metadata(old, name=objects.name(live))  # setting the generated name explicitly is no change
     patterns = immutable.patterns(
         new,
         mutable_config_maps=cluster.settings.mutable_config_maps,
@@ -239,7 +239,7 @@ def delete(task: Task, id: str, state: Mapping[str, Any], secrets: Masks, custom
         cluster.delete(target, PROPAGATION.get(policy, "Foreground"))
         until_gone(cluster, inputs, target, task.patience(inputs, custom_seconds), task.log)
     except NoSuchKind:
-        return  # the CRD was deleted, and the object with it
+        return  # the CRD was deleted, which also deleted the object
     except NotReady as error:
         kept, masks = checkpoint.state_of(error.live, inputs, secrets, checkpoint.field_manager(state, inputs))
         raise InitializationFailed(id, kept, masks, [str(error)]) from error

@@ -40,8 +40,8 @@ def taken_over(obj: Object, manager: str) -> list[Object] | None:
 
 
 def has_predecessor(obj: Mapping[str, Any]) -> bool:
-    """Return whether an earlier Pulumi manager owns fields. If so, a preview ignores conflicts, since the update takes
-    over these fields."""
+    """Return whether an earlier Pulumi field manager owns fields. If so, a preview ignores conflicts, since the update
+    takes over these fields."""
     return any(_is_of(entry, [("*", "Update")]) and str(entry.get("manager")).startswith("pulumi-") for entry in entries(obj))
 
 

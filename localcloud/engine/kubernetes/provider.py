@@ -56,8 +56,8 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         return plugin_pb2.PluginInfo(version=self.version)
 
     def Cancel(self, request: Any, context: grpc.ServicerContext) -> Any:
-        """End all waits and requests in flight. The state records created objects as not ready, unless the request that
-        creates them is in flight."""
+        """End all waits and requests in flight. The state records an object that was being awaited as not ready. It
+        does not record an object whose create request was in flight."""
         self.clusters.cancel(context.peer())
         return empty_pb2.Empty()
 

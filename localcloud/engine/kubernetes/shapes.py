@@ -5,7 +5,9 @@ from typing import Any
 
 
 def pruned(live: Any, shape: Any) -> Any:
-    """Return `live` with only the members in `shape`, recursively. Values whose type differs from `shape` are kept."""
+    """Return `live` with only the members in `shape`, recursively. A value is kept unchanged if its type differs from
+    the type in `shape`.
+    """
     if isinstance(live, Mapping) and isinstance(shape, Mapping):
         return {name: pruned(value, shape[name]) for name, value in live.items() if name in shape}
     if isinstance(live, list) and isinstance(shape, list):

@@ -5,7 +5,8 @@ from pathlib import Path
 import yaml
 
 CACHE = "2s"
-"""How long the API server caches webhook responses. Users keep access for this long after losing their access entry."""
+"""How long the API server caches webhook responses. Users keep access for this long after their access entry is
+deleted."""
 _TIMEOUT = "10s"
 
 

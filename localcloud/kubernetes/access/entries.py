@@ -39,7 +39,7 @@ class Identity:
     access_key: str
     principal: Principal
     session: str | None
-    """Session name of an assumed role."""
+    """Session name of an assumed role; None for an IAM user."""
 
 
 def principal(arn: str) -> Principal | None:
@@ -51,7 +51,8 @@ def principal(arn: str) -> Principal | None:
 
 
 def identity(arn: str, user_id: str, access_key: str) -> Identity | None:
-    """Return the identity; None if it is not an IAM user or role, because only these can have access entries."""
+    """Return the caller's identity; None unless the caller is an IAM user or role, because only users and roles can
+    have access entries."""
     found, matched = principal(arn), _ARN.fullmatch(arn)
     if found is None or matched is None:
         return None
@@ -63,8 +64,8 @@ def find(entries: Iterable[AccessEntry], who: Principal) -> AccessEntry | None:
 
 
 def username(template: str, who: Identity, private_dns_name: Callable[[str], str | None]) -> str | None:
-    """Fill in the user name template. Return None if the template needs the DNS name of an instance that does not
-    exist."""
+    """Return the Kubernetes user name that an access entry's template gives this identity. Return None if the template
+    needs the DNS name of an instance that does not exist."""
     values: dict[str, str | None] = {
         "AccountID": who.principal.account,
         "SessionName": (who.session or "").replace("@", "-"),

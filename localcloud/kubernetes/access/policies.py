@@ -1,6 +1,7 @@
 """Permissions of the EKS access policies: https://docs.aws.amazon.com/eks/latest/userguide/access-policy-permissions.html
 
-They cover only built-in Kubernetes resources. For example, AmazonEKSEditPolicy does not allow creating an MPIJob.
+The policies cover only built-in Kubernetes resources. For example, AmazonEKSEditPolicy does not allow creating an
+MPIJob.
 """
 
 import fnmatch
@@ -93,7 +94,8 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     "AmazonEKSAdminViewPolicy": (Rule("*", ANY, READ),),
     "AmazonEKSSecretReaderPolicy": (_rule("", "secrets", READ),),
 }
-"""Policies by name. Policies for EKS's own services are left out, because those services do not run here."""
+"""Rules of each access policy, keyed by policy name. Policies for EKS's own services are left out, because those
+services do not run here."""
 
 
 def allowing(associations: Iterable[Mapping[str, Any]], review: Mapping[str, Any]) -> str | None:

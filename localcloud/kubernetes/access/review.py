@@ -24,7 +24,8 @@ log = logging.getLogger(__name__)
 
 PATH = "kubernetes/{region}/{cluster}"
 CANONICAL_ARN = "canonicalArn"
-"""Key of the IAM principal's ARN in the user's `extra` field. The second webhook finds the access entry by this ARN."""
+"""Key of the IAM principal's ARN in the user's `extra` field. The webhook for SubjectAccessReviews looks up the access
+entry by this ARN."""
 
 
 @control_actions.action("POST", f"{PATH}/token-review")
@@ -108,9 +109,10 @@ def _query_sts(request: IdentityRequest, cluster: str) -> Identity:
 
 
 def _user(cluster: Cluster, who: Identity) -> tuple[str, list[str]]:
-    """Return the Kubernetes user name and groups."""
+    """Return the caller's Kubernetes user name and groups. Raises InvalidToken if the caller has no access."""
     if cluster.authentication_mode == "CONFIG_MAP":
-        # On EKS, the cluster creator is an administrator, but no API lists it. The ConfigMap aws-auth is not evaluated here.
+        # On EKS, the cluster creator is an administrator, although no API lists this permission. The local cloud does not
+        # evaluate the ConfigMap aws-auth.
         if who.principal == entries.principal(cluster.creator or ""):
             return "kubernetes-admin", ["system:masters"]
         raise InvalidToken(
@@ -129,6 +131,6 @@ def _user(cluster: Cluster, who: Identity) -> tuple[str, list[str]]:
 
 
 def _private_dns_name(cluster: Cluster, instance_id: str) -> str | None:
-    """Return the instance's private DNS name. An instance's role session is named after the instance ID."""
+    """Return the private DNS name of the instance with this ID; None if there is no such instance."""
     instances = instance_calls.every(backend_of("ec2", cluster.account, cluster.region))
     return next((str(instance.private_dns_name) for instance in instances if instance.id == instance_id), None)

@@ -1,4 +1,5 @@
-"""Tokens of `aws eks get-token`: a presigned STS request that the cluster sends to get the caller's identity.
+"""Parse and check tokens of `aws eks get-token`. Each contains a presigned STS request, which the cluster sends to get
+the caller's identity.
 
 Token format and validation: https://github.com/kubernetes-sigs/aws-iam-authenticator/blob/master/pkg/token/token.go
 """
@@ -18,7 +19,7 @@ CLUSTER_HEADER = "x-k8s-aws-id"
 LIFETIME = timedelta(minutes=15)
 """Lifetime of a token after signing. X-Amz-Expires, which the AWS CLI sets to 60 seconds, does not shorten it."""
 CLOCK_SKEW = timedelta(minutes=5)
-"""How far the signer's clock may be ahead."""
+"""Maximum time by which the signer's clock may be ahead."""
 _LONGEST = 1024 * 16
 _PARAMETERS = {
     "action",
@@ -51,7 +52,7 @@ class IdentityRequest:
     region: str
     signed: datetime
     parameters: Mapping[str, str]
-    """Query parameters by lowercase name."""
+    """Query parameters, keyed by lowercase name."""
     _scope: str
     _query: tuple[tuple[str, str], ...]
 

@@ -1,4 +1,5 @@
-"""`cluster-autoscaler --cloud-provider=aws --node-group-auto-discovery=asg:tag=... [...]`; runs until SIGTERM."""
+"""`cluster-autoscaler --cloud-provider=aws --node-group-auto-discovery=asg:tag=... [...]`; the program runs until
+SIGTERM."""
 
 import logging
 import signal

@@ -35,7 +35,7 @@ class AwsCloud:
         self._discovery = discovery
         self._types: dict[str, InstanceType] = {}
         self._types_refused: AwsRefused | None = None
-        """Why DescribeInstanceTypes failed. The failure is final, because the real program calls the operation only at
+        """Error of DescribeInstanceTypes, if any. The call is not retried, because the real program makes it only at
         startup.
         """
         self._templates: dict[tuple[str, str], str] = {}
@@ -62,7 +62,8 @@ class AwsCloud:
         )
 
     def failure(self, group: Group, since: float) -> str:
-        """Return why the group's last scaling activity failed; empty if it did not fail or started before `since`."""
+        """Return the error of the group's last scaling activity; empty if the activity did not fail or started before
+        `since`."""
         found = self._autoscaling.describe_scaling_activities(AutoScalingGroupName=group.name, MaxRecords=1)
         for activity in found["Activities"][:1]:
             if activity["StatusCode"] in ("Failed", "Cancelled") and activity["StartTime"].timestamp() >= int(since):
@@ -105,11 +106,11 @@ class AwsCloud:
         return self._templates[key]
 
     def _instance_type(self, name: str) -> InstanceType:
-        """Return the size of an instance type.
+        """Return the CPUs, memory and GPUs of an instance type.
 
-        Without the size, the template of a group without nodes is unknown, and the whole pass fails. The real program
-        also fails, except for the types in its compiled-in list (GenerateEC2InstanceTypes and getAsgTemplate in
-        kubernetes/autoscaler@cluster-autoscaler-1.35.0:cluster-autoscaler/cloudprovider/aws).
+        If AWS does not describe the type, the template of a group without nodes is unknown, and the whole pass fails.
+        The real program also fails, except for the types in its compiled-in list (GenerateEC2InstanceTypes and
+        getAsgTemplate in kubernetes/autoscaler@cluster-autoscaler-1.35.0:cluster-autoscaler/cloudprovider/aws).
         """
         if self._types_refused is not None:
             raise self._types_refused

@@ -1,4 +1,5 @@
-"""Scheduler filters: https://kubernetes.io/docs/reference/scheduling/config/#scheduling-plugins"""
+"""Check whether pods fit on nodes, as the scheduler's filters do:
+https://kubernetes.io/docs/reference/scheduling/config/#scheduling-plugins"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any

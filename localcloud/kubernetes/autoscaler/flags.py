@@ -1,4 +1,5 @@
-"""Command line of the real cluster-autoscaler. Flags that the emulator does not implement are accepted and ignored.
+"""Parse the command line of the real cluster-autoscaler. Flags that the emulator does not implement are accepted and
+ignored.
 
 https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md#what-are-the-parameters-to-ca
 """
@@ -15,8 +16,9 @@ from localcloud.kubernetes.autoscaler.scale_up import EXPANDERS
 _DURATION = re.compile(r"(?:(?P<h>\d+(?:\.\d+)?)h)?(?:(?P<m>\d+(?:\.\d+)?)m)?(?:(?P<s>\d+(?:\.\d+)?)s)?(?:(?P<ms>\d+)ms)?")
 _DISCOVERY = re.compile(r"asg:tag=(?P<tags>.+)")
 POD_DELAY, GPU_POD_DELAY = 2.0, 30.0
-"""Minimum age in seconds of the oldest unschedulable pod (with GPUs) before a scale-up. These are constants of the real
-program: kubernetes/autoscaler@006685c:cluster-autoscaler/core/static_autoscaler.go (unschedulablePodTimeBuffer).
+"""A scale-up waits until the oldest unschedulable pod is at least this old, in seconds. GPU_POD_DELAY applies to pods
+with GPUs. These are constants of the real program:
+kubernetes/autoscaler@006685c:cluster-autoscaler/core/static_autoscaler.go (unschedulablePodTimeBuffer).
 """
 _IGNORED = (
     "alsologtostderr",
@@ -52,7 +54,8 @@ _IGNORED = (
 @dataclass(frozen=True)
 class Options:
     discovery: tuple[Mapping[str, str | None], ...]
-    """Sets of tags. A group is managed if it has all tags of at least one set. The value None matches any value."""
+    """Sets of tags. A group is managed if it has all tags of at least one set. A tag value of None matches any
+    value."""
     kubeconfig: Path | None
     region: str | None
     port: int
@@ -184,7 +187,8 @@ def _boolean(text: str) -> bool:
 
 
 def _normalized(argument: str) -> str:
-    """Convert a Go-style argument for argparse: `-flag` becomes `--flag`, and a bare boolean flag gets `=true`."""
+    """Convert a Go-style argument for argparse: `-flag` becomes `--flag`, and a boolean flag without a value becomes
+    `--flag=true`."""
     text = f"-{argument}" if argument.startswith("-") and not argument.startswith("--") else argument
     switches = ("--scale-down-enabled", "--skip-nodes-with-")
     return f"{text}=true" if text.startswith(switches) and "=" not in text else text

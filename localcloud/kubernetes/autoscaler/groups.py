@@ -43,7 +43,7 @@ class Group:
     instance_type: InstanceType
     tags: Mapping[str, str] = field(default_factory=dict)
     instances: frozenset[str] = frozenset()
-    """IDs of the group's instances, except terminating and detaching ones."""
+    """IDs of the group's instances, except instances that are terminating or detaching."""
     region: str = ""
     zones: tuple[str, ...] = ()
 
@@ -85,7 +85,8 @@ def is_complete(node: Node, group: Group) -> bool:
     """True if a node already has all device resources in its group's template.
 
     A node with the accelerator label is incomplete until its device plugins register. A node without the label always
-    counts as complete. As with the real autoscaler, its group could grow again before the plugins register.
+    counts as complete. As with the real autoscaler, the group of a node without the label could grow again before the
+    node's plugins register.
     """
     if ACCELERATOR_LABEL not in node.labels:
         return True

@@ -66,7 +66,7 @@ def in_cluster() -> Connection:
 
 def by_kubeconfig(file: Path) -> Connection:
     """Connect with the client certificate in a kubeconfig."""
-    import yaml  # imported here because it is not in the image
+    import yaml  # imported here because the image does not contain PyYAML
 
     document = yaml.safe_load(file.read_text())
     current = next(one["context"] for one in document["contexts"] if one["name"] == document["current-context"])
@@ -147,7 +147,8 @@ class ApiServer:
             self._send("POST", path, body)
 
     def _set_taints(self, name: str, change: Callable[[list[Json]], list[Json]]) -> None:
-        """Update the whole node: the real autoscaler's role does not allow patching nodes. Retry on conflict."""
+        """Replace the whole Node object, because the real autoscaler's role does not allow patching nodes. Retry on
+        conflict."""
         path = f"/api/v1/nodes/{name}"
         for _ in range(UPDATE_ATTEMPTS):
             node = self._send("GET", path)

@@ -38,7 +38,7 @@ class Loop:
         self._unneeded: dict[str, float] = {}
         self._unready: dict[str, float] = {}
         self._ending: dict[str, float] = {}
-        """Nodes that have our taint and are being drained, each with the time at which its drain started."""
+        """Name of a node that has our taint and is being drained -> time at which the drain started."""
         self._logged: dict[str, str] = {}
         self._last_add = self._last_delete = self._last_failure = NEVER
         self._is_first = True
@@ -79,7 +79,7 @@ class Loop:
     def _is_too_early(self, view: View, plan: Plan) -> bool:
         """Return whether the pods that need new nodes are so recent that more pods are likely to follow.
 
-        Like `allPodsAreNew` in cluster-autoscaler/core/static_autoscaler.go of kubernetes/autoscaler@006685c.
+        Same rule as `allPodsAreNew` in cluster-autoscaler/core/static_autoscaler.go of kubernetes/autoscaler@006685c.
         """
         pods = [pod for helped in plan.helped.values() for pod in helped] + [pod for pod, _ in plan.hopeless]
         with_gpus = [pod.created for pod in pods if GPU in pod.requests]
@@ -178,14 +178,16 @@ class Loop:
         self._remove(due[: max(0, options.scale_down_parallelism - len(self._ending))], view.now)
 
     def _is_due(self, verdict: Verdict, now: float) -> bool:
-        """True if the node has been unneeded for long enough. A node is unready until its device plugins register."""
+        """True if the node has been unneeded for long enough. The required time differs for unready nodes, including
+        nodes whose device plugins have not registered."""
         options, node = self._options, verdict.node
         is_ready = node.is_ready and is_complete(node, verdict.group)
         wait = options.scale_down_unneeded_time if is_ready else options.scale_down_unready_time
         return now - self._unneeded[node.name] >= wait
 
     def _remove(self, verdicts: Sequence[Verdict], now: float) -> None:
-        """Taint the nodes, then evict their pods. Keep a node if a new pod was scheduled on it before the taint."""
+        """Taint the nodes, then evict their pods. Keep a node if a new pod was scheduled on it before it was
+        tainted."""
         for verdict in verdicts:
             self._kube.taint(verdict.node.name, scale_down.to_be_deleted(now))
         current = self._kube.pods() if verdicts else []
@@ -241,7 +243,8 @@ class Loop:
         return True
 
     def _ending_by_group(self, view: View) -> dict[str, int]:
-        """Return the number of nodes being removed from each group, not counting nodes that have already left it."""
+        """Return the number of nodes being removed from each group, keyed by group name. Nodes that have already left
+        their group do not count."""
         found: dict[str, int] = {}
         for node in view.nodes:
             if node.name in self._ending and (group := group_of(node, view.groups)) is not None:

@@ -1,4 +1,5 @@
-"""Kubernetes quantities as integer thousandths: https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/"""
+"""Convert Kubernetes quantities to integer thousandths:
+https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/"""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -9,7 +10,7 @@ _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "
 _BINARY = {suffix: 1024**power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)}
 
 Amounts = Mapping[str, int]
-"""Amount of each resource in thousandths, by resource name."""
+"""Amount of each resource in thousandths, keyed by resource name."""
 
 
 def thousandths(text: str | int) -> int:

@@ -35,9 +35,9 @@ class Verdict:
 
 
 def judge(nodes: Sequence[Node], pods: Sequence[Pod], groups: Sequence[Group], rules: Rules) -> list[Verdict]:
-    """Return a verdict for each node that belongs to a group, with the emptiest nodes first.
+    """Return a verdict for each node that belongs to a group. The nodes with the fewest pods come first.
 
-    Pods that must move from unneeded nodes take up room on the remaining nodes.
+    Pods that must move from unneeded nodes use resources of the remaining nodes.
     """
     places = {
         node.name: FilledNode(node, (pod for pod in pods if pod.node == node.name and not pod.is_finished)) for node in nodes
@@ -70,7 +70,7 @@ def _judge_one(place: FilledNode, group: Group, others: Sequence[FilledNode], ru
 
 
 def _move(node: Node, group: Group, own: Sequence[Pod], others: Sequence[FilledNode]) -> Verdict:
-    """Plan to move all pods to other nodes, or none of them if one does not fit."""
+    """Plan to move all of a node's pods to other nodes, or none of the pods if one does not fit."""
     trial = [(place, FilledNode(place.node, place.pods)) for place in others]
     moves: list[tuple[FilledNode, Pod]] = []
     for pod in own:
@@ -117,7 +117,7 @@ def to_be_deleted(now: float) -> Taint:
 def allowed(verdicts: Sequence[Verdict], ending: Mapping[str, int]) -> list[Verdict]:
     """Return the unneeded nodes that can be removed without shrinking a group below its minimum size.
 
-    `ending` is the number of nodes already being removed from each group.
+    `ending` is the number of nodes already being removed from each group, keyed by group name.
     """
     left = {verdict.group.name: verdict.group.desired - ending.get(verdict.group.name, 0) for verdict in verdicts}
     chosen = []

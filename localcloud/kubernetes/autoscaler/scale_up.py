@@ -12,15 +12,16 @@ from localcloud.kubernetes.autoscaler.objects import Node, Pod
 @dataclass(frozen=True)
 class Plan:
     increases: Mapping[str, int] = field(default_factory=dict)
-    """Number of nodes to add, by group."""
+    """Number of nodes to add to each group, keyed by group name."""
     helped: Mapping[str, tuple[Pod, ...]] = field(default_factory=dict)
-    """Pods that trigger the scale-up, by group."""
+    """Pods that trigger the scale-up of each group, keyed by group name."""
     hopeless: Sequence[tuple[Pod, str]] = ()
-    """Pods that no scale-up can help at the moment, each with the reason."""
+    """Pods that no scale-up can make schedulable at the moment, each with the reason."""
     expected: Mapping[str, str] = field(default_factory=dict)
-    """Pod -> name of the existing or future node that it fits on. The scheduler should place the pod there soon."""
+    """Name of a pod -> name of the existing or future node on which the pod fits. The scheduler should place the pod
+    there soon."""
     is_held: bool = False
-    """Whether the scale-up waits for more pods, because these are very recent."""
+    """Whether the scale-up waits for more pods, because the unschedulable pods are very new."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def plan(
     """Plan a scale-up.
 
     `paused` contains the groups in backoff, each with the reason. `lost` contains nodes that have been unready for too
-    long: they count toward their group's size but can run no pods.
+    long: these nodes count toward their group's size but can run no pods.
     """
     everything = list(pods)
     places = existing_places(nodes, everything, groups, daemons, lost)

@@ -55,7 +55,8 @@ def main() -> int:
 
 
 class MountClient:
-    """Asks the local AWS whether the node may mount a volume, and where the volume's files are."""
+    """Requests mounts from the local AWS, which checks whether the node may mount the volume and returns the location
+    of the volume's files."""
 
     def __init__(self, url: str, region: str, instance: str) -> None:
         self._url, self._region, self._instance = url, region, instance

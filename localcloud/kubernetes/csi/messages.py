@@ -13,8 +13,8 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 CSI, REGISTRATION = "csi.v1", "pluginregistration"
 
 Fields = Mapping[str, tuple[int, str]]
-"""Number and type of each field, by name. Types: `string`, `bool`, `int32` (also for enums), `int64`, `map` (of
-strings), a message of the same package, or `repeated` followed by one of these."""
+"""Number and type of each field, keyed by field name. Types: `string`, `bool`, `int32` (also for enums), `int64`, `map`
+(of strings), a message of the same package, or `repeated` followed by one of these."""
 
 TABLES: Mapping[str, Mapping[str, Fields]] = {
     CSI: {
@@ -88,7 +88,8 @@ def _add_field(message: Any, package: str, owner: str, name: str, number: int, k
 
 
 def _classes() -> dict[str, Any]:
-    """Build the classes in a separate pool: another package in this process may register the real .proto files."""
+    """Build the message classes in a separate descriptor pool, because another package in this process may register the
+    real .proto files."""
     pool = descriptor_pool.DescriptorPool()
     found = {}
     for package, table in TABLES.items():

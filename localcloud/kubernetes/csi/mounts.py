@@ -1,4 +1,5 @@
-"""Mounts and unmounts with system calls, because a node's mount namespace may lack the mount programs."""
+"""Mount and unmount with system calls, because a node's mount namespace may not contain the programs mount and
+umount."""
 
 import ctypes
 import os
@@ -46,7 +47,8 @@ def unmount(target: Path) -> None:
 
 
 def is_mounted(target: Path) -> bool:
-    """Check mountinfo: comparing device numbers would miss a bind mount from the file system of the parent folder."""
+    """Look for the target in mountinfo. Comparing device numbers would miss a bind mount from the file system of the
+    target's parent folder."""
     with open(os.open("mountinfo", os.O_RDONLY, dir_fd=_own)) as mounts:  # noqa: PTH123
         return any(_plain(line.split()[4]) == str(target) for line in mounts)
 

@@ -39,7 +39,7 @@ class Source:
 
 
 class Volumes(Protocol):
-    """The volumes of one driver."""
+    """Interface to the volumes of one driver."""
 
     driver: str
     version: str
@@ -48,7 +48,8 @@ class Volumes(Protocol):
     """Whether the real driver reports the usage of volumes."""
 
     def parse(self, request: Any) -> Any:
-        """Return the volume in a NodePublishVolumeRequest. Messages contain its `str`. Raises InvalidVolume."""
+        """Return the volume in a NodePublishVolumeRequest. Log and error messages contain the volume's `str`. Raises
+        InvalidVolume."""
 
     def resolve(self, volume: Any) -> Source:
         """Return the location of the volume's files. Raises MountRefused."""
@@ -142,12 +143,12 @@ class Driver:
         return registration("RegistrationStatusResponse")()
 
     def _reappear(self) -> None:
-        """Make the kubelet register the driver again. It tries once each time the registration socket appears.
+        """Make the kubelet register the driver again. The kubelet tries once each time the registration socket appears.
 
         Registration fails while the API server is down or the Node object does not exist yet. The real driver's
         registrar then exits, and its container restarts:
         https://github.com/kubernetes-csi/node-driver-registrar/blob/master/cmd/csi-node-driver-registrar/node_register.go
-        The kubelet ignores names that begin with a dot.
+        The kubelet ignores sockets whose name begins with a dot.
         """
         socket = self.sockets[1]
         hidden = socket.rename(socket.with_name(f".{socket.name}"))

@@ -25,7 +25,7 @@ class CsiPart(NodeAddon):
         self._controller: Controller | None = None
 
     def controller(self) -> Controller | None:
-        """Return the driver's controller, which provisions volumes, or None if it is not emulated."""
+        """Return the driver's controller, which provisions volumes, or None if the controller is not emulated."""
         return None
 
     def stop(self) -> None:

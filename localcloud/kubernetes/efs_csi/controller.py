@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 SERVICE_ACCOUNT = "efs-csi-controller-sa"
 WATCH_SECONDS = 10
-"""Duration of a watch. The next watch lists all objects again, so failed operations are retried."""
+"""Duration of a watch. The next watch lists all objects again, so the controller retries failed operations."""
 PAUSE_SECONDS = 1.0
 _CLAIMS, _VOLUMES = "/api/v1/persistentvolumeclaims", "/api/v1/persistentvolumes"
 

@@ -1,4 +1,4 @@
-"""EFS volumes, from the perspective of the driver on a node."""
+"""Parse EFS volumes in mount requests and locate their files, for the driver on a node."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ from localcloud.kubernetes.efs_csi.handles import Handle, InvalidHandle
 ENCRYPT_IN_TRANSIT = "encryptInTransit"
 
 Resolve = Callable[[Handle, bool], Source]
-"""Returns where a volume's files are. Arguments: its handle, and whether data is encrypted in transit. Raises
-MountRefused.
+"""Function that returns the location of a volume's files. Arguments: the volume's handle, and whether data is encrypted
+in transit. Raises MountRefused.
 """
 
 

@@ -1,4 +1,4 @@
-"""Lustre volumes, from the perspective of the driver on a node.
+"""Parse Lustre volumes in mount requests and locate their files, for the driver on a node.
 
 https://github.com/kubernetes-sigs/aws-fsx-csi-driver/blob/master/pkg/driver/node.go (NodePublishVolume)
 """
@@ -14,7 +14,8 @@ DNS_NAME, MOUNT_NAME = "dnsname", "mountname"
 DEFAULT_MOUNT_NAME = "fsx"
 
 Resolve = Callable[[str], Source]
-"""Takes the source of a Lustre mount; returns the location of the files. Raises MountRefused."""
+"""Function that takes the source of a Lustre mount and returns the location of the volume's files. Raises
+MountRefused."""
 
 
 class LustreVolumes:
@@ -26,7 +27,8 @@ class LustreVolumes:
         self._resolve = resolve
 
     def parse(self, request: Any) -> str:
-        """Return the source of the mount. Like the real driver, it does not compare the source with the volume handle."""
+        """Return the source of the mount. Like the real driver, this method does not compare the source with the volume
+        handle."""
         if not request.volume_id:
             raise InvalidVolume("Volume ID not provided")
         dns_name = request.volume_context.get(DNS_NAME, "")

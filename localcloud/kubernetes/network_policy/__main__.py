@@ -36,7 +36,7 @@ from localcloud.machine import network
 log = logging.getLogger(__name__)
 
 SETTLE_SECONDS = 0.05
-"""Wait after a change, because more changes usually follow at once."""
+"""Time to wait after a change, because more changes usually follow immediately."""
 
 
 def main() -> int:
@@ -68,7 +68,8 @@ class Agent:
         self._namespaces: Cache[Any] = Cache(api, "/api/v1/namespaces", parse_labels, self._changed)
         self._policies: Cache[Any] = Cache(api, "/apis/networking.k8s.io/v1/networkpolicies", parse_policy, self._changed)
         self._applied: dict[str, tuple[int, str]] = {}
-        """Node's network namespace -> its inode and rules. The inode shows whether the namespace was recreated."""
+        """Name of a node's network namespace -> the namespace's inode and rules. The inode shows whether the namespace
+        was recreated."""
 
     def end(self) -> None:
         self._ending = True
@@ -120,8 +121,8 @@ class Agent:
 
 
 def cluster_dns(addresses: Addresses) -> tuple[Pod, Service]:
-    """Return CoreDNS's pod and service as they are on EKS. Here, CoreDNS is a process behind a service without a
-    selector.
+    """Return CoreDNS's pod and service as they are on EKS. In the local cloud, CoreDNS is a process, and its service
+    has no selector.
     """
     labels = {"k8s-app": "kube-dns"}
     ports = (("UDP", "dns", 53), ("TCP", "dns-tcp", 53))

@@ -1,4 +1,4 @@
-"""Local copy of all objects of one kind. It follows the API server: list, then watch."""
+"""Local copy of all objects of one kind. It lists the objects, then watches the API server for changes."""
 
 import logging
 import threading
@@ -30,7 +30,7 @@ class Cache(Generic[T]):
         threading.Thread(target=self._follow, name=f"cache {self._path}", daemon=True).start()
 
     def items(self) -> dict[Key, T]:
-        """Return the parsed objects by namespace and name."""
+        """Return the parsed objects, keyed by namespace and name."""
         with self._lock:
             return dict(self._items)
 
@@ -39,7 +39,7 @@ class Cache(Generic[T]):
             try:
                 version = self._list()
                 for event in self._api.watch(self._path, resourceVersion=version):
-                    if event["type"] == "ERROR":  # the API server no longer has this version
+                    if event["type"] == "ERROR":  # the resource version has expired
                         break
                     self._take(event)
             except (OSError, HTTPException, ApiError, ValueError) as error:  # the API server is restarting

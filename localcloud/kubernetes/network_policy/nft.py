@@ -17,7 +17,7 @@ _SAMPLE = Isolation(
 
 
 class NftError(Exception):
-    """nft rejected the rules. The message is nft's own."""
+    """nft rejected the rules. The message contains nft's error output."""
 
 
 def apply(nft: Path, namespace: str, commands: str) -> None:

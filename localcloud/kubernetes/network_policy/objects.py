@@ -1,4 +1,4 @@
-"""The objects that network policies refer to, reduced to what the agent needs. Pure."""
+"""The objects that network policies refer to, reduced to the fields that the agent needs. Pure."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -39,7 +39,8 @@ class Service:
 
 
 def pod_parser(networks: tuple[IPv4Network, ...]) -> Callable[[Json], Pod | None]:
-    """Return a function that parses a pod. It returns None unless the pod has an address in one of the networks.
+    """Return a function that parses a pod. The function returns None unless the pod has an address in one of the
+    networks.
 
     Addresses of simulated pods are outside the cluster's networks.
     """

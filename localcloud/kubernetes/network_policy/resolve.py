@@ -26,8 +26,8 @@ class Ports:
 
 @dataclass(frozen=True, order=True)
 class Allow:
-    """Allows connections between the pod and the addresses of a network. For egress, the ports are those that the pod
-    connects to; for ingress, they are the pod's own."""
+    """Allows connections between the pod and the addresses of a network. For egress, `ports` are the ports that the pod
+    connects to; for ingress, `ports` are the pod's own ports."""
 
     network: str
     excluded: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class Isolation:
 
 @dataclass(frozen=True)
 class World:
-    """Objects of a cluster."""
+    """Network policies of a cluster, and the objects that they refer to."""
 
     policies: Sequence[Json]
     pods: Sequence[Pod]
@@ -57,7 +57,7 @@ class World:
 
 
 def resolve(world: World) -> dict[str, Isolation]:
-    """Return the isolation of each isolated pod, by address."""
+    """Return the isolation of each isolated pod, keyed by pod address."""
     found: dict[str, dict[str, set[Allow]]] = {}
     for policy in world.policies:
         selector = policy["spec"].get("podSelector") or {}
@@ -97,7 +97,7 @@ def _allowed(world: World, policy: Json, pod: Pod, direction: Direction) -> Iter
 
 
 def _blocks(network: str, excluded: tuple[str, ...], ports: Sequence[Json]) -> Iterator[Allow]:
-    """Allow a network. Named ports are skipped: without a pod, they have no numbers."""
+    """Allow a network. Named ports are skipped, because only a pod maps port names to numbers."""
     if ":" in network:  # rules for IPv6 have no effect in an IPv4 cluster
         return
     if not ports:
@@ -135,8 +135,8 @@ def _selected(world: World, own: str, peer: Json) -> Iterator[Pod]:
 
 
 def _services(world: World, own: str, peer: Json, ports: Sequence[Json]) -> Iterator[Allow]:
-    """Allow the addresses of services whose own selector matches, because egress rules apply before kube-proxy chooses
-    a pod. A policy contains the target port; the rule allows the service's port.
+    """Allow the addresses of services whose selector has labels that match the peer, because egress rules apply before
+    kube-proxy chooses a pod. The policy specifies target ports; the rules allow the matching service ports.
     """
     namespaces, selector = _namespaces(world, own, peer), peer.get("podSelector") or {}
     for service in world.services:
@@ -152,7 +152,8 @@ def _services(world: World, own: str, peer: Json, ports: Sequence[Json]) -> Iter
 
 
 def _service_port(world: World, service: Service, protocol: str, wanted: Port) -> int | None:
-    """Return the first port of the service whose target is the given port, directly or in a pod of the service."""
+    """Return the first service port that targets the given pod port, directly or through a port name in a pod of the
+    service."""
     offered = [(number, target) for known, number, target in service.ports if known == protocol]
     direct = next((number for number, target in offered if target == wanted), None)
     if direct is not None:

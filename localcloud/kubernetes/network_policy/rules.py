@@ -2,9 +2,9 @@
 
 https://wiki.nftables.org/wiki-nftables/index.php/Main_Page
 
-The rules apply only to forwarded packets, so the node always reaches its own pods. Packets of an isolated
-pod jump to a chain per direction, which returns if a policy allows the packet and drops it otherwise. Pods with the
-same isolation share chains.
+The rules apply only to forwarded packets, so the node always reaches its own pods. Packets to or from an isolated pod
+jump to a chain for their direction. The chain returns if a policy allows the packet, and drops the packet otherwise.
+Pods with the same isolation share chains.
 """
 
 from collections import defaultdict
@@ -23,8 +23,8 @@ def remove() -> str:
 
 
 def render(isolations: Mapping[str, Isolation]) -> str:
-    """Return the commands that replace the table of a node with these isolated pods, by address. nft runs all of them in
-    one transaction."""
+    """Return the commands that replace a node's table with rules for these isolated pods, keyed by pod address. nft
+    runs all commands in one transaction."""
     pods = sorted(isolations.items(), key=lambda entry: IPv4Address(entry[0]))
     egress = {address: one.egress for address, one in pods if one.egress is not None}
     ingress = {address: one.ingress for address, one in pods if one.ingress is not None}
@@ -42,7 +42,7 @@ def _forward(isolated: list[str]) -> list[str]:
         "ct state related accept",
         "ct direction reply accept",
         "ip saddr vmap @egress",
-        *own,  # a pod that connects to itself through a service
+        *own,  # let a pod connect to itself through a service
         "ip daddr vmap @ingress",
     ]
     return _block("chain forward", rules)

@@ -36,7 +36,7 @@ class NodeMonitoring(NodeAddon):
         api.apply({**head, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": subjects})
 
     def uninstall(self) -> None:
-        """Delete the permissions. The nodes keep their conditions, as on EKS."""
+        """Delete the agent's RBAC objects. The nodes keep their conditions, as on EKS."""
         api, name = self.cluster.api, self.addon
         api.delete(f"/apis/{_RBAC}/v1/clusterrolebindings/{name}")
         api.delete(f"{_CLUSTER_ROLES}/{name}")

@@ -21,7 +21,8 @@ _HEALTHY: Final = {
 
 
 def configuration(log: Path) -> dict[str, Any]:
-    """Return the configuration for a GPU node with this kernel log. Lines from before the start are ignored."""
+    """Return the configuration for a GPU node with this kernel log. node-problem-detector ignores log lines from before
+    its start."""
     return {
         "plugin": "filelog",
         "pluginConfig": {
@@ -46,8 +47,8 @@ def _rule(xid: int) -> dict[str, str]:
 
 
 def _double_bit() -> dict[str, str]:
-    """Return the rule for double-bit errors. DCGM reports such an error twice: as an Xid and from the counter. The
-    later reason replaces the earlier one.
+    """Return the rule for double-bit errors. DCGM reports such an error twice: as an Xid and through the error counter.
+    The later reason replaces the earlier reason.
     """
     pattern = _pattern(DOUBLE_BIT)
     return {"type": "permanent", "condition": GPU_CONDITION, "reason": "NvidiaDoubleBitError", "pattern": pattern}

@@ -1,6 +1,6 @@
 """A node's file system: its own /etc, /run and /var, and the machine's programs.
 
-Mounted kernel files such as /proc/meminfo report the memory of the node's instance type.
+Bind mounts over kernel files such as /proc/meminfo make the node report the memory of its instance type.
 
 All mounts are in the node's mount namespace and disappear with its last process. Each node has its own /var/lib/kubelet
 and other standard paths, so upstream DaemonSets with hostPath volumes work.
@@ -19,14 +19,13 @@ OWN = ("etc", "run", "var")
 """Top-level folders that are private to each node."""
 KERNEL = ("proc", "sys")
 EXTENDED = "opt"
-"""Top-level folder that shows the machine's entries to a node and lets the node create its own: device plugins create
-/opt/aws.
+"""Top-level folder in which a node sees the machine's entries and can create its own: device plugins create /opt/aws.
 """
 _ETC = (
     *("alternatives", "ca-certificates", "ethertypes", "group", "host.conf", "ld.so.cache", "ld.so.conf", "ld.so.conf.d"),
     *("localtime", "networks", "nsswitch.conf", "os-release", "passwd", "protocols", "rpc", "services", "ssl"),
 )
-"""Files in /etc that the machine's programs need. None is secret."""
+"""Files in /etc that the machine's programs need. None of them contains secrets."""
 _FOLDERS = (
     *("etc/cni/net.d", "etc/kubernetes/manifests"),
     *("var/cache", "var/lib/cni", "var/lib/containerd", "var/lib/kubelet", "var/log/containers", "var/log/pods", "var/tmp"),
@@ -45,11 +44,11 @@ https://github.com/kubernetes/kubernetes/blob/v1.35.0/staging/src/k8s.io/compone
 
 @dataclass(frozen=True)
 class Root:
-    """Folders and symlinks of the machine's file system that nodes share: top-level ones, and those in /opt."""
+    """Folders and symlinks that nodes share with this machine, from the top level of its file system and from /opt."""
 
     folders: tuple[str, ...]
     links: tuple[tuple[str, str], ...]
-    """Name and target of each symlink, e.g. `bin` and `usr/bin`."""
+    """Path and target of each symlink, e.g. `bin` and `usr/bin`."""
 
 
 def machine_root() -> Root:
@@ -105,7 +104,8 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def boot_script(*, folder: Path, own: Path, root: Root, binds: Iterable[Bind], visible: Iterable[Path], hostname: str) -> str:
-    """Return the script of the node's PID 1. It creates the root file system, enters it, then reaps orphans forever.
+    """Return the script of the node's PID 1. The script creates the node's root file system, enters it, and then reaps
+    orphaned processes.
 
     `own` contains the node's /etc and /var. `visible` lists machine paths that must stay visible on the node.
     """

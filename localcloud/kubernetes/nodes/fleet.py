@@ -44,7 +44,7 @@ NODE_ADDONS: tuple[type[NodeAddon], ...] = (EfsCsi, FsxCsi, NodeMonitoring)
 """Parts that run a process on each node."""
 
 LOST_SECONDS = 90.0
-"""Timeout for a stopped node to become NotReady. This takes about 50 seconds (node-monitor-grace-period)."""
+"""Timeout for a stopped node to become NotReady. Kubernetes takes about 50 seconds (node-monitor-grace-period)."""
 WORKERS = 16
 """Number of threads shared by all simulated nodes (up to a thousand). Each real node has its own thread."""
 
@@ -61,7 +61,7 @@ class Fleet(Part):
         self._programs: Programs | None = None
         self._groups: dict[str, Mapping[str, Any]] = {}
         self._drains: dict[str, Progress] = {}
-        """Progress of the drains that node group updates requested, by instance id."""
+        """Progress of the drains that node group updates requested, keyed by instance ID."""
         self._ending = threading.Event()
         self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix=f"nodes-{cluster.id}")
         self._threads: list[threading.Thread] = []
@@ -91,13 +91,14 @@ class Fleet(Part):
         return replace(found, problem=found.problem or lost[0], ready=(found.ready or 0) - len(lost)) if lost else found
 
     def _lost(self, node_group: str) -> list[str]:
-        """Return, for each node that was Ready, the crash that made it NotReady."""
+        """Return one crash for each ready node of the group that has lost a daemon."""
         crashes = {crash.name: str(crash) for crash in self.cluster.supervisor.crashes()}
         daemons = [member.node.daemons.values() if member.node else (KWOK,) for member in self._roster.ready(node_group)]
         return [next(crashes[name] for name in names if name in crashes) for names in daemons if {*names} & crashes.keys()]
 
     def mend(self) -> None:
-        """Restart real nodes whose PID 1 has ended: all their processes ended with it. Raises StartError."""
+        """Restart real nodes whose PID 1 has exited: the kernel then killed all processes of the node. Raises
+        StartError."""
         crashed = {crash.name for crash in self.cluster.supervisor.crashes()}
         for member in self._roster.all():
             with member.turn:
@@ -135,7 +136,8 @@ class Fleet(Part):
     # New instances
 
     def _appear(self, event: Event) -> None:
-        """Add the instance as a member. An instance that cannot become a node is a failed member of its node group."""
+        """Add the instance as a member. An instance that cannot become a node counts as a failed member of its node
+        group."""
         node_group = machine.tags_of(event.details).get(NODE_GROUP_TAG)
         if node_group is None:
             return
@@ -214,14 +216,15 @@ class Fleet(Part):
         self._label(member)
 
     def _label(self, member: Member) -> None:
-        """Add the labels of EKS and the cloud controller. NodeRestriction does not allow the kubelet to set them."""
+        """Add the labels that EKS and the cloud controller set. NodeRestriction does not allow the kubelet to set
+        them."""
         wanted = labels.of_controllers(member.machine, self._groups.get(member.machine.node_group))
         self.cluster.api.patch(f"/api/v1/nodes/{member.machine.name}", {"metadata": {"labels": wanted}})
 
     # Node group updates
 
     def _serve(self, event: Event) -> None:
-        """Cordon, drain or uncordon the node of an instance, if it has joined."""
+        """Cordon, drain or uncordon an instance's node, if the node has joined the cluster."""
         member, api = self._roster.get(event.name), self.cluster.api
         if member is None:
             return
@@ -289,7 +292,7 @@ class Fleet(Part):
         self._roster.remove(member)
         if not member.is_real:
             return
-        self.cluster.publish()  # another node can now be real
+        self.cluster.publish()  # now another node can be a real node
         if not self._ending.is_set():
             self._promote(member.machine.kind)
 
@@ -345,7 +348,7 @@ class Fleet(Part):
     # Threads
 
     def _work(self, member: Member, action: Callable[[Member], None]) -> None:
-        """Run the action in a thread, after all earlier actions on this member."""
+        """Run the action in a thread. Actions on the same member run one at a time."""
 
         def run() -> None:
             with member.turn:

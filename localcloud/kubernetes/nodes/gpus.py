@@ -10,13 +10,13 @@ from localcloud.kubernetes.nodes.finding import RunningNode
 from localcloud.kubernetes.nodes.machine import Machine
 
 FOLDER: Final = Path("var/lib/kubelet/device-plugins/gpumpi")
-"""Folder of the files on the node. It is a subfolder of device-plugins, because a kubelet deletes all files directly in
-device-plugins when it starts."""
+"""Folder on the node with the files that describe its GPUs. It is a subfolder of device-plugins, because a kubelet
+deletes all files directly in device-plugins when it starts."""
 OF_EXPORTERS: Final = Path("var/lib/kubelet/pod-resources/gpumpi")
-"""The same files for exporters, which mount only pod-resources."""
+"""Folder with the same files for exporters, which mount only pod-resources."""
 GPUS_FILE: Final = "gpus"
 XIDS_FILE: Final = "xids"
-"""Faults of GPUs, one per line: index of the GPU, Xid. Append a line to break a GPU."""
+"""File with one GPU fault per line: the index of the GPU and the Xid. Appending a line breaks a GPU."""
 
 CAPABILITIES: Final = {
     "V100": "7.0",
@@ -45,8 +45,8 @@ def description(machine: Machine) -> str:
 
 
 def write(machine: Machine, folder: Path) -> None:
-    """Write the files that a node's NVML library reads. Nodes without GPUs get none, so NVML cannot be initialized
-    there.
+    """Write the files that a node's NVML library reads. Write no files for a node without GPUs, so that NVML cannot be
+    initialized there.
     """
     if text := description(machine):
         (folder / GPUS_FILE).write_text(text)

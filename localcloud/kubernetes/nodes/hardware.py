@@ -1,4 +1,4 @@
-"""Gives a node the memory of its instance type, with bind mounts over the kernel files that the kubelet reads.
+"""Makes a node report the memory of its instance type, with bind mounts over the kernel files that the kubelet reads.
 
 The kubelet (through cAdvisor) reads memory from /proc/meminfo and topology from /sys/devices/system/node. CPUs are not
 faked: the kubelet passes their list to the kernel, which rejects CPUs that do not exist.

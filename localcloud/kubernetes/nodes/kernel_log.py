@@ -20,7 +20,8 @@ def append(own: Path, node: str, message: str, now: datetime) -> None:
 
 
 def xid_line(address: str, xid: int) -> str:
-    """Return the line that NVIDIA's driver writes. `address`: PCI address of the GPU, as NVML reports it.
+    """Return the log line that NVIDIA's driver writes for an Xid. `address`: PCI address of the GPU, as NVML reports
+    it.
 
     >>> xid_line("00000000:10:00.0", 79)
     "NVRM: Xid (PCI:0000:10:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus"

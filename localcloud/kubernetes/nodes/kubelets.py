@@ -1,4 +1,4 @@
-"""Selects the kubelet of a node: the control plane's version, or an older one for nodes with an older AMI."""
+"""Selects the kubelet of a node: the control plane's version, or an older version for nodes with an older AMI."""
 
 import os
 from collections.abc import Mapping
@@ -8,15 +8,17 @@ from localcloud.tools.catalogue import KUBELET, KUBELET_BEFORE, Tool
 
 VARIABLE: Final = "GPUMPI_LOCAL_KUBELETS"
 OLDER: Final[Mapping[str, Tool]] = {"1.34": KUBELET_BEFORE}
-"""Kubernetes version of an AMI -> its kubelet. Compiling a kubelet takes minutes, so nodes run these only on request."""
+"""Kubernetes version of an AMI -> kubelet of this version. Compiling a kubelet takes minutes, so nodes run an older
+kubelet only if GPUMPI_LOCAL_KUBELETS lists its version."""
 
 
 class BadVersion(Exception):
-    """The environment variable contains a version without a kubelet. The message lists the versions with a kubelet."""
+    """The environment variable lists a version for which there is no kubelet. The message lists the supported
+    versions."""
 
 
 def of(version: str | None, environment: Mapping[str, str] = os.environ) -> Tool:
-    """Return the kubelet for nodes of an AMI with this Kubernetes version; None means unknown."""
+    """Return the kubelet for nodes whose AMI has this Kubernetes version (None if the version is unknown)."""
     wanted = {item.strip() for item in environment.get(VARIABLE, "").split(",")} - {""}
     if unknown := sorted(wanted - OLDER.keys()):
         raise BadVersion(f"{VARIABLE}: no kubelet of version {', '.join(unknown)}. Possible: {', '.join(OLDER)}")

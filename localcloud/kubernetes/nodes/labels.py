@@ -52,8 +52,8 @@ def at_registration(machine: Machine) -> dict[str, str]:
     """Return the labels that the kubelet sets at registration: labels from user data, plus instance type and location.
     Another label marks nodes with devices, which are always emulated.
 
-    On EKS, the cloud controller adds the location labels shortly afterwards. NodeRestriction also allows the kubelet to
-    set them.
+    On EKS, the cloud controller adds the location labels shortly after registration. In the local cloud, the kubelet
+    sets them, which NodeRestriction allows.
     """
     return {
         **machine.user_data.labels,
@@ -68,11 +68,12 @@ def at_registration(machine: Machine) -> dict[str, str]:
 
 
 def of_controllers(machine: Machine, node_group: Mapping[str, Any] | None) -> dict[str, str]:
-    """Return the labels that EKS and the cloud controller set. `node_group` is from DescribeNodegroup."""
+    """Return the labels that EKS and the cloud controller set. `node_group` is the node group as DescribeNodegroup
+    returns it."""
     group = node_group or {}
     labels = {"topology.k8s.aws/zone-id": machine.zone_id, NODE_GROUP_LABEL: machine.node_group}
     template = group.get("launchTemplate")
-    if template and TEMPLATE_LABEL not in machine.user_data.labels:  # with a custom AMI, user data has no EKS labels
+    if template and TEMPLATE_LABEL not in machine.user_data.labels:  # with a custom AMI, EKS adds no labels to the user data
         labels[TEMPLATE_LABEL] = template["id"]
         labels["eks.amazonaws.com/sourceLaunchTemplateVersion"] = template["version"]
     return labels | dict(group.get("labels") or {})

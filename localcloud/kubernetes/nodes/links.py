@@ -24,12 +24,13 @@ class NodeNetwork:
 
 
 def namespace_of_node(cluster_namespace: str, number: int | str) -> str:
-    """Return the name of a node's network namespace. The number `*` returns a pattern for all nodes."""
+    """Return the name of a node's network namespace. For the number `*`, return a pattern that matches the namespaces
+    of all nodes."""
     return f"{cluster_namespace}-n{number}"
 
 
 class Wiring:
-    """Links a cluster's nodes to its bridge, and adds routes between all of them."""
+    """Links a cluster's nodes to the cluster's bridge, and adds routes between all nodes."""
 
     def __init__(self, cluster_namespace: str, addresses: Addresses) -> None:
         self._cluster, self._addresses = cluster_namespace, addresses

@@ -1,5 +1,5 @@
-"""The part of a node's systemd-logind that its kubelet uses: inhibitors that delay a shutdown, and the announcement of
-a shutdown.
+"""Emulator of the part of systemd-logind that a node's kubelet uses: inhibitors that delay a shutdown, and the
+announcement of a shutdown.
 
 On EKS's AMIs for Kubernetes 1.34 and newer, the kubelet terminates pods gracefully before the instance shuts down. It
 immediately reports its node as NotReady, and gives pods their grace period.
@@ -22,7 +22,8 @@ from jeepney.wrappers import DBusAddress
 
 SOCKET: Final = Path("/run/dbus/system_bus_socket")
 DELAY_SECONDS: Final = 150
-"""Longest delay of a shutdown. nodeadm requests 2 min 30 s: EC2 gives an instance several minutes."""
+"""Maximum delay of a shutdown. nodeadm requests 2 min 30 s, because EC2 gives an instance several minutes to shut
+down."""
 CRITICAL_SECONDS: Final = 30
 """Part of DELAY_SECONDS that is reserved for critical pods."""
 POLL_SECONDS: Final = 0.2
@@ -32,7 +33,8 @@ ANSWERS: Final = {
     b"DATA": b"OK 00000000000000000000000000000000",
     b"NEGOTIATE_UNIX_FD": b"AGREE_UNIX_FD",
 }
-"""SASL answers for godbus, the D-Bus client of the kubelet. The socket already identifies the client."""
+"""SASL answers for godbus, the D-Bus client of the kubelet. The answers contain no real authentication, because the
+socket already identifies the client."""
 UNKNOWN: Final = "org.freedesktop.DBus.Error.UnknownMethod"
 
 
@@ -46,7 +48,8 @@ class Logind:
         self._listener.bind(str(path))
         self._listener.listen()
         self._clients: dict[socket.socket, list[int]] = {}
-        """Connection -> files of its inhibitors. Once a file is closed, its inhibitor no longer delays the shutdown."""
+        """Client connection -> one pipe per inhibitor of the client. Once the client closes its end of a pipe, that
+        inhibitor no longer delays the shutdown."""
         self._lock = threading.Lock()
         threading.Thread(target=self._accept, name=f"logind {path}", daemon=True).start()
 
@@ -131,7 +134,8 @@ class Logind:
         client.sendall(answer.serialise(serial=1))
 
     def _inhibit(self, client: socket.socket, message: Message) -> None:
-        """Return a file that delays the shutdown until its last copy is closed."""
+        """Send the client a file descriptor. The inhibitor delays the shutdown until all copies of the descriptor are
+        closed."""
         mine, theirs = os.pipe()
         with self._lock:
             self._clients[client].append(mine)
@@ -150,7 +154,7 @@ def _is_released(file: int) -> bool:
 
 
 def _authenticate(client: socket.socket) -> bytes:
-    """Handle the server side of SASL; return the bytes that follow it.
+    """Handle the server side of SASL authentication; return the bytes that the client has sent after it.
     https://dbus.freedesktop.org/doc/dbus-specification.html
     """
     rest = b""

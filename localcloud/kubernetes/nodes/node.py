@@ -70,7 +70,7 @@ class Node:
 
     @property
     def daemons(self) -> dict[str, str]:
-        """Names of the node's daemons in the supervisor, by kind."""
+        """Supervisor names of the node's daemons, keyed by kind."""
         return {kind: f"{kind}-{self.title}" for kind in ("machine", "containerd", "kubelet", "kube-proxy")}
 
     @property
@@ -99,7 +99,8 @@ class Node:
         self._await("kube-proxy", lambda: self._answers(10256))
 
     def shut_down(self, is_over: Callable[[], bool]) -> None:
-        """Let the kubelet terminate the node's pods, as when EC2 terminates an instance. Then call `stop`."""
+        """Let the kubelet terminate the node's pods, as when EC2 terminates an instance. The caller must then call
+        `stop`."""
         if self._logind is not None and self.process("kubelet") is not None:
             self._logind.shut_down(is_over)
 
@@ -124,7 +125,8 @@ class Node:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def stop_kubelet(self) -> None:
-        """Stop the kubelet until `start_kubelet`. This is not a crash, so `local start` does not restart it."""
+        """Stop the kubelet until `start_kubelet` is called. This is not a crash, so `local start` does not restart
+        it."""
         self._cluster.supervisor.stop(self.daemons["kubelet"])
 
     def start_kubelet(self) -> None:
@@ -142,7 +144,7 @@ class Node:
         server = next((server for server in self._cluster.supervisor.running() if server.name == name), None)
         try:
             entered = server.process() if server is not None else None
-            # The supervisor starts nsenter or unshare. The daemon is its child, in the node's PID namespace.
+            # The supervisor starts nsenter or unshare. The daemon is the child of that process, in the node's PID namespace.
             return next(iter(entered.children()), None) if entered is not None else None
         except psutil.NoSuchProcess:
             return None

@@ -12,9 +12,10 @@ from typing import Final
 import psutil
 
 NUMBERS: Final = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
-"""Environment variables with the number of a rank: torchrun and rank.sh, Open MPI, Intel MPI and MPICH."""
+"""Environment variables that contain the number of a process's rank: RANK (torchrun and rank.sh), OMPI_COMM_WORLD_RANK
+(Open MPI), PMI_RANK (Intel MPI and MPICH)."""
 SLOW_SECONDS, STOPPED_SHARE = 0.5, 0.8
-"""Period of a slow rank in seconds, and the share of it during which the rank is stopped."""
+"""A slow rank is stopped for the share STOPPED_SHARE of each period of SLOW_SECONDS."""
 
 Ranks = Mapping[int, Sequence[psutil.Process]]
 
@@ -38,7 +39,7 @@ def rank_of(environment: Mapping[str, str], job: str) -> int | None:
 
 
 def of_job(roots: Iterable[psutil.Process], job: str) -> Ranks:
-    """Return the processes of each rank of a job, among the descendants of these processes."""
+    """Return the processes of each rank of a job. Search only the descendants of `roots`."""
     found: dict[int, list[psutil.Process]] = {}
     for root in roots:
         with suppress(psutil.NoSuchProcess):
@@ -67,7 +68,7 @@ class BrokenRanks:
         threading.Thread(target=_slow_down, args=(processes, over), daemon=True, name=f"slow {job} {rank}").start()
 
     def restore(self, ranks: Ranks, job: str) -> None:
-        """Let all ranks of a job continue."""
+        """Resume all ranks of a job."""
         over = self._slow.pop(job, None)
         if over is not None:
             over.set()
@@ -84,8 +85,8 @@ def _wanted(ranks: Ranks, job: str, rank: int) -> Sequence[psutil.Process]:
 
 
 def _send(processes: Iterable[psutil.Process], number: signal.Signals) -> bool:
-    """Send a signal. Return whether a process received it; psutil does not send it to a later process with the same
-    pid.
+    """Send a signal. Return whether any process received the signal. psutil does not signal a later process that reuses
+    the pid.
     """
     sent = False
     for process in processes:

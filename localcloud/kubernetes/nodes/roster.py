@@ -1,4 +1,4 @@
-"""Records which nodes of a cluster are real, and the phase of each node. Thread-safe and without I/O."""
+"""Records which nodes of a cluster are real, and the phase of each node. The roster is thread-safe and does no I/O."""
 
 import threading
 from collections.abc import Callable
@@ -25,7 +25,7 @@ class Member:
     node: Node | None = None
     """The real node; None until it starts."""
     turn: threading.Lock = field(default_factory=threading.Lock)
-    """Held by the thread that is starting or removing the node."""
+    """Held by the thread that is running an action on the node, such as starting or removing it."""
 
     @property
     def is_real(self) -> bool:
@@ -33,7 +33,7 @@ class Member:
 
 
 class Roster:
-    """All members of one cluster, by instance ID."""
+    """All members of one cluster, keyed by instance ID."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -52,8 +52,8 @@ class Roster:
             return member
 
     def refuse(self, instance_id: str, node_group: str, problem: str) -> None:
-        """Add an instance of a node group that cannot become a node. It counts as a failed member until it is
-        terminated.
+        """Add an instance that belongs to a node group but cannot become a node. The instance counts as a failed member
+        until it is terminated.
         """
         with self._lock:
             self._refused[instance_id] = node_group, problem

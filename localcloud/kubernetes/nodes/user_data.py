@@ -30,9 +30,9 @@ class UserData:
     missing: tuple[str, ...] = ()
     """Missing fields that nodeadm requires in addition to the cluster's name."""
     runs_bootstrap_script: bool = False
-    """Whether a script runs the bootstrap script of Amazon Linux 2."""
+    """Whether a script in the user data runs the bootstrap script of Amazon Linux 2."""
     kubelet_flags: tuple[str, ...] = ()
-    """Kubelet flags, in order. If a flag, even --node-labels, occurs more than once, the last one wins."""
+    """Kubelet flags, in order. If a flag, even --node-labels, occurs more than once, the last occurrence wins."""
     kubelet_config: Mapping[str, Any] = field(default_factory=dict)
     """KubeletConfiguration fields that override the node's defaults."""
     huge_pages: int = 0
@@ -49,7 +49,7 @@ class UserData:
 
     @property
     def maximum_pods(self) -> int | None:
-        """Maximum number of pods in the kubelet's flags or configuration; None if there is none."""
+        """Maximum number of pods that the kubelet's flags or configuration set; None if they set no maximum."""
         given = next(iter(self._flag_items("--max-pods")), self.kubelet_config.get("maxPods"))
         return None if given is None else int(given)
 
@@ -67,7 +67,8 @@ class UserData:
 def read(user_data: str | None) -> UserData:
     """Parse user data as EC2 stores it: a base64-encoded MIME document, NodeConfig or script.
 
-    The result is cached, because all instances of a node group have the same user data, and each is read repeatedly.
+    The result is cached, because all instances of a node group have the same user data, and the user data of each
+    instance is read repeatedly.
     """
     if not user_data:
         return UserData()
@@ -90,7 +91,8 @@ def _node_config(text: str) -> Mapping[str, Any]:
 def _merged(specs: list[Mapping[str, Any]], scripts: str) -> UserData:
     """Merge all parts: https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/usage/#merging-configuration-objects
 
-    nodeadm passes the kubelet flags of all parts to the kubelet. If a flag occurs more than once, the last one wins.
+    nodeadm passes the kubelet flags of all parts to the kubelet. If a flag occurs more than once, the last occurrence
+    wins.
     """
     cluster: dict[str, Any] = {}
     flags: list[str] = []
@@ -112,7 +114,7 @@ def _merged(specs: list[Mapping[str, Any]], scripts: str) -> UserData:
 
 
 def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge two objects recursively. Values in the second one take precedence."""
+    """Merge two objects recursively. Values in `second` take precedence."""
     result = dict(first)
     for key, value in second.items():
         ours = result.get(key)

@@ -1,4 +1,5 @@
-"""Raises the machine's limit on inotify instances. A node's daemons use eight, and a control plane uses fourteen.
+"""Raises the machine's limit on inotify instances. A node's daemons use eight instances, and a control plane uses
+fourteen.
 
 https://man7.org/linux/man-pages/man7/inotify.7.html
 """
@@ -14,7 +15,8 @@ NEEDED = 1024
 
 
 def allow(limit: Path = LIMIT) -> None:
-    """Raise the machine's limit if it is too low. It stays raised, because other programs may depend on it by then."""
+    """Raise the machine's limit if it is too low. The limit is never lowered again, because other programs may depend
+    on the higher limit."""
     present = int(limit.read_text())
     if present >= NEEDED:
         return

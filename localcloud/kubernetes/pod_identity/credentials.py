@@ -1,4 +1,5 @@
-"""Credentials for a pod: https://docs.aws.amazon.com/eks/latest/APIReference/API_auth_AssumeRoleForPodIdentity.html"""
+"""Issue credentials for a pod, as the API operation AssumeRoleForPodIdentity does:
+https://docs.aws.amazon.com/eks/latest/APIReference/API_auth_AssumeRoleForPodIdentity.html"""
 
 import uuid
 from dataclasses import dataclass
@@ -37,7 +38,8 @@ class Pod:
 
 
 def association(account: str, region: str, cluster: str, namespace: str, service_account: str) -> Record | None:
-    """Return a service account's association. Callers of this module's functions must hold the gateway's lock."""
+    """Return a service account's Pod Identity association. Callers of this module's functions must hold the gateway's
+    lock."""
     found = _cluster(account, region, cluster)
     if found is None:
         return None

@@ -1,6 +1,7 @@
-"""Patch that EKS applies to pods with an association: https://github.com/aws/amazon-eks-pod-identity-webhook
+"""Create the patch that EKS applies to pods with a Pod Identity association:
+https://github.com/aws/amazon-eks-pod-identity-webhook
 
-Unlike EKS's patch, it also sets AWS_ENDPOINT_URL, so that SDKs in pods use the local AWS.
+Unlike EKS's patch, this patch also sets AWS_ENDPOINT_URL, so that SDKs in pods use the local AWS.
 """
 
 from collections.abc import Mapping, Sequence

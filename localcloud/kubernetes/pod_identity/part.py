@@ -1,4 +1,5 @@
-"""The part for Pod Identity. As on EKS, the webhook always runs; the agent runs while its add-on is installed."""
+"""The part that runs the webhook and the agent of EKS Pod Identity. As on EKS, the webhook always runs; the agent runs
+while its add-on is installed."""
 
 import base64
 import logging
@@ -18,7 +19,7 @@ log = logging.getLogger(__name__)
 ADDON = "eks-pod-identity-agent"
 AGENT_PORT = 80
 WEBHOOK_ADDRESS, WEBHOOK_PORT = "127.0.0.1", 23443
-"""Address in the cluster's own namespace. As on EKS, only the API server can reach it."""
+"""Address of the webhook in the cluster's own network namespace. As on EKS, only the API server can reach it."""
 NAME = "pod-identity-webhook"
 _SERVICE_ACCOUNT = "system:serviceaccount:"
 Json = dict[str, Any]

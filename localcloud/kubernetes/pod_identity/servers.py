@@ -19,13 +19,13 @@ CREDENTIALS_PATH = "/v1/credentials"
 _TIMEOUT_SECONDS = 20.0
 Json = dict[str, Any]
 Mutate = Callable[[Json], list[Json]]
-"""Returns the JSON patch for a pod. The pod's metadata must include its namespace."""
+"""Function that returns the JSON patch for a pod. The pod's metadata must include its namespace."""
 Assume = Callable[[str], dict[str, str]]
-"""Returns credentials for the pod that a token is bound to. Raises CredentialsRefused."""
+"""Function that returns credentials for the pod that a token is bound to. Raises CredentialsRefused."""
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Responds with JSON. Logs requests at debug level instead of to stderr."""
+    """Base class of handlers that respond with JSON. It logs requests at debug level instead of to stderr."""
 
     timeout = _TIMEOUT_SECONDS
 

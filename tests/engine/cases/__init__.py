@@ -1,1 +1,1 @@
-"""One test case per resource type: all its properties, and the effect of changing each of them."""
+"""Test cases, one per resource type, with all properties of the type and the effect of changing each property."""

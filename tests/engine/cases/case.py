@@ -1,4 +1,4 @@
-"""Test case of a resource type: its inputs and the effect of changing them."""
+"""Test case of a resource type: inputs, and the effect of changing each input."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ class Case:
     drift: Callable[[World, str], object] | None = None
     """Changes the resource with the given id outside Pulumi."""
     drifted: frozenset[str] = frozenset()
-    """Properties that `drift` changes. A refresh must report them as different."""
+    """Properties that `drift` changes. A refresh must report these properties as different."""
     remains: Args | None = None
     """Properties that AWS still reports after a delete, because such settings can only be turned off."""
 

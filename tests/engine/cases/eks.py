@@ -85,7 +85,7 @@ def _node_group(world: World) -> dict[str, Any]:
 
 
 def _plain_node_group(world: World) -> dict[str, Any]:
-    """A node group without a launch template, with percentages instead of counts."""
+    """Inputs of a node group without a launch template, with limits for updates and repairs in percent."""
     return {
         "clusterName": world.cluster,
         "nodeGroupNamePrefix": world.name("sys-"),

@@ -29,7 +29,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 @pytest.fixture
 def objects(plane: ControlPlane) -> Iterator[Objects]:
-    """The test's namespace, accessed without the provider."""
+    """The test's namespace, accessed directly instead of through the provider."""
     name = f"test-{uuid.uuid4().hex[:8]}"
     plane.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
     yield Objects(plane, name)
@@ -38,7 +38,7 @@ def objects(plane: ControlPlane) -> Iterator[Objects]:
 
 @pytest.fixture
 def cluster(plane: ControlPlane, objects: Objects) -> Cluster:
-    """The test's namespace, accessed by the provider."""
+    """The test's namespace, accessed through the provider."""
     return Cluster(Settings(kubeconfig=plane.kubeconfig(), namespace=objects.namespace), os.environ)
 
 

@@ -22,12 +22,12 @@ from localcloud.engine.kubernetes.settings import Settings
 from localcloud.kubernetes.pki import Authority
 
 Turn = Literal["drop", "answer"]
-"""Reaction of the server to a request: close the connection (drop), or answer."""
+"""Reaction of the server to a connection: close it (`drop`), or answer the request."""
 ANSWER = b'HTTP/1.1 200 OK\r\nContent-Length: 14\r\nConnection: close\r\n\r\n{"kind": "It"}'
 
 
 def hear(connection: socket.socket) -> None:
-    """Read the whole request: closing a socket that has unread bytes would send a reset."""
+    """Read the whole request, because closing a socket with unread bytes would send a TCP reset."""
     heard = b""
     while b"\r\n\r\n" not in heard:
         heard += connection.recv(1 << 16)
@@ -39,8 +39,8 @@ def hear(connection: socket.socket) -> None:
 
 @contextmanager
 def api_server(turns: list[Turn], authority: Authority | None = None) -> Iterator[Api]:
-    """Run a server that removes one item from `turns` per connection and acts on it. If an authority is given, the
-    server uses TLS.
+    """Run a server that, for each connection, removes the next item from `turns` and reacts accordingly. If an
+    authority is given, the server uses TLS.
     """
     context = None
     if authority is not None:
@@ -114,7 +114,8 @@ def test_a_server_with_an_unknown_authority_fails_at_once(tmp_path: Path) -> Non
 
 
 class Door:
-    """An API server that rejects early tokens, and a credential plugin that issues a new token for each call."""
+    """An API server that rejects tokens below `valid_from`, and a credential plugin that issues the tokens 1, 2, 3 and
+    so on."""
 
     def __init__(self, folder: Path, *, valid_from: int) -> None:
         self.valid_from = valid_from

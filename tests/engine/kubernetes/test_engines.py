@@ -1,4 +1,4 @@
-"""Finding the engine at the other end of a connection, and its environment."""
+"""Find the engine process at the other end of a connection, and read its environment variables."""
 
 import os
 import socket
@@ -34,7 +34,7 @@ class Processes:
         self._stack = stack
 
     def start(self, program: str, *words: object, **variables: str) -> int:
-        """Start a program. Return the port that it prints."""
+        """Start a program, and return the port that the program prints."""
         command = [sys.executable, "-c", program, *map(str, words)]
         options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         process = self._stack.enter_context(subprocess.Popen(command, env=os.environ | variables, **options))
@@ -49,7 +49,8 @@ def processes() -> Iterator[Processes]:
 
 
 def test_the_environment_is_that_of_the_engine_also_if_another_client_uses_the_same_port(processes: Processes) -> None:
-    """Linux lets connections to different servers share a client port, and lists them in any order."""
+    """On Linux, connections to different servers can share a client port, and the kernel lists connections in any
+    order."""
     others = [processes.start(SERVER) for _ in range(8)]
     with socket.create_server(("127.0.0.1", 0)) as provider:
         port = processes.start(CLIENT, 0, provider.getsockname()[1], WHO="engine")

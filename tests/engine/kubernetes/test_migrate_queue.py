@@ -24,7 +24,7 @@ KINDS = {"localqueues": "LocalQueue", "workloadpriorityclasses": "WorkloadPriori
 
 
 def definition(plural: str, stored: str) -> dict[str, Any]:
-    """Return Kueue's CRD with this storage version. v0.15.0 and v0.16.1 have different storage versions."""
+    """Return a CRD of Kueue with `stored` as its storage version, which differs between v0.15.0 and v0.16.1."""
     (file,) = [one for one in KUEUE_CRDS if one.file.endswith(f"_{plural}.yaml")]
     found = without_descriptions(yaml.safe_load((mirror.ensure(print) / file.path).read_text()))
     for version in found["spec"]["versions"]:
@@ -56,7 +56,8 @@ def in_etcd(plane: ControlPlane, key: str) -> Any:
 
 @pytest.fixture
 def upgraded(plane: ControlPlane, objects: Objects) -> Iterator[dict[str, str]]:
-    """Create objects in the storage version of Kueue 0.15, then the CRDs of Kueue 0.16. Yields the objects' keys."""
+    """Create objects in the storage version of Kueue 0.15, then apply the CRDs of Kueue 0.16. Yield the objects' etcd
+    keys."""
     for plural in KINDS:
         apply(plane, definition(plural, "v1beta1"))
     space = objects.namespace

@@ -1,4 +1,4 @@
-"""When the provider considers Deployments, DaemonSets, StatefulSets and Jobs ready, and its message if they are not."""
+"""When the provider considers Deployments, DaemonSets, StatefulSets and Jobs ready, and the message if they are not."""
 
 from typing import Any
 

@@ -31,7 +31,7 @@ def run(cluster: JobCluster, file: Path) -> Done:
 
 @contextmanager
 def leaving_nothing(cluster: JobCluster, name: str) -> Iterator[None]:
-    """Cancel the job afterwards, so it does not keep its GPUs."""
+    """Cancel the job on exit, so that it releases its GPUs."""
     try:
         yield
     finally:

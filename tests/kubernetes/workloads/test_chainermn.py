@@ -1,4 +1,4 @@
-"""ChainerMN learns digits on two nodes with every MPI launcher; a failing rank ends the job."""
+"""ChainerMN trains a digit classifier on two nodes with every MPI launcher. A failing rank ends the job."""
 
 import re
 from pathlib import Path

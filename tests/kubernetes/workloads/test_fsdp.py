@@ -35,7 +35,8 @@ def test_a_killed_training_resumes_from_its_shards_and_repeated_steps_have_the_s
     assert resumed, whole + errors
     before, after = (STEP.findall(part) for part in (whole[: resumed.start()], whole[resumed.end() :]))
     first, last = int(resumed[1]), int(before[-1][0])
-    # One second may suffice to save on SIGTERM. Otherwise the job resumes from the last background checkpoint.
+    # The grace period of one second may suffice to save a checkpoint on SIGTERM. Otherwise the job resumes from the last
+    # background checkpoint.
     assert first in (10, 20, last) and HELD <= last <= HELD + 2, whole
     assert [int(step) for step, _ in before + after] == [*range(1, last + 1), *range(first + 1, 61)]
     assert after[: last - first] == before[first:], "the losses of the repeated steps"

@@ -33,7 +33,9 @@ def data_set(cluster: JobCluster, bucket: str = BUCKET) -> Iterator[None]:
 
 
 def job(folder: Path, *options: str, data: str = f"s3://{BUCKET}/digits.csv.gz", **changes: object) -> tuple[Path, str]:
-    """Return the workload's job file with the test's data set, and the name of the job's folder on the volume."""
+    """Return a copy of the workload's job file that uses the test's data set, and the name of the job's folder on the
+    volume.
+    """
     file, name = variant(folder, NAME, options, slots=1, **changes), f"{NAME}-{secrets.token_hex(3)}"
     text = file.read_text().replace(f"/shared/{NAME}", f"/shared/{name}").replace("s3://datasets/digits.csv.gz", data)
     file.write_text(text)

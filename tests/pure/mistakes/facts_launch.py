@@ -28,7 +28,9 @@ def allow(action: str, **more: Any) -> dict[str, Any]:
 
 
 def services(**zones: tuple[str, ...] | None) -> dict[str, Any]:
-    """Return facts in which all services offer endpoints in all zones, except for those given."""
+    """Return facts in which all services offer endpoints in all zones. `zones` replaces a service's zones, or omits the
+    service (None).
+    """
     changed = {name.replace("_", "."): value for name, value in zones.items()}
     found = {one: changed.get(one, ZONES) for one in FOR_EKS}
     return {

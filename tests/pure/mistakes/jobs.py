@@ -62,7 +62,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"resources": {"rdma": 1}},
         "resources.rdma: 1 exceeds what a node in pool small has available for jobs (0 RDMA devices). Lower it.",
     ),
-    # commands that start ranks themselves, and the end of ranks
+    # commands that start ranks themselves, and the grace period
     (
         {"command": ["torchrun", "train.py"]},
         "command: starts torchrun, which launcher mpijob would run once per rank. Set launcher: torchrun.",

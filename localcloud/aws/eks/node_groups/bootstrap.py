@@ -1,4 +1,4 @@
-"""Decides whether an instance joins its cluster: its user data must fit its AMI and describe the cluster.
+"""Decide whether an instance joins its cluster: its user data must be suitable for its AMI and describe the cluster.
 
 https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/#clusterdetails
 https://docs.aws.amazon.com/eks/latest/userguide/al2023.html: AL2023 replaced /etc/eks/bootstrap.sh with nodeadm
@@ -18,7 +18,7 @@ def refusal_of(cluster: str, instance: Any) -> str:
     image = instance.ec2_backend.amis.get(instance.image_id)
     try:
         found = user_data.read(encoded(instance))
-    except Exception as error:  # users write the user data; nodeadm would fail, too
+    except Exception as error:  # user data from users can be malformed; nodeadm would fail, too
         return f"its user data cannot be read: {' '.join(str(error).split())}"
     return refusal(cluster, found, image.name if image is not None else "")
 

@@ -16,7 +16,7 @@ from localcloud.aws.eks.state import Cluster, NodeGroup, Record
 from localcloud.aws.errors import AwsError
 
 _CODES = {"InsufficientFreeAddressesInSubnet": "InsufficientFreeAddresses"}
-"""EC2 launch error -> EKS issue code. All other errors are AsgInstanceLaunchFailures."""
+"""EC2 launch error -> EKS issue code. All other launch errors have the issue code AsgInstanceLaunchFailures."""
 
 _CREATION_CODES = (
     ("image", "AmiIdNotFound"),
@@ -26,7 +26,7 @@ _CREATION_CODES = (
 )
 """Part of Auto Scaling's error message -> EKS issue code.
 
-All other errors are Ec2LaunchTemplateInvalidConfiguration.
+All other errors have the issue code Ec2LaunchTemplateInvalidConfiguration.
 """
 
 
@@ -64,9 +64,11 @@ def launch_problems(cluster: Cluster, group: NodeGroup) -> list[Record]:
 
 
 def judge(cluster: Cluster, group: NodeGroup) -> None:
-    """Update a node group's size, health and status: its Auto Scaling group and nodes can change without EKS.
+    """Update the recorded size, health and status of a node group. Its Auto Scaling group and nodes can change without
+    EKS.
 
-    It is DEGRADED while launches fail or nodes are missing. Nodes that are still joining do not count as missing.
+    The node group is DEGRADED while launches fail or nodes are missing. Nodes that are still joining do not count as
+    missing.
     """
     record = group.record
     for scaled in nodes.auto_scaling_groups(cluster, group):

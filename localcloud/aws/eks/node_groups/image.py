@@ -98,7 +98,7 @@ def refuse_versions_of_own_image(params: Record) -> None:
 
 
 def versions_of_new_group(params: Record, cluster: Cluster, ami_type: str, template: UserTemplate) -> Record:
-    """Return `version` and `releaseVersion` of a new node group. EKS accepts only the cluster's version."""
+    """Return `version` and `releaseVersion` of a new node group. EKS accepts only the cluster's Kubernetes version."""
     if ami_type == "CUSTOM":
         refuse_versions_of_own_image(params)
         return {"version": cluster.version, "releaseVersion": template.image_id}

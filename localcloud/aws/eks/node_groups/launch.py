@@ -66,7 +66,8 @@ def template_data(cluster: Cluster, record: Record, user: UserTemplate, types: l
     if not data.get("NetworkInterfaces") and not data.get("SecurityGroupIds") and not data.get("SecurityGroups"):
         data["SecurityGroupIds"] = [cluster.record["resourcesVpcConfig"]["clusterSecurityGroupId"]]
     for interface in data.get("NetworkInterfaces", []):
-        # Nodes reach the control plane through the cluster security group. EKS adds this group only if the user sets none.
+        # Nodes reach the control plane through the cluster security group. EKS adds this group only if the user's
+        # launch template sets no security groups.
         if not interface.get("Groups"):
             interface["Groups"] = [cluster.record["resourcesVpcConfig"]["clusterSecurityGroupId"]]
     if not user.image_id:

@@ -29,12 +29,13 @@ def publish(cluster: Cluster, instance: Any, request: events.NodeRequest, **deta
 
 
 def progress_of(cluster: Cluster, instance: Any) -> events.Progress:
-    """Return the progress of a drain. `problem` lists the pods that could not be evicted."""
+    """Return the progress of a drain. The result's `problem` lists the pods that could not be evicted."""
     return events.progress("instance", instance.id, cluster.region, cluster.account)
 
 
 def can_run_deployments(cluster: Cluster) -> bool:
-    """Return whether a node can run EKS's own Deployments. Their pods do not tolerate the taints of node groups."""
+    """Return whether any node can run EKS's own Deployments. The pods of these Deployments do not tolerate the taints
+    of node groups."""
     return any(
         group.record["status"] in JOINED
         and not any(taint["effect"] in ("NO_SCHEDULE", "NO_EXECUTE") for taint in group.record.get("taints", []))

@@ -29,15 +29,16 @@ class Failure:
 
 
 Finished = Callable[[Failure | None], None]
-"""Function called at the end of a node update. It also sets the launch template version for later launches."""
+"""Function that is called at the end of a node update. The function also sets the launch template version for later
+launches."""
 
 
 def renew(cluster: Cluster, group: NodeGroup, update: Record, finished: Finished, *, force: bool) -> None:
     """Replace the instances launched from older template versions.
 
-    DEFAULT first adds nodes to the Auto Scaling group, so it needs spare capacity. MINIMAL terminates old nodes first.
-    If new nodes do not join, or pods cannot be evicted and `force` is not set, the update fails and the remaining old
-    nodes stay.
+    The strategy DEFAULT first adds nodes to the Auto Scaling group, so it needs spare capacity. The strategy MINIMAL
+    terminates old nodes first. If new nodes do not join, or pods cannot be evicted and `force` is not set, the update
+    fails and the remaining old nodes stay.
     """
     found = nodes.auto_scaling_groups(cluster, group)
     _Renewal(cluster, group, found[0] if found else None, update, finished, force).start()
@@ -54,7 +55,7 @@ class _Renewal:
     finished: Finished
     force: bool
     before: str = ""
-    """Problem that the nodes already had before the update."""
+    """Problem of the group's nodes that existed before the update; empty if there was none."""
     sizes: tuple[int, int] = (0, 0)
     """Maximum size and desired capacity before the update."""
     surged: int = 0
@@ -139,12 +140,12 @@ class _Renewal:
         self._after("eks-node-group-update", lambda: self.finished(None))
 
     def _restore_sizes(self) -> None:
-        """Undo the surge, unless the autoscaler has grown the group in the meantime."""
+        """Restore the sizes from before the surge, unless the autoscaler has scaled up the group in the meantime."""
         if self._strategy == "DEFAULT" and self.scaling.desired_capacity <= self.surged:
             self.scaling.max_size, self.scaling.desired_capacity = self.sizes
 
     def _fail(self, failure: Failure) -> None:
-        """End the update with an error. Old nodes stay, and surplus new nodes are removed.
+        """End the update with an error. Keep the old nodes, and remove surplus new nodes.
 
         After a failed eviction, nodes that were already replaced stay replaced: EKS's next update skips "nodes that
         have already been updated from a previous failed update". NOT VERIFIED (2026-11-23): EKS removes surplus nodes
@@ -178,7 +179,8 @@ class _Renewal:
         return capacity.members(self.scaling) if self.scaling is not None else []
 
     def _is_new(self, state: Any) -> bool:
-        """Return whether the instance has the new launch data, perhaps from a failed update to the same version."""
+        """Return whether the instance was launched with the new launch data, possibly by a failed update to the same
+        version."""
         wanted = self.scaling.ec2_launch_template.default_version()
         return launch_templates.plain(state.template_version.data) == launch_templates.plain(wanted.data)
 
@@ -196,7 +198,7 @@ class _Renewal:
         return Failure("NodeCreationFailure", text, self.group.group_names)
 
     def _break(self, reason: str) -> None:
-        """End the update after an internal error of the local cloud."""
+        """Set the update to Failed after an internal error of the local cloud."""
         self.finished(Failure("Unknown", reason, self.group.group_names))
 
     def _drain_of(self, state: Any) -> events.Progress:

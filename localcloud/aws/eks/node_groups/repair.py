@@ -1,7 +1,7 @@
-"""EKS's node auto repair: replaces or reboots unhealthy nodes after a wait in the local AWS's calendar time.
+"""EKS's node auto repair: replaces or reboots unhealthy nodes after a wait, measured in the local AWS's calendar time.
 
 The Kubernetes realizer reports the conditions of nodes. A condition of the node monitoring agent becomes True again
-only on a new node or after the agent restarts. This module never sets it.
+only on a new node or after the agent restarts. This module never sets conditions.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -32,13 +32,13 @@ def report(instance: str, conditions: Iterable[Mapping[str, Any]]) -> None:
 
 
 def is_wanted(cluster: Cluster) -> bool:
-    """Return whether a node group of the cluster has node auto repair."""
+    """Return whether node auto repair is enabled in a node group of the cluster."""
     return any(group.record.get("nodeRepairConfig", {}).get("enabled") for group in cluster.node_groups.values())
 
 
 @clock.watch
 def repair_due(moment: datetime) -> None:
-    """Start the repairs that are due, and remove those that have ended."""
+    """Start the repairs that are due, and remove completed repairs from the node groups' records."""
     for cluster in _clusters():
         for group in cluster.node_groups.values():
             if (_faults or group.repairs) and group.record["status"] in nodes.JOINED:
@@ -60,7 +60,8 @@ def _repair_group(cluster: Cluster, group: NodeGroup, moment: datetime) -> None:
 
 
 def _replace(cluster: Cluster, group: NodeGroup, repair: Repair) -> None:
-    """Terminate the instance; its Auto Scaling group launches another one. The realizer drains the node first."""
+    """Terminate the instance; its Auto Scaling group launches a replacement. The realizer drains the node before the
+    instance stops."""
     cause = f"in response to a repair of an EKS node: {repair.fault.reason}"
     for scaling in nodes.auto_scaling_groups(cluster, group):
         for state in [one for one in capacity.members(scaling) if one.instance_id == repair.instance]:

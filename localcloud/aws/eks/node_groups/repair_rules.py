@@ -51,9 +51,9 @@ def of_node(instance: str, conditions: Iterable[Mapping[str, Any]], known: Itera
 
 
 def due(config: Mapping[str, Any], size: int, found: Sequence[Fault], repairing: Collection[str], now: datetime) -> list[Repair]:
-    """Return the repairs to start, oldest fault first. `repairing`: instances under repair.
+    """Return the repairs to start, oldest fault first. `repairing` contains the IDs of the instances under repair.
 
-    Repairs that have started continue after the threshold stops new ones. If the user sets no limit, EKS repairs all
+    The threshold stops only new repairs; repairs in progress continue. If the user sets no limit, EKS repairs all
     unhealthy nodes at once: NOT VERIFIED (2026-11-23).
     """
     if not config.get("enabled"):
@@ -71,7 +71,7 @@ def due(config: Mapping[str, Any], size: int, found: Sequence[Fault], repairing:
 
 
 def rule(config: Mapping[str, Any], fault: Fault) -> tuple[Action | None, timedelta]:
-    """Return the repair action for a fault, and how long the fault must last first."""
+    """Return the repair action for a fault, and the time that the fault must last before the repair starts."""
     for one in config.get("nodeRepairConfigOverrides", ()):
         if (one["nodeMonitoringCondition"], one["nodeUnhealthyReason"]) == (fault.condition, fault.reason):
             action: Action | None = None if one["repairAction"] == "NoAction" else one["repairAction"]

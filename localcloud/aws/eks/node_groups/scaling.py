@@ -76,7 +76,8 @@ def delete(cluster: Cluster, group: NodeGroup) -> None:
 
 
 def _launch_source(cluster: Cluster, group: NodeGroup, types: list[str]) -> Record:
-    """Return EKS's template, with the instance types as overrides. Capacity Blocks do not support overrides."""
+    """Return EKS's launch template, with the instance types as overrides. For a Capacity Block, which does not support
+    overrides, return only the template."""
     template = backend_of("ec2", cluster.account, cluster.region).launch_templates[group.template_id]
     specification = {"LaunchTemplateId": template.id, "Version": str(template.default_version_number)}
     if group.record["capacityType"] == "CAPACITY_BLOCK":

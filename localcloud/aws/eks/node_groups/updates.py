@@ -58,7 +58,8 @@ def update_nodegroup_config(call: Call) -> Record:
     def done(_: Record) -> None:
         record.update(after, modifiedAt=now())
         if "labels" in after or "taints" in after:
-            # Running nodes get labels and taints through Kubernetes, new nodes through their user data.
+            # Running nodes receive new labels and taints through Kubernetes. For new nodes, they must be in the user
+            # data.
             _renew_template(cluster, group, ec2, group.template, {})
         settled()
 

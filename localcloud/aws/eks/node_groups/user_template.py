@@ -55,7 +55,7 @@ def _refuse_prohibited(data: Record) -> None:
 
 
 def _refuse_malformed(ec2: Any, data: Record) -> None:
-    """Reject template data that EC2 cannot launch. EKS attempts a launch before it creates the node group."""
+    """Reject template data that EC2 would reject at launch: EKS attempts a launch before it creates the node group."""
     problem = None
     interfaces = data.get("NetworkInterfaces", [])
     if interfaces and (data.get("SecurityGroupIds") or data.get("SecurityGroups")):

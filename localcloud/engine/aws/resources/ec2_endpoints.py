@@ -90,8 +90,8 @@ class VpcEndpoint(Resource):
         }
 
     def replacing(self, old: State, new: Args, changed: frozenset[str]) -> frozenset[str]:
-        """Replace the endpoint if the private DNS setting changes. EC2 can change this setting in place only for
-        interface endpoints."""
+        """Replace the endpoint if its private DNS setting changes, unless it is an interface endpoint: EC2 can change
+        the setting in place only for interface endpoints."""
         return frozenset() if old.get("vpcEndpointType") == "Interface" else changed & {"privateDnsEnabled"}
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:

@@ -81,7 +81,7 @@ class InternetGateway(Resource):
         aws.wait(f"EC2 Internet Gateway ({id}) attach", attached, timeout=INTERNET_GATEWAY_TIMEOUT)
 
     def _detach(self, aws: Aws, id: str, state: State) -> None:
-        """Detach the gateway. EC2 refuses this while public addresses are mapped to resources in the VPC."""
+        """Detach the gateway. EC2 rejects the request while public addresses are mapped to resources in the VPC."""
         if not (vpc := state.get("vpcId")):
             return
         ec2 = aws.client("ec2")

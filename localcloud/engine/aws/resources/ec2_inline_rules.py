@@ -1,7 +1,7 @@
 """Inline rules of a security group, represented as sets of `{fromPort, toPort, protocol, cidrBlocks, ...}`.
 
-EC2 stores one rule per source, but a program may combine several sources in one rule. If EC2 has all single rules of a
-combined rule, the state contains the combined rule, so an unchanged program shows no diff.
+EC2 stores one rule per source, but a program may combine several sources in one rule. If all single rules of a combined
+rule exist in EC2, the state contains the combined rule, so an unchanged program shows no diff.
 """
 
 from collections import defaultdict
@@ -67,8 +67,8 @@ def rules_seen(permissions: Iterable[dict[str, Any]]) -> dict[Rule, None]:
 
 
 def bundles(known: Iterable[Args], seen: dict[Rule, None], group: str) -> list[Args]:
-    """Combine EC2's rules as the program does, provided that all single rules of a combined rule exist. Group the
-    remaining rules by protocol, ports and description."""
+    """Combine EC2's single rules into the program's combined rules. A combined rule is used only if all its single
+    rules exist. Group the remaining rules by protocol, ports and description."""
     left, complete = dict(seen), []
     for bundle in known:
         rules = rules_of([bundle], group)

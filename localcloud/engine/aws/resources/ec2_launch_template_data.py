@@ -18,7 +18,7 @@ class Part:
     theirs: str
     """Name of the property in EC2's API."""
     item: str = ""
-    """If set, EC2 represents Pulumi's plain list as a list of objects with only this member."""
+    """If set, a plain list in Pulumi is a list of objects in EC2, each with only this member."""
     fields: Mapping[str, "Part"] | None = None
     many: bool = False
     """The value is a list of objects with these `fields`."""

@@ -41,8 +41,8 @@ INLINE = {
     "destinationPrefixListId": "DestinationPrefixListId",
     **TARGETS,
 }
-"""Property names of inline routes in a route table. The destination properties have shorter names there than in
-separate route resources."""
+"""Property names of inline routes in a route table. The destination properties have shorter names in inline routes than
+in separate route resources."""
 
 
 def describe_table(aws: Aws, id: str) -> dict[str, Any] | None:
@@ -149,7 +149,7 @@ class Route(Resource):
         "routeTableId": Prop(replace=True),
         **dict.fromkeys(DESTINATIONS, Prop(replace=True, default="")),
         **dict.fromkeys(TARGETS, Prop(default="")),
-        "networkInterfaceId": Prop(),  # AWS also sets this for routes with other targets
+        "networkInterfaceId": Prop(),  # AWS also sets this property for routes with other targets
     }
 
     def create(self, aws: Aws, args: Args) -> str:
@@ -219,7 +219,7 @@ class RouteTableAssociation(Resource):
                 aws.client("ec2").disassociate_route_table(AssociationId=association["RouteTableAssociationId"])
 
     def _find(self, aws: Aws, id: str, known: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Find the association by id or subnet: replacing the route table gives the association a new id."""
+        """Find the association by id or subnet, because a replacement of the route table changes the id."""
         filters = [{"Name": "association.route-table-association-id", "Values": [id]}]
         if known.get("subnetId"):
             filters.append({"Name": "association.subnet-id", "Values": [known["subnetId"]]})

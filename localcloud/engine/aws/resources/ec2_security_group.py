@@ -102,8 +102,7 @@ class SecurityGroup(Resource):
         update_group(aws, id, old, new, changed)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        """Delete the group, with retries, because network interfaces and rules that are being deleted still reference
-        it for a while."""
+        """Delete the group. Retry while network interfaces and rules that are being deleted still reference it."""
         revoke = bool(state.get("revokeRulesOnDelete"))
         what, delete = f"Security Group ({id})", partial(aws.client("ec2").delete_security_group, GroupId=id)
         with unless_gone("InvalidGroup.NotFound"):
@@ -155,4 +154,4 @@ class DefaultSecurityGroup(Resource):
         update_group(aws, id, old, new, changed)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        """Do nothing: the default group exists as long as its VPC."""
+        """Do nothing: EC2 deletes the default group together with its VPC."""

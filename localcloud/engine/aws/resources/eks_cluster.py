@@ -124,7 +124,7 @@ class Cluster(Resource):
                 self._configure(aws, id, "VPC configuration", resourcesVpcConfig=part)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        """Delete the cluster. Retry while an update is in progress."""
+        """Delete the cluster. Retry while an update of the cluster is in progress."""
         eks, doing = aws.client("eks"), f"EKS Cluster ({id}) delete"
         remove = lambda: eks.delete_cluster(name=id)  # noqa: E731
         with unless_gone(GONE):
@@ -143,7 +143,7 @@ class Cluster(Resource):
 
     @staticmethod
     def _encrypt(aws: Aws, id: str, old: State, new: Args) -> None:
-        """Enable encryption of Secrets. EKS cannot disable it later.
+        """Enable encryption of Secrets. EKS cannot disable the encryption later.
 
         If the key changes, the official provider does nothing and shows the same diff again. This provider raises an
         error.

@@ -118,7 +118,9 @@ class NodeGroup(Resource):
         until_gone(aws, f"EKS Node Group ({id}) delete", lambda: self._seen(aws, id), failures=failures, timeout=TIMEOUT)
 
     def _update_version(self, aws: Aws, id: str, new: Args, changed: frozenset[str]) -> None:
-        """Update the node version. Each request includes the launch template, by id if both id and name are known."""
+        """Update the node version. The request always includes the launch template, by id if both id and name are
+        known.
+        """
         request: dict[str, Any] = {name: new[name] for name in ("releaseVersion", "version") if name in changed and new.get(name)}
         if new.get("launchTemplate"):
             request["launchTemplate"] = template_request(new["launchTemplate"])
@@ -158,8 +160,8 @@ def creation_request(args: Args) -> dict[str, Any]:
 
 
 def configuration_request(old: State, new: Args, changed: frozenset[str]) -> dict[str, Any]:
-    """Return an UpdateNodegroupConfig request. It contains only the changes to labels and taints, but other changed
-    settings in full."""
+    """Return an UpdateNodegroupConfig request. For labels and taints, the request contains only the differences. Other
+    changed settings are included in full."""
     request: dict[str, Any] = {}
     if "labels" in changed:
         before, after = old.get("labels") or {}, new.get("labels") or {}

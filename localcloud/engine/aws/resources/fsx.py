@@ -23,7 +23,7 @@ CHANGES = {
     "perUnitStorageThroughput": "PerUnitStorageThroughput",
     "weeklyMaintenanceStartTime": "WeeklyMaintenanceStartTime",
 }
-"""Properties of the Lustre configuration that change in place."""
+"""Properties of the Lustre configuration that FSx can change in place."""
 POLICIES = {"autoExportPolicy": "AutoExportPolicy", "autoImportPolicy": "AutoImportPolicy"}
 
 
@@ -38,12 +38,12 @@ def _update_tags(aws: Aws, arn: str, old: State, new: Args) -> None:
 
 
 class FsxResource(Resource):
-    """FSx resource. The provider waits until changes to it have taken effect."""
+    """Base class of FSx resources. The provider waits until each change has taken effect."""
 
     gone: str
     """Error code for a resource that does not exist."""
     patience: float
-    """Seconds that the provider waits for a change."""
+    """Timeout of a change, in seconds."""
 
     @staticmethod
     def described(aws: Aws, id: str) -> list[dict[str, Any]]:
@@ -120,7 +120,7 @@ class LustreFileSystem(FsxResource):
     }
 
     def replacing(self, old: State, new: Args, changed: frozenset[str]) -> frozenset[str]:
-        """A smaller capacity or a lower version replaces the file system, because FSx can only increase them."""
+        """Replace the file system if the capacity or the version decreases, because FSx can only increase them."""
         found: set[str] = set()
         if "storageCapacity" in changed and (new.get("storageCapacity") or 0) < (old.get("storageCapacity") or 0):
             found.add("storageCapacity")

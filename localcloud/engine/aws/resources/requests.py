@@ -76,18 +76,18 @@ def wait_gone(aws: Aws, what: str, describe: Callable[[], Any], *, timeout: floa
 
 
 def refused(unsuccessful: list[dict[str, Any]], operation: str) -> None:
-    """Raise ClientError if a response lists failures despite its status code 200."""
+    """Raise ClientError if a response with status code 200 lists failures."""
     for item in unsuccessful:
         raise ClientError({"Error": item["Error"]}, operation)
 
 
 def to_request(args: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Return the properties that are set, under their AWS names."""
+    """Return the properties that are set, keyed by their AWS names."""
     return {theirs: args[ours] for ours, theirs in names.items() if args.get(ours) is not None}
 
 
 def to_state(seen: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Return the values of an AWS response, under their Pulumi names. Missing values and empty strings are omitted."""
+    """Return the values of an AWS response, keyed by their Pulumi names. Omit missing values and empty strings."""
     return {ours: seen[theirs] for ours, theirs in names.items() if seen.get(theirs) not in (None, "")}
 
 

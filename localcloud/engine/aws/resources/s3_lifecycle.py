@@ -21,7 +21,7 @@ MOVES: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "noncurrentVersionTransitions": ("NoncurrentVersionTransitions", {**NONCURRENT, "storageClass": "StorageClass"}),
     "transitions": ("Transitions", {"days": "Days", "storageClass": "StorageClass"}),
 }
-"""List-valued properties of a lifecycle rule, in the same form."""
+"""List-valued properties of a lifecycle rule, in the same format."""
 
 
 def _props(names: Mapping[str, str]) -> dict[str, Prop]:

@@ -20,7 +20,7 @@ def wanted_tags(args: Args) -> dict[str, str]:
 
 
 def tag_changes(old: State, new: Args) -> TagChanges:
-    """Return the tag changes between the state and the inputs. AWS keeps tags that are not in the state."""
+    """Return the tag changes between the state and the inputs. Tags in AWS that are not in the state stay unchanged."""
     before: Mapping[str, str] = old.get("tagsAll") or old.get("tags") or {}
     after = wanted_tags(new)
     written = {key: value for key, value in after.items() if before.get(key) != value}
@@ -30,7 +30,9 @@ def tag_changes(old: State, new: Args) -> TagChanges:
 def change_tags(
     old: State, new: Args, *, remove: Callable[[list[str]], object], write: Callable[[dict[str, str]], object]
 ) -> None:
-    """Apply the tag changes with the requests of a service. Skip empty changes, since some services refuse them."""
+    """Apply the tag changes with the functions `remove` and `write`. Skip empty changes, since some services reject
+    them.
+    """
     tags = tag_changes(old, new)
     if tags.removed:
         remove(tags.removed)

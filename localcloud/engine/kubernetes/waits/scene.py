@@ -25,7 +25,7 @@ class Scene:
     """Data that a readiness check keeps between the polls of one wait."""
 
     def owned(self, kind: Kind, owner: Object, selector: Mapping[str, Any] | None) -> list[Object]:
-        """Return the objects of this kind that `owner` owns; empty if they cannot be read."""
+        """Return the objects of this kind that `owner` owns; empty if the objects cannot be read."""
         query = {"labelSelector": text} if (text := selector_text(selector or {})) else {}
         uid = nested(owner, "metadata", "uid")
         found = self.all(kind, **query)
@@ -86,7 +86,7 @@ def selector_text(selector: Mapping[str, Any]) -> str:
 
 
 def conditions_of(obj: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return the status conditions by type."""
+    """Return the status conditions, keyed by type."""
     return {str(one.get("type")): one for one in nested(obj, "status", "conditions") or []}
 
 

@@ -8,7 +8,7 @@ from localcloud.engine.kubernetes.waits.scene import READY, Condition, Scene, Ve
 
 ENDPOINTS = Kind("", "v1", "Endpoints")
 SETTLING_SECONDS = 1.0
-"""Time without changes after which Endpoints count as settled. The official provider waits ten seconds."""
+"""Period without changes after which the Endpoints count as stable. The official provider waits ten seconds."""
 NO_PODS = (
     "Service does not target any Pods. Selected Pods may not be ready, or field '.spec.selector' may not match labels on any Pods"
 )

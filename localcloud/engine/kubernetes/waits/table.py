@@ -1,4 +1,4 @@
-"""Readiness checks by kind. Objects of other kinds are ready once they exist."""
+"""Readiness checks, keyed by kind. Objects of kinds without a check are ready once they exist."""
 
 from localcloud.engine.kubernetes.objects import nested
 from localcloud.engine.kubernetes.waits.jobs import JOB

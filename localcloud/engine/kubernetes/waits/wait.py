@@ -112,7 +112,7 @@ def until_gone(cluster: Cluster, inputs: Object, live: Object, patience: Patienc
         try:
             found = cluster.get(live)
             if nested(found, "metadata", "uid") != nested(live, "metadata", "uid") and nested(live, "metadata", "uid"):
-                return  # a new object with the same name
+                return  # the object is gone; this is a new object with the same name
             seen = found
         except ApiError as error:
             if error.not_found:

@@ -19,7 +19,7 @@ class BadCondition(Exception):
 
 
 def condition(text: str) -> Condition:
-    """Parse the annotation: one expression, or a JSON list of several. Raises BadCondition."""
+    """Parse the annotation: a single expression or a JSON list of expressions. Raises BadCondition."""
     try:
         parsed = json.loads(text)
     except ValueError:
