@@ -136,7 +136,7 @@ class Steps(ABC):
         if not run.ok:
             if not self.verbose:
                 self.console.print(run.output, markup=False, soft_wrap=True)
-            raise StepFailed("; ".join(run.errors) or f"pulumi {verb} ended with exit code {run.exit_code}")
+            raise StepFailed("; ".join(run.errors) or f"pulumi {verb} exited with code {run.exit_code}")
         return run
 
     def command(self, *command: str, variables: Mapping[str, str] | None = None) -> str:
@@ -145,7 +145,7 @@ class Steps(ABC):
         done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         self.note(command, done.stdout + done.stderr)
         if done.returncode:
-            raise StepFailed(last_words(done.stderr) or last_words(done.stdout) or f"ended with exit code {done.returncode}")
+            raise StepFailed(last_words(done.stderr) or last_words(done.stdout) or f"exited with code {done.returncode}")
         return done.stdout
 
     def tell(self, line: str) -> None:

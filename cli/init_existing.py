@@ -88,7 +88,7 @@ def _context(draft: Draft) -> Proposal:
 def _check_context(answer: str, answers: Answers) -> None:
     names, _ = _contexts(answers["kubeconfig"])
     if answer not in names:
-        raise Unfit(f"the kubeconfig has no such context{did_you_mean(answer, names)}; write {one_of(names)}")
+        raise Unfit(f"the kubeconfig has no such context{did_you_mean(answer, names) or '.'} Write {one_of(names)}")
 
 
 # --- defaults from the cluster -----------------------------------------------------------------------------------------

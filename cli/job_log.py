@@ -125,7 +125,7 @@ class Follower:
                 self._drain(found, state)
                 return state, OK if state.phase == "Succeeded" else FAILED
             if reason := unusable_image(found):
-                fix = f"the job can never run; delete it: {program()} cancel {self.name}"
+                fix = f"the job can never run. Cancel it: {program()} cancel {self.name}"
                 raise CommandError(f"{reason}; {fix}", FAILED)
             self._note_why_it_waits(state, found)
             time.sleep(EVERY_SECONDS)

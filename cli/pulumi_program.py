@@ -58,7 +58,7 @@ def destroy(stack: str) -> None:
     """Run `pulumi destroy`, with its output on stderr. Raises CommandError."""
     done = _run("destroy", "--yes", "--stack", stack, stdin=subprocess.DEVNULL, stdout=sys.stderr)
     if done.returncode:
-        raise CommandError(f"pulumi destroy ended with exit code {done.returncode}; its output is above")
+        raise CommandError(f"pulumi destroy exited with code {done.returncode}; its output is above")
 
 
 def _run(*arguments: str, **options: Any) -> "subprocess.CompletedProcess[str]":

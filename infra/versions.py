@@ -74,8 +74,8 @@ _NOT_VERIFIED: Final = MappingProxyType(
         ("1.34", NODE_MONITORING_AGENT): "seen with 1.35 only, 2026-11-21; v1.4.2-eksbuild.1 was seen with 1.34",
     }
 )
-"""(Kubernetes version, add-on) -> where the version above was seen, if localcloud/published/addons.yaml contains no
-source for it. `validate` prints these entries.
+"""(Kubernetes version, add-on) -> where the version above was seen, for versions without a source in
+localcloud/published/addons.yaml. `validate` prints these entries.
 """
 
 LIVE_KUBERNETES_VERSIONS: Final = tuple(_ADDONS)

@@ -85,7 +85,7 @@ def _by_name() -> dict[str, Recipe]:
 def find(name: str) -> Recipe:
     known = _by_name()
     if name not in known:
-        raise NotFound(f"there is no recipe {name}{did_you_mean(name, known) or f'; the recipes are {all_of(known)}'}")
+        raise NotFound(f"there is no recipe {name}{did_you_mean(name, known) or f'. The recipes are {all_of(known)}'}")
     return known[name]
 
 

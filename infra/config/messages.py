@@ -6,8 +6,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from infra.config.secrets import kind_of_secret
 
-pass
-
 _FORMS = {
     "bool": ("true", "false"),
     "int": ("a whole number",),
@@ -24,26 +22,26 @@ def words(forms: Collection[str]) -> list[str]:
 
 
 def empty(wanted: Sequence[str], *, required: bool) -> str:
-    return f"is empty; write {one_of(wanted)}{'' if required else ', or remove the key'}"
+    return f"is empty. Use {one_of(wanted)}{'' if required else ', or remove the key'}."
 
 
 def missing(key: str, example: object) -> str:
     if example is None:
-        return "is missing; add it"
-    return f"is missing; add it, like `{key}: {example}`"
+        return "is missing. Add it."
+    return f"is missing. Add it, for example `{key}: {example}`."
 
 
 def unknown_key(key: str, choices: Sequence[str]) -> str:
     there = sorted(set(choices))
     these = "only setting here is" if len(there) == 1 else "settings here are"
-    hint = did_you_mean(key, there) or f"; the {these} {all_of(there)}"
+    hint = did_you_mean(key, there) or f". The {these} {all_of(there)}."
     return f"is not a setting{hint}"
 
 
 def unknown_kind(kind: object, kinds: Sequence[str]) -> str:
     if kind is None:
-        return f"is missing; write {one_of(kinds)}"
-    return f"{shown(kind)} is not known; write {one_of(kinds)}{did_you_mean(str(kind), kinds)}"
+        return f"is missing. Use {one_of(kinds)}."
+    return f"{shown(kind)} is not valid. Use {one_of(kinds)}{did_you_mean(str(kind), kinds) or '.'}"
 
 
 def wrong_value(
@@ -55,24 +53,24 @@ def wrong_value(
         return exact
     if choices and isinstance(value, str | int):
         hint = did_you_mean(value, map(str, choices)) if isinstance(value, str) else ""
-        return f"{shown(value)} is not known; write {wanted}{hint}"
+        return f"{shown(value)} is not valid. Use {wanted}{hint or '.'}"
     if isinstance(value, Mapping | list | tuple):
-        return f"is {shown(value)}; write {wanted}"
+        return f"is {shown(value)}. Use {wanted}."
     like = f", like {{kind: {value}}}" if value in kinds else ""
-    return f"{shown(value)} is {_form_of(value)}; write {wanted}{like}"
+    return f"{shown(value)} is {_form_of(value)}. Use {wanted}{like}."
 
 
 def _only_quotes_are_wrong(value: object, expected: Collection[str], key: str, example: object) -> str | None:
     """Describe a string that should be a number or boolean, or the reverse; return None for other errors."""
     if "text" in expected and isinstance(value, bool):
-        return f"{shown(value)} is not text; write it in quotes, like {json.dumps(shown(value))}"
+        return f"{shown(value)} is not text. Write it in quotes: {json.dumps(shown(value))}"
     if "text" in expected and isinstance(value, int | float):
         thing = "the version" if "version" in key.lower() else "it"
-        return f"{value} is a number; write {thing} in quotes, like {json.dumps(str(value if example is None else example))}"
+        return f"{value} is a number. Write {thing} in quotes: {json.dumps(str(value if example is None else example))}"
     if "int" in expected and isinstance(value, float):
         return f"{value} is not a whole number"
     if _is_quoted(value, expected):
-        return f"{shown(value)} is text; write it without quotes: {value}"
+        return f"{shown(value)} is text. Write it without quotes: {value}"
     return None
 
 
@@ -136,9 +134,9 @@ def _joined(choices: Iterable[str], last: str) -> str:
 
 
 def did_you_mean(word: str, choices: Iterable[str], most: int = 1) -> str:
-    """Return `; did you mean x?`, or an empty string if no choice is similar."""
+    """Return `. Did you mean x?`, or an empty string if no choice is similar."""
     near = nearest(word, choices, most)
-    return f"; did you mean {one_of(near)}?" if near else ""
+    return f". Did you mean {one_of(near)}?" if near else ""
 
 
 def nearest(word: str, choices: Iterable[str], most: int = 1) -> list[str]:

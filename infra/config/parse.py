@@ -24,7 +24,7 @@ ROUNDS = 4
 FURTHER_KINDS = "furtherKinds"
 """Key in a field's `json_schema_extra`. Its value lists kinds that the field accepts but another model defines."""
 
-SAID_ELSEWHERE = {"region": "write aws:region", "stack": "the file name sets the stack's name"}
+SAID_ELSEWHERE = {"region": "Write aws:region.", "stack": "The file name sets the stack's name."}
 
 
 _IN_ENV = "revoke it, put a new one into a Kubernetes Secret, and reference it in secretEnv"
@@ -55,7 +55,7 @@ def parse(model: type[ModelType], values: Mapping[str, object], **known: str) ->
     problems += renamed
     for key in sorted(known.keys() & data.keys()):
         del data[key]
-        problems.append(Problem(key, f"is not a setting; {SAID_ELSEWHERE[key]}"))
+        problems.append(Problem(key, f"is not a setting. {SAID_ELSEWHERE[key]}"))
     told = {problem.path for problem in problems if problem.is_error}
     placeholders: set[str] = set(told)
     for attempt in range(ROUNDS):
@@ -100,7 +100,7 @@ def _without_encrypted(value: Any, path: Path, problems: list[Problem]) -> Any:
         for key, inner in value.items():
             if isinstance(inner, Encrypted):
                 where = path_text((*path, key))
-                problems.append(Problem(where, "is encrypted, but no setting here is a secret; write it in plain text"))
+                problems.append(Problem(where, "is encrypted, but no setting here is a secret. Write it in plain text."))
         return {
             key: _without_encrypted(inner, (*path, key), problems)
             for key, inner in value.items()

@@ -58,7 +58,8 @@ def find(stack: str, folder: Path) -> Path:
     there = names(folder)
     if not there:
         raise NoSuchStack(f"there is no stack file in {folder}")
-    raise NoSuchStack(f'there is no stack "{short}" in {folder}{did_you_mean(short, there)}; there are {", ".join(there)}')
+    hint = did_you_mean(short, there) or "."
+    raise NoSuchStack(f'there is no stack "{short}" in {folder}{hint} There are {", ".join(there)}')
 
 
 def read(path: Path) -> RawStack:
@@ -143,7 +144,7 @@ def _split(stack: str, config: Mapping[str, Any], found: tuple[Problem, ...]) ->
         elif namespace == PULUMI:
             continue
         elif nearest(namespace, [NAMESPACE]):
-            problems.append(Problem(key, f"is ignored; did you mean {NAMESPACE}:{name}?"))
+            problems.append(Problem(key, f"is ignored. Did you mean {NAMESPACE}:{name}?"))
         else:
             remedy = f"revoke it, and set a new one with `pulumi config set --secret {key}`"
             problems.extend(find_secrets({key: value}, remedy=remedy))
@@ -154,7 +155,7 @@ def _split(stack: str, config: Mapping[str, Any], found: tuple[Problem, ...]) ->
             problems.append(Problem("aws:region", f"{reason}; remove it"))
         return RawStack(stack, "", values, tuple(problems))
     if not region or not isinstance(region, str):
-        problems.append(Problem("aws:region", "is missing; add it, like `aws:region: us-west-2`"))
+        problems.append(Problem("aws:region", "is missing. Add it, for example `aws:region: us-west-2`."))
         region = ""
     return RawStack(stack, region, _with_current_names(values), tuple(problems))
 

@@ -77,7 +77,7 @@ def _check_aliases(node: yaml.Node | None) -> None:
 
     def size(one: yaml.Node) -> int:
         if id(one) in open_nodes:
-            raise NotYaml(f"has an alias that contains itself, line {one.start_mark.line + 1}; write the value out")
+            raise NotYaml(f"has an alias that contains itself, line {one.start_mark.line + 1}. Write the value out.")
         if id(one) not in sizes:
             open_nodes.add(id(one))
             sizes[id(one)] = 1 + sum(size(child) for child in _children(one))
@@ -85,7 +85,7 @@ def _check_aliases(node: yaml.Node | None) -> None:
         return sizes[id(one)]
 
     if node is not None and size(node) > MAXIMUM_VALUES:
-        raise NotYaml(f"has more than {MAXIMUM_VALUES} values once its aliases are expanded; write it without them")
+        raise NotYaml(f"has more than {MAXIMUM_VALUES} values once its aliases are expanded. Write it without them.")
 
 
 def _children(node: yaml.Node) -> list[yaml.Node]:

@@ -7,7 +7,7 @@ from email.utils import parsedate_to_datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from infra.config.messages import did_you_mean
+from infra.config.messages import nearest
 from infra.facts.model import FactsError
 
 if TYPE_CHECKING:
@@ -184,7 +184,8 @@ def _misspelling(region: str) -> str:
     import boto3.session  # slow to import
 
     regions = boto3.session.Session().get_available_regions("ec2")
-    return "" if region in regions else f" (unknown to the SDK{did_you_mean(region, regions)})"
+    hint = "".join(f"; did you mean {near}?" for near in nearest(region, regions))
+    return "" if region in regions else f" (unknown to the SDK{hint})"
 
 
 def _one_line(text: str) -> str:

@@ -155,7 +155,7 @@ def _context(kubeconfig: Path | None, context: str | None) -> tuple[str, str | N
     names = [one["name"] for one in contexts]
     if context is not None and context not in names:
         raise Unusable(
-            f"{where} has no context {shown(context)}{did_you_mean(context, names)}; it has {one_of(names)}",
+            f"{where} has no context {shown(context)}{did_you_mean(context, names) or '.'} It has {one_of(names)}",
         )
     chosen = next((one for one in contexts if one["name"] == context), current)
     return chosen["name"], chosen["context"].get("namespace")

@@ -49,7 +49,7 @@ def types_exist(settings: Settings, facts: Facts) -> Iterator[Problem]:
     for where, name, choices in [head, *named]:
         if name not in facts.instance_types:
             near = similar_types(name, choices)
-            hint = f"; did you mean {one_of(near)}?" if near else ". Choose another."
+            hint = f". Did you mean {one_of(near)}?" if near else ". Choose another."
             yield Problem(where, f"{shown(name)} is not an instance type in {facts.region}{hint}")
 
 

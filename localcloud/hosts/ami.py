@@ -188,7 +188,7 @@ def _run(variables: Mapping[str, str], series: Series, frameworks: Sequence[str]
         # show the lines up to the first error; Packer logs its cleanup after that
         wrong = next((number for number, line in enumerate(lines) if _WRONG.search(line)), len(lines))
         tail = "\n".join(lines[max(0, wrong - 15) : wrong + 1])
-        raise BuildError(f"packer build ended with exit code {process.returncode}:\n{tail}")
+        raise BuildError(f"packer build exited with code {process.returncode}:\n{tail}")
 
 
 def _cancel(packer: "subprocess.Popen[str]") -> None:

@@ -25,8 +25,8 @@ class Capability:
 
     def __str__(self) -> str:
         if self.real_nodes:
-            return "Kubernetes runs here with real nodes"
-        return f"Kubernetes runs here as an API server with simulated nodes, which cannot run jobs: {'; '.join(self.missing)}"
+            return "this machine can run Kubernetes with real nodes"
+        return f"this machine can run Kubernetes only with simulated nodes, which cannot run jobs: {'; '.join(self.missing)}"
 
 
 def examine() -> Capability:

@@ -39,7 +39,7 @@ class Crash:
     """Last lines of the log."""
 
     def __str__(self) -> str:
-        how = f"was ended by {signal.Signals(-self.code).name}" if self.code < 0 else f"ended with exit code {self.code}"
+        how = f"was ended by {signal.Signals(-self.code).name}" if self.code < 0 else f"exited with code {self.code}"
         return f"{self.name} {how}; the end of {self.log}:\n{self.last_words}"
 
 

@@ -201,7 +201,7 @@ def test_a_question_is_asked_until_its_answer_is_accepted(folder: Path, capsys: 
 
     assert init.run("mine", folder, {}, yes=False, offline=True, ask=ask) == 0
     printed = capsys.readouterr().out
-    assert '--target: "eck" is not eks, ec2 or existing; did you mean' in printed
+    assert '--target: "eck" is not eks, ec2 or existing. Did you mean' in printed
     assert '--region: "Oregon" is not accepted: write one like us-west-2' in printed
     assert "10.0.0.1/8 is not an IPv4 CIDR" in printed
     raw = stack_file.read(folder / "Pulumi.mine.yaml")
@@ -223,7 +223,7 @@ def test_a_value_given_by_flag_is_not_prompted_for(folder: Path) -> None:
 
 
 REFUSED = [
-    ({"target": "ekz"}, 2, '--target: "ekz" is not eks, ec2 or existing; did you mean'),
+    ({"target": "ekz"}, 2, '--target: "ekz" is not eks, ec2 or existing. Did you mean'),
     ({"target": "eks", "ssh_key": "a.pub"}, 2, "--ssh-key: does not apply to target eks"),
     ({"target": "ec2", "ssh_key": "nowhere.pub"}, 2, '--ssh-key: "nowhere.pub" is not accepted: nowhere.pub is not a file'),
     ({"target": "ec2", "ssh_key": "", "allow": "8.8.8.8/32"}, 2, "--allow: only with --ssh-key"),
@@ -233,7 +233,7 @@ REFUSED = [
     ({"allow": "0.0.0.0/0"}, 3, "target.endpointAccess.publicCidrs"),
     ({"instance_type": "g5.8xlrage"}, 3, "pools[0].instanceType: "),
     ({"target": "existing", "kubeconfig": "/nowhere"}, 2, '--kubeconfig: "/nowhere" is not accepted: the file does not exist'),
-    ({**RACK, "kubeconfig": "FILE", "context": "othr"}, 2, "no such context; did you mean other?; write admin@rack or other"),
+    ({**RACK, "kubeconfig": "FILE", "context": "othr"}, 2, "no such context. Did you mean other? Write admin@rack or other"),
     ({**RACK, "kubeconfig": "FILE", "node_selector": "rack1"}, 2, "write KEY=VALUE, like example.com/rack=1"),
     ({**RACK, "kubeconfig": "FILE", "storage": "nfs"}, 2, "--nfs: required with --yes, like 10.0.0.5:/export/jobs"),
     ({**RACK, "kubeconfig": "FILE", "nfs": "10.0.0.5:/x"}, 2, "--nfs: only with --storage nfs"),

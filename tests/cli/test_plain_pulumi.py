@@ -63,7 +63,7 @@ def test_a_bad_setting_gives_no_traceback(checkout: Checkout, started: Path) -> 
         checkout, started, "pulumi config set --path 'gpumpi:pools[0].instanceType' g5.xlarg -s local; pulumi up -s local --yes"
     )
     assert said.code != 0
-    assert 'pools[0].instanceType: "g5.xlarg" is not an instance type in us-west-2; did you mean g5.xlarge?' in said.out
+    assert 'pools[0].instanceType: "g5.xlarg" is not an instance type in us-west-2. Did you mean g5.xlarge?' in said.out
     assert "Traceback" not in said.out
     assert LocalCloud(started).control().leftovers() == []
     checkout.restore()

@@ -162,7 +162,7 @@ def test_an_unknown_stack_is_reported_with_the_existing_ones(
 ) -> None:
     said = checkout.local(verb, cloud_home, "-s", "smal", "--config-dir", folder)
     assert said.code == 4
-    reason = f'there is no stack "smal" in {folder}; did you mean small?; there are bad, broken, small, twice'
+    reason = f'there is no stack "smal" in {folder}. Did you mean small? There are bad, broken, small, twice'
     assert said.err == f"cluster local {verb}: {reason}\n"
     assert said.out == ""
 
@@ -220,7 +220,7 @@ def test_a_stack_for_an_existing_cluster_needs_no_grant(checkout: Checkout, clou
 def test_a_bad_file_is_granted_nothing(checkout: Checkout, cloud_home: Path, folder: Path) -> None:
     said = checkout.local("grant", cloud_home, "-s", "bad", "--config-dir", folder)
     assert said.code == 3
-    assert "pools[1].maxSise: is not a setting; did you mean maxSize?" in said.err
+    assert "pools[1].maxSise: is not a setting. Did you mean maxSize?" in said.err
     assert LocalCloud(cloud_home).control().leftovers() == []
 
 

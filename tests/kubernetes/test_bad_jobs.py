@@ -122,4 +122,4 @@ def test_an_image_without_sshd_is_reported_and_following_ends(job_cluster: JobCl
     (sentence,) = [line for line in done.err.splitlines() if line.startswith("cluster submit: ")]
     assert re.match(rf"cluster submit: {name}-(worker-\d|launcher-\w+): the image has no /usr/sbin/sshd", sentence)
     assert "without which the launcher starts no rank; docs/jobs.md lists what an image must have" in sentence
-    assert sentence.endswith(f"the job can never run; delete it: scripts/cluster cancel {name}")
+    assert sentence.endswith(f"the job can never run. Cancel it: scripts/cluster cancel {name}")

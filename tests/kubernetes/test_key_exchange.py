@@ -176,4 +176,4 @@ def test_an_image_without_an_sdk_is_reported_and_following_ends(job_cluster: Job
         job_cluster.cluster("cancel", name)
     assert done.code == 1, done.out + done.err
     assert re.search(rf"cluster submit: {name}-\S+: python3 of the image has no boto3, which keyExchange s3 ", done.err)
-    assert f"the job can never run; delete it: scripts/cluster cancel {name}" in done.err
+    assert f"the job can never run. Cancel it: scripts/cluster cancel {name}" in done.err

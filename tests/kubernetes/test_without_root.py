@@ -31,7 +31,7 @@ def test_without_root_the_api_server_runs_on_loopback_and_the_reason_is_reported
     said: list[str] = []
     cloud.start(said.append, kubernetes=True)
     assert said[-1] == (
-        "Kubernetes runs here as an API server with simulated nodes, which cannot run jobs: a test pretends not to be root"
+        "this machine can run Kubernetes only with simulated nodes, which cannot run jobs: a test pretends not to be root"
     )
     account = Account(cloud)
     cluster, other = account.create("one"), account.create("two", **PRIVATE)

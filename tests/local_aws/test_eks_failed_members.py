@@ -174,5 +174,5 @@ def test_simulated_nodes_are_lost_with_the_process_that_keeps_them_ready(world: 
     [(_, message)] = issues(group)
     assert (group["status"], message) == (
         "DEGRADED",
-        f"{NOT_JOINED}: kwok ended with exit code 1; the end of /log:\nits last words",
+        f"{NOT_JOINED}: kwok exited with code 1; the end of /log:\nits last words",
     )

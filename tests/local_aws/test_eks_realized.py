@@ -68,11 +68,11 @@ def test_a_cluster_is_active_and_deleted_only_when_its_realizer_is_done(world: W
 
 
 def test_a_cluster_that_cannot_start_is_failed_with_the_reason_and_can_be_deleted(world: World, realizer: Realizer) -> None:
-    realizer.says["cluster"] = Progress(True, "etcd ended with exit code 1")
+    realizer.says["cluster"] = Progress(True, "etcd exited with code 1")
     record = world.cluster()
     assert record["status"] == "FAILED"
     assert record["health"]["issues"] == [
-        {"code": "InternalFailure", "message": "etcd ended with exit code 1", "resourceIds": ["demo"]}
+        {"code": "InternalFailure", "message": "etcd exited with code 1", "resourceIds": ["demo"]}
     ]
     world.eks.delete_cluster(name="demo")
     assert world.eks.list_clusters()["clusters"] == []
@@ -120,11 +120,11 @@ def test_a_node_group_is_active_and_deleted_only_when_its_nodes_are(world: World
 
 def test_a_node_group_whose_nodes_cannot_join_has_failed_with_the_reason(world: World, realizer: Realizer) -> None:
     world.cluster()
-    realizer.says["node-group"] = Progress(True, "kubelet ended with exit code 1")
+    realizer.says["node-group"] = Progress(True, "kubelet exited with code 1")
     group: dict[str, Any] = world.node_group()
     assert group["status"] == "CREATE_FAILED"
     assert [(issue["code"], issue["message"]) for issue in group["health"]["issues"]] == [
-        ("NodeCreationFailure", f"{NOT_JOINED}: kubelet ended with exit code 1")
+        ("NodeCreationFailure", f"{NOT_JOINED}: kubelet exited with code 1")
     ]
 
 
@@ -143,10 +143,10 @@ def test_a_node_group_is_degraded_while_a_node_is_missing_but_not_while_one_is_j
     world.cluster()
     realizer.says["node-group"] = Progress(True, ready=2)
     assert world.node_group(scalingConfig=TWO)["status"] == "ACTIVE"
-    realizer.says["node-group"] = Progress(True, "kubelet ended with exit code 1", ready=1)
+    realizer.says["node-group"] = Progress(True, "kubelet exited with code 1", ready=1)
     assert (group_is(world), issues(world.describe_group())) == (
         "DEGRADED",
-        [("NodeCreationFailure", f"{NOT_JOINED}: kubelet ended with exit code 1")],
+        [("NodeCreationFailure", f"{NOT_JOINED}: kubelet exited with code 1")],
     )
     assert world.update_config(labels={"addOrUpdateLabels": {"a": "b"}})["status"] == "Successful"
     assert group_is(world) == "DEGRADED", "an update of the labels does not bring the node back"
@@ -260,7 +260,7 @@ class NoMonitoredNodes(Realizer):
         super().hear(event)
         if event.kind == "instance" and event.action == "created" and event.details["Monitoring"]["State"] == "enabled":
             self.refused = event.name
-            self.says["node-group"] = Progress(True, f"node {event.name}: kubelet ended with exit code 1")
+            self.says["node-group"] = Progress(True, f"node {event.name}: kubelet exited with code 1")
         if event.kind == "instance" and event.action == "gone" and event.name == self.refused:
             self.says["node-group"] = DONE
 
@@ -285,7 +285,7 @@ def test_an_update_whose_new_nodes_never_join_fails_and_keeps_the_node_count(wor
         unregister()
     text = "Couldn't proceed with upgrade process as new nodes are not joining node group workers: node "
     assert [(error["errorCode"], error["errorMessage"]) for error in update["errors"]] == [
-        ("NodeCreationFailure", f"{text}{realizer.refused}: kubelet ended with exit code 1")
+        ("NodeCreationFailure", f"{text}{realizer.refused}: kubelet exited with code 1")
     ]
     assert (update["status"], group["status"], group["launchTemplate"]["version"]) == ("Failed", "ACTIVE", "1")
     assert group["health"]["issues"] == []

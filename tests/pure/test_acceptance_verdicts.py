@@ -358,7 +358,7 @@ def test_a_pool_with_nodes_is_scaled_if_no_other_may_be_empty() -> None:
 
 
 def test_a_pool_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(NotFound, match="there is no pool trian; did you mean train"):
+    with pytest.raises(NotFound, match=r"there is no pool trian\. Did you mean train"):
         choose(cluster(), {}, {}, pool="trian")
 
 

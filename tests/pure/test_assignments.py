@@ -39,7 +39,7 @@ def test_env_wins_over_the_file_and_its_values_may_contain_equals_signs() -> Non
 def test_a_mistyped_path_is_reported_like_one_in_the_file() -> None:
     with pytest.raises(JobRefused) as caught:
         judged(edited(values(), pairs("--set", ["worker=3"])), cluster())
-    assert str(caught.value) == "worker: is not a setting; did you mean workers?"
+    assert str(caught.value) == "worker: is not a setting. Did you mean workers?"
 
 
 @pytest.mark.parametrize(

@@ -88,5 +88,5 @@ def test_delete_of_a_job_that_left_nothing_suggests_a_similar_name(monkeypatch: 
     running = Cluster(files_of("other"), record_of("mnist2"))
     done = delete(running, monkeypatch)
     assert done.exit_code == NOT_FOUND
-    assert "there is no job or record mnist in namespace mpi-jobs; did you mean mnist2?" in done.output
+    assert "there is no job or record mnist in namespace mpi-jobs. Did you mean mnist2?" in done.output
     assert len(running.config_maps) == 2 and running.created == []

@@ -42,21 +42,21 @@ ALONE: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "number as the kubeconfig context": (
         kubeconfig(context=1),
-        'target.kubeconfig.context: 1 is a number; write it in quotes, like "1"',
+        'target.kubeconfig.context: 1 is a number. Write it in quotes: "1"',
     ),
     "setting for AWS only": (
         {"network": {"cidr": "10.0.0.0/16"}},
-        "network: is not a setting; the settings here are jobs, platform, pools, storage and target",
+        "network: is not a setting. The settings here are jobs, platform, pools, storage and target.",
     ),
     "platform component that needs AWS": (
         {"platform": {"autoscaler": True}},
-        "platform.autoscaler: is not a setting; the settings here are alertReceiver, cpuRequestFactor, devicePlugin, "
+        "platform.autoscaler: is not a setting. The settings here are alertReceiver, cpuRequestFactor, devicePlugin, "
         "imagePullSecrets, imageRegistry, imageRepository, jobController, manifestMirror, monitoring, mpiOperator, namespaces, "
-        "nodeHealing, queue, queueOrder, remoteWrite, remoteWriteLogin, startAttempts, trainer and transport",
+        "nodeHealing, queue, queueOrder, remoteWrite, remoteWriteLogin, startAttempts, trainer and transport.",
     ),
     "a version": (
         {"target": {"kind": "existing", "kubernetesVersion": "1.35"}},
-        "target.kubernetesVersion: is not a setting; the settings here are kind, kubeconfig and system",
+        "target.kubernetesVersion: is not a setting. The settings here are kind, kubeconfig and system.",
     ),
     "invalid label key": (
         {"target": {"kind": "existing", "system": {"nodeSelector": {"a b": "c"}}}},
@@ -88,7 +88,7 @@ ALONE: dict[str, tuple[dict[str, Any], str]] = {
     "no node": (pool(nodes=0), "pools[0].nodes: 0 is too small. Use at least 1, or remove the pool."),
     "missing number of nodes": (
         {"pools": [{key: value for key, value in POOL.items() if key != "nodes"}]},
-        "pools[0].nodes: is missing; add it, like `nodes: 4`",
+        "pools[0].nodes: is missing. Add it, for example `nodes: 4`.",
     ),
     "invalid pool name": (
         pool(name="Rack1"),
@@ -96,7 +96,7 @@ ALONE: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "unknown kind of storage": (
         {"storage": {"kind": "efs"}},
-        'storage.kind: "efs" is not known; write none, nfs or storage-class; did you mean nfs?',
+        'storage.kind: "efs" is not valid. Use none, nfs or storage-class. Did you mean nfs?',
     ),
     "no host": (
         {"storage": {"kind": "nfs", "server": "10.0.0.5:/export", "path": "/export"}},
@@ -157,7 +157,7 @@ IN_CLUSTER: dict[str, tuple[dict[str, Any], ClusterFacts, str]] = {
     "another RDMA resource": (
         INFINIBAND,
         cluster(node("gpu1", rdma={"rdma/hca": 8}), node("gpu2", rdma={"rdma/hca": 8})),
-        "pools[0].rdmaResource: is rdma/ib, missing on gpu1 and gpu2; did you mean rdma/hca?",
+        "pools[0].rdmaResource: is rdma/ib, missing on gpu1 and gpu2. Did you mean rdma/hca?",
     ),
     "no node with the pool's labels": (
         {},
@@ -207,7 +207,7 @@ IN_CLUSTER: dict[str, tuple[dict[str, Any], ClusterFacts, str]] = {
     "storage class that does not exist": (
         {"storage": {"kind": "storage-class", "name": "ceph"}},
         cluster(),
-        'storage.name: "ceph" is not a StorageClass of the cluster; did you mean cephfs?',
+        'storage.name: "ceph" is not a StorageClass of the cluster. Did you mean cephfs?',
     ),
     "short image name without a repository": (
         {"jobs": [{"name": "a", "pool": "rack1", "workers": 2, "image": "i:1", "command": ["x"]}]},
@@ -313,7 +313,7 @@ def test_a_file_that_is_no_kubeconfig_is_named(tmp_path: Path) -> None:
 
 def test_a_context_that_is_not_there_is_named(tmp_path: Path) -> None:
     file = write(tmp_path)
-    expected = f'target.kubeconfig: {file} has no context "admn"; did you mean admin?; it has admin'
+    expected = f'target.kubeconfig: {file} has no context "admn". Did you mean admin? It has admin'
     assert not_asked(file, context="admn") == expected
 
 

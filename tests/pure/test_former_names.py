@@ -59,7 +59,7 @@ def test_a_field_with_both_names_is_rejected() -> None:
 def test_a_wrong_value_is_reported_under_the_current_name() -> None:
     with pytest.raises(JobRefused) as caught:
         judged(job_world.values(ttlSeconds="soon"), cluster())
-    assert str(caught.value) == 'ttlSecondsAfterFinished: "soon" is text; write a whole number'
+    assert str(caught.value) == 'ttlSecondsAfterFinished: "soon" is text. Use a whole number.'
 
 
 def test_former_names_in_a_stack_are_warnings_with_their_path() -> None:

@@ -120,7 +120,7 @@ def test_what_a_cluster_tells_is_read_again_the_oldest_first(tmp_path: Path) -> 
 def test_why_there_are_no_real_nodes_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.platform", "darwin")
     assert str(capability.examine()) == (
-        "Kubernetes runs here as an API server with simulated nodes, which cannot run jobs: real nodes need Linux; this is darwin"
+        "this machine can run Kubernetes only with simulated nodes, which cannot run jobs: real nodes need Linux; this is darwin"
     )
     monkeypatch.setattr("sys.platform", "linux")
     monkeypatch.setattr("os.geteuid", lambda: 1000)

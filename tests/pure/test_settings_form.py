@@ -23,128 +23,128 @@ HEADLESS = "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAAMwAAAAtzc2gt
 
 FORM: dict[str, tuple[dict[str, Any], str]] = {
     # unknown keys
-    "unknown key at the top level": (values(pool=[]), "pool: is not a setting; did you mean pools?"),
+    "unknown key at the top level": (values(pool=[]), "pool: is not a setting. Did you mean pools?"),
     "unknown key without a similar setting": (
         values(queue=True),
-        "queue: is not a setting; "
-        "the settings here are budget, costCenter, jobs, network, platform, pools, storage, tags and target",
+        "queue: is not a setting. "
+        "The settings here are budget, costCenter, jobs, network, platform, pools, storage, tags and target.",
     ),
-    "unknown key below": (values(pool(minsize=1)), "pools[0].minsize: is not a setting; did you mean minSize?"),
+    "unknown key below": (values(pool(minsize=1)), "pools[0].minsize: is not a setting. Did you mean minSize?"),
     "unknown key deep below": (
         values(target={"endpointAccess": {"publicCidr": ["203.0.113.0/24"]}}),
-        "target.endpointAccess.publicCidr: is not a setting; did you mean publicCidrs?",
+        "target.endpointAccess.publicCidr: is not a setting. Did you mean publicCidrs?",
     ),
     "unknown key in one branch of a union": (
         values(storage={"efs": {"mountPth": "/x"}}),
-        "storage.efs.mountPth: is not a setting; did you mean mountPath?",
+        "storage.efs.mountPth: is not a setting. Did you mean mountPath?",
     ),
     "unknown key for a kind of capacity": (
         values(pool(capacity={"kind": "spot", "reservationId": "cr-0123456789abcdef0"})),
-        "pools[0].capacity.reservationId: is not a setting; the only setting here is kind",
+        "pools[0].capacity.reservationId: is not a setting. The only setting here is kind.",
     ),
-    "region among our keys": (values(region="us-west-2"), "region: is not a setting; write aws:region"),
-    "stack among our keys": (values(stack="x"), "stack: is not a setting; the file name sets the stack's name"),
+    "region among our keys": (values(region="us-west-2"), "region: is not a setting. Write aws:region."),
+    "stack among our keys": (values(stack="x"), "stack: is not a setting. The file name sets the stack's name."),
     # wrong types
     "version without quotes": (
         values(target={"kubernetesVersion": 1.3}),
-        'target.kubernetesVersion: 1.3 is a number; write the version in quotes, like "1.35"',
+        'target.kubernetesVersion: 1.3 is a number. Write the version in quotes: "1.35"',
     ),
     "add-on version without quotes": (
         values(target={"addonVersions": {"coredns": 1.2}}),
-        'target.addonVersions.coredns: 1.2 is a number; write the version in quotes, like "1.2"',
+        'target.addonVersions.coredns: 1.2 is a number. Write the version in quotes: "1.2"',
     ),
     "number instead of a string": (
         values(pool(labels={"team": 7})),
-        'pools[0].labels.team: 7 is a number; write it in quotes, like "7"',
+        'pools[0].labels.team: 7 is a number. Write it in quotes: "7"',
     ),
     "boolean instead of a string": (
         values(tags={"open": True}),
-        'tags.open: true is not text; write it in quotes, like "true"',
+        'tags.open: true is not text. Write it in quotes: "true"',
     ),
-    "quoted number instead of a number": (values(pool(minSize="2")), 'pools[0].minSize: "2" is text; write it without quotes: 2'),
-    "word instead of a number": (values(pool(minSize="two")), 'pools[0].minSize: "two" is text; write a whole number'),
+    "quoted number instead of a number": (values(pool(minSize="2")), 'pools[0].minSize: "2" is text. Write it without quotes: 2'),
+    "word instead of a number": (values(pool(minSize="two")), 'pools[0].minSize: "two" is text. Use a whole number.'),
     "part of a node": (values(pool(minSize=1.5)), "pools[0].minSize: 1.5 is not a whole number"),
-    "boolean instead of a number": (values(pool(minSize=True)), "pools[0].minSize: true is a boolean; write a whole number"),
+    "boolean instead of a number": (values(pool(minSize=True)), "pools[0].minSize: true is a boolean. Use a whole number."),
     "quoted number instead of a fraction": (
         values(platform={"cpuRequestFactor": "0.5"}),
-        'platform.cpuRequestFactor: "0.5" is text; write it without quotes: 0.5',
+        'platform.cpuRequestFactor: "0.5" is text. Write it without quotes: 0.5',
     ),
     "word instead of a fraction": (
         values(platform={"cpuRequestFactor": "half"}),
-        'platform.cpuRequestFactor: "half" is text; write a number',
+        'platform.cpuRequestFactor: "half" is text. Use a number.',
     ),
     "string instead of a boolean": (
         values(target={"deletionProtection": "true"}),
-        'target.deletionProtection: "true" is text; write it without quotes: true',
+        'target.deletionProtection: "true" is text. Write it without quotes: true',
     ),
-    "string instead of a list": (values(target={"admins": "me"}), 'target.admins: "me" is text; write a list'),
+    "string instead of a list": (values(target={"admins": "me"}), 'target.admins: "me" is text. Use a list.'),
     "unknown Pod Security level": (
         values(platform={"namespaces": [{"name": "open", "podSecurity": "privileged"}]}),
-        'platform.namespaces[0].podSecurity: "privileged" is not known; write restricted or baseline',
+        'platform.namespaces[0].podSecurity: "privileged" is not valid. Use restricted or baseline.',
     ),
     "namespace without a name": (
         values(platform={"namespaces": [{"podSecurity": "baseline"}]}),
-        "platform.namespaces[0].name: is missing; add it",
+        "platform.namespaces[0].name: is missing. Add it.",
     ),
-    "list instead of a mapping": (values(network=["10.0.0.0/16"]), "network: is a list; write a mapping"),
-    "mapping instead of a list": ({"target": {"kind": "eks"}, "pools": pool()}, "pools: is a mapping; write a list"),
-    "string instead of a pool": (values("train"), 'pools[0]: "train" is text; write a mapping'),  # type: ignore[arg-type]
+    "list instead of a mapping": (values(network=["10.0.0.0/16"]), "network: is a list. Use a mapping."),
+    "mapping instead of a list": ({"target": {"kind": "eks"}, "pools": pool()}, "pools: is a mapping. Use a list."),
+    "string instead of a pool": (values("train"), 'pools[0]: "train" is text. Use a mapping.'),  # type: ignore[arg-type]
     "kind of capacity instead of a mapping": (
         values(pool(capacity="spot")),
-        'pools[0].capacity: "spot" is text; write a mapping, like {kind: spot}',
+        'pools[0].capacity: "spot" is text. Use a mapping, like {kind: spot}.',
     ),
-    "empty value of an optional key": (values(platform=None), "platform: is empty; write a mapping, or remove the key"),
-    "empty value of a required key": ({"target": None}, "target: is empty; write a mapping"),
+    "empty value of an optional key": (values(platform=None), "platform: is empty. Use a mapping, or remove the key."),
+    "empty value of a required key": ({"target": None}, "target: is empty. Use a mapping."),
     # unions
     "neither number nor list": (
         values(network={"zones": "many"}),
-        'network.zones: "many" is text; write a whole number or a list',
+        'network.zones: "many" is text. Use a whole number or a list.',
     ),
-    "a number in quotes": (values(network={"zones": "3"}), 'network.zones: "3" is text; write it without quotes: 3'),
+    "a number in quotes": (values(network={"zones": "3"}), 'network.zones: "3" is text. Write it without quotes: 3'),
     "list with an item of the wrong type": (
         values(network={"zones": [1, "us-west-2a"]}),
-        'network.zones[0]: 1 is a number; write it in quotes, like "1"',
+        'network.zones[0]: 1 is a number. Write it in quotes: "1"',
     ),
     "neither word nor mapping": (
         values(storage={"efs": "nne"}),
-        'storage.efs: "nne" is not known; write none or a mapping; did you mean none?',
+        'storage.efs: "nne" is not valid. Use none or a mapping. Did you mean none?',
     ),
-    "neither word nor truth": (values(pool(efa="yes")), 'pools[0].efa: "yes" is not known; write auto, true or false'),
+    "neither word nor truth": (values(pool(efa="yes")), 'pools[0].efa: "yes" is not valid. Use auto, true or false.'),
     # choices
     "not among the choices": (
         values(network={"natGateways": "perzone"}),
-        'network.natGateways: "perzone" is not known; write none, one or perZone; did you mean perZone?',
+        'network.natGateways: "perzone" is not valid. Use none, one or perZone. Did you mean perZone?',
     ),
     "number that is not a valid choice": (
         values(storage={"efs": {"infrequentAccessAfterDays": 31}}),
-        "storage.efs.infrequentAccessAfterDays: 31 is not known; write 1, 7, 14, 30, 60, 90, 180, 270 or 365",
+        "storage.efs.infrequentAccessAfterDays: 31 is not valid. Use 1, 7, 14, 30, 60, 90, 180, 270 or 365.",
     ),
     "unknown kind of capacity": (
         values(pool(capacity={"kind": "spott"})),
-        'pools[0].capacity.kind: "spott" is not known; '
-        "write on-demand, spot, targeted-odcr or capacity-block; did you mean spot?",
+        'pools[0].capacity.kind: "spott" is not valid. '
+        "Use on-demand, spot, targeted-odcr or capacity-block. Did you mean spot?",
     ),
     "no kind of capacity": (
         values(pool(capacity={"reservationId": "cr-0123456789abcdef0"})),
-        "pools[0].capacity.kind: is missing; write on-demand, spot, targeted-odcr or capacity-block",
+        "pools[0].capacity.kind: is missing. Use on-demand, spot, targeted-odcr or capacity-block.",
     ),
     "unknown target": (
         values(target={"kind": "ec3"}),
-        'target.kind: "ec3" is not known; write eks, ec2 or existing; did you mean ec2?',
+        'target.kind: "ec3" is not valid. Use eks, ec2 or existing. Did you mean ec2?',
     ),
     # missing
-    "no target": ({}, "target: is missing; add it, like `target: {kind: eks}`"),
+    "no target": ({}, "target: is missing. Add it, for example `target: {kind: eks}`."),
     "no name": (
         {"target": {"kind": "eks"}, "pools": [{"instanceType": "g5.xlarge", "maxSize": 1}]},
-        "pools[0].name: is missing; add it, like `name: train`",
+        "pools[0].name: is missing. Add it, for example `name: train`.",
     ),
     "no largest size": (
         {"target": {"kind": "eks"}, "pools": [{"instanceType": "g5.xlarge", "name": "a"}]},
-        "pools[0].maxSize: is missing; add it, like `maxSize: 4`",
+        "pools[0].maxSize: is missing. Add it, for example `maxSize: 4`.",
     ),
     "no reservation": (
         values(pool(capacity={"kind": "capacity-block"})),
-        "pools[0].capacity.reservationId: is missing; add it, like `reservationId: cr-0123456789abcdef0`",
+        "pools[0].capacity.reservationId: is missing. Add it, for example `reservationId: cr-0123456789abcdef0`.",
     ),
     # secrets
     "private key": (

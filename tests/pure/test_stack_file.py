@@ -115,11 +115,11 @@ def test_duplicate_keys_are_reported_with_path_and_lines(tmp_path: Path) -> None
             "config:\n\ta: 1\n",
             "Pulumi.test.yaml: is not YAML: found character '\\t' that cannot start any token, line 2, column 1",
         ),
-        ("config: {'gpumpi:target': {kind: eks}}", "aws:region: is missing; add it, like `aws:region: us-west-2`"),
-        ("config: {'aws:region': ''}", "aws:region: is missing; add it, like `aws:region: us-west-2`"),
+        ("config: {'gpumpi:target': {kind: eks}}", "aws:region: is missing. Add it, for example `aws:region: us-west-2`."),
+        ("config: {'aws:region': ''}", "aws:region: is missing. Add it, for example `aws:region: us-west-2`."),
         (
             "config: {'aws:region': us-west-2, 'gpumi:pools': []}",
-            "gpumi:pools: is ignored; did you mean gpumpi:pools?",
+            "gpumi:pools: is ignored. Did you mean gpumpi:pools?",
         ),
         (
             "config: {'aws:region': us-west-2, 'aws:secretKey': wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY}",
@@ -141,8 +141,8 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     ("content", "expected"),
     [
         (b"config: {'aws:region': \xff\xfe}", "is not UTF-8 text: byte 24 is wrong; save it as UTF-8"),
-        (b"config: &all\n  gpumpi:tags: *all\n", "has an alias that contains itself, line 1; write the value out"),
-        (BOMB.encode(), "has more than 100000 values once its aliases are expanded; write it without them"),
+        (b"config: &all\n  gpumpi:tags: *all\n", "has an alias that contains itself, line 1. Write the value out."),
+        (BOMB.encode(), "has more than 100000 values once its aliases are expanded. Write it without them."),
         (b"[" * 5000, "is nested too deeply; reduce the nesting"),
     ],
     ids=["not UTF-8", "an alias of itself", "an alias bomb", "deeply nested"],
@@ -196,7 +196,7 @@ def test_an_encrypted_setting_is_reported(tmp_path: Path) -> None:
     raw = read(tmp_path, "config: {'aws:region': us-west-2, 'gpumpi:target': {kind: eks}, 'gpumpi:tags': {a: {secure: v1:abc}}}")
     with pytest.raises(SettingsError) as caught:
         load(raw.values, stack=raw.stack, region=raw.region)
-    assert str(caught.value) == "tags.a: is encrypted, but no setting here is a secret; write it in plain text"
+    assert str(caught.value) == "tags.a: is encrypted, but no setting here is a secret. Write it in plain text."
 
 
 def test_a_stack_is_found_in_any_folder_by_its_short_name(tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ def test_an_unknown_stack_is_reported_with_those_that_are_there(tmp_path: Path) 
     (tmp_path / "Pulumi.test.yaml").touch()
     with pytest.raises(NoSuchStack) as caught:
         stack_file.find("prd", tmp_path)
-    assert str(caught.value) == f'there is no stack "prd" in {tmp_path}; did you mean prod?; there are prod, test'
+    assert str(caught.value) == f'there is no stack "prd" in {tmp_path}. Did you mean prod? There are prod, test'
 
 
 # --- the same values from the Pulumi engine ----------------------------------------------------------------------------
@@ -253,7 +253,7 @@ def test_a_secret_of_the_engine_is_reported_and_not_shown(engine: Any) -> None:
     raw = stack_file.from_engine()
     with pytest.raises(SettingsError) as caught:
         load(raw.values, stack=raw.stack, region=raw.region)
-    assert str(caught.value) == "costCenter: is encrypted, but no setting here is a secret; write it in plain text"
+    assert str(caught.value) == "costCenter: is encrypted, but no setting here is a secret. Write it in plain text."
 
 
 def test_file_and_engine_agree(tmp_path: Path, engine: Any) -> None:

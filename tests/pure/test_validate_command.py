@@ -184,7 +184,7 @@ def test_json_has_the_same(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 def test_a_missing_stack_is_reported_with_similar_names(folder: Path) -> None:
     done = command("validate", "fin", "--config-dir", str(folder), cwd=folder)
-    message = f'cluster validate: there is no stack "fin" in {folder}; did you mean fine?; there are bad, fine\n'
+    message = f'cluster validate: there is no stack "fin" in {folder}. Did you mean fine? There are bad, fine\n'
     assert (done.returncode, done.stderr) == (4, message)
 
 

@@ -21,15 +21,15 @@ CASES: dict[str, FactsCase] = {
         {},
         [pool(instance_type="g5.xlarg")],
         {},
-        ['pools[0].instanceType: "g5.xlarg" is not an instance type in us-west-2; did you mean g5.xlarge?'],
+        ['pools[0].instanceType: "g5.xlarg" is not an instance type in us-west-2. Did you mean g5.xlarge?'],
     ),
     "instance type that EC2 no longer offers": (
         {},
         [pool(instance_type="p3.16xlarge")],
         {},
         [
-            'pools[0].instanceType: "p3.16xlarge" is not an instance type in us-west-2; '
-            "did you mean p3dn.24xlarge, p4d.24xlarge or p4de.24xlarge?"
+            'pools[0].instanceType: "p3.16xlarge" is not an instance type in us-west-2. '
+            "Did you mean p3dn.24xlarge, p4d.24xlarge or p4de.24xlarge?"
         ],
     ),
     "instance type that the Region does not offer": (
@@ -40,8 +40,8 @@ CASES: dict[str, FactsCase] = {
             "type_names": frozenset({"g5.48xlarge", "p4d.24xlarge", "p4de.24xlarge", "p5en.48xlarge", "m7i.large"}),
         },
         [
-            'pools[0].instanceType: "p5.48xlarge" is not an instance type in us-west-2; '
-            "did you mean p5en.48xlarge, p4d.24xlarge or p4de.24xlarge?"
+            'pools[0].instanceType: "p5.48xlarge" is not an instance type in us-west-2. '
+            "Did you mean p5en.48xlarge, p4d.24xlarge or p4de.24xlarge?"
         ],
     ),
     "pool that grew without a placement group": (
@@ -64,7 +64,7 @@ CASES: dict[str, FactsCase] = {
         {"target": {"system": {"instanceType": "m7i.larg"}}},
         [],
         {},
-        ['target.system.instanceType: "m7i.larg" is not an instance type in us-west-2; did you mean m7i.large?'],
+        ['target.system.instanceType: "m7i.larg" is not an instance type in us-west-2. Did you mean m7i.large?'],
     ),
     "instance type with a fraction of a GPU": (
         {},

@@ -93,7 +93,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     ({"terminationGracePeriodSeconds": 0}, "terminationGracePeriodSeconds: 0 is too small. Use at least 1."),
     # names
-    ({"pool": "smal"}, 'pool: "smal" is not a pool of gpumpi-test; did you mean small?'),
+    ({"pool": "smal"}, 'pool: "smal" is not a pool of gpumpi-test. Did you mean small?'),
     ({"pool": "zzz"}, 'pool: "zzz" is not a pool of gpumpi-test. Choose system, train or small.'),
     (
         {"name": "Mnist_1"},
@@ -112,7 +112,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"namespace": "Team"},
         'namespace: "Team" is not a valid namespace name. Use lowercase letters, digits and inner hyphens.',
     ),
-    ({"priority": "hihg"}, 'priority: "hihg" is not a priority class for jobs. Use low or high; did you mean high?'),
+    ({"priority": "hihg"}, 'priority: "hihg" is not a priority class for jobs. Use low or high. Did you mean high?'),
     ({"image": ""}, "image: is empty. Use an image such as registry.example.com/train:1."),
     ({"image": "https://example.com/a:1"}, 'image: "https://example.com/a:1" is a URL. Remove https:// from it.'),
     ({"image": "a b"}, 'image: "a b" is not an image name. Use one such as registry.example.com/train:1.'),
@@ -238,7 +238,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"ranks": 5, "hosts": [0]}, "ranks: 5 ranks do not fit on 1 worker with 4 each. Use at most 4, or raise workers or slots."),
     ({"perNode": 5}, "perNode: 5 exceeds the 4 slots of a worker. Lower it, or raise slots."),
     ({"resources": {"memory": "much"}}, 'resources.memory: "much" is not a quantity. Use one such as 64Gi.'),
-    ({"resources": {"cpu": 8}}, 'resources.cpu: 8 is a number; write it in quotes, like "8"'),
+    ({"resources": {"cpu": 8}}, 'resources.cpu: 8 is a number. Write it in quotes: "8"'),
     # hosts
     ({"hosts": []}, "hosts: is empty. List worker indexes, starting at 0, or remove it."),
     ({"hosts": [2]}, "hosts[0]: 2 is not one of the 2 workers. Use 0 to 1."),
@@ -296,7 +296,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     # volumes
     (
         {"volumes": [{"name": "shard"}]},
-        'volumes[0].mountPath: is missing: "shard" is not a volume of the cluster. Add it; did you mean shared?',
+        'volumes[0].mountPath: is missing: "shard" is not a volume of the cluster. Add it. Did you mean shared?',
     ),
     (
         {"volumes": [{"name": "shared"}, {"name": "mine", "mountPath": "/shared/"}]},

@@ -46,7 +46,7 @@ CASES: dict[str, OfflineCase] = {
     "unknown add-on": (
         {"target": {"addonVersions": {"cordns": "v1.13.2-eksbuild.31"}}},
         [],
-        "target.addonVersions.cordns: is not an add-on that this program installs; did you mean coredns?",
+        "target.addonVersions.cordns: is not an add-on that this program installs. Did you mean coredns?",
     ),
     "retention": (
         {"target": {"logRetentionDays": 91}},
