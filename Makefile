@@ -36,7 +36,7 @@ demo-heal: tools ## break a GPU under a running job on a local AWS: the job fini
 demo-ec2: tools ## run the whole lifecycle of an EC2 cluster (without Kubernetes) on local hosts: build the AMI, join, train on four nodes, scale, destroy
 	@$(BIN)/python scripts/cluster demo --ec2
 
-test: tools ## run all tests in random order, except those that compile Open MPI 5, need a framework or run demo-ec2 (see test-ami and mission)
+test: tools ## run the tests in random order, except long ones, which test-ami and mission run
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not compile and not mission_only"
 
 test-ami: tools ## run the AMI tests with Open MPI 4 and 5; the first run compiles both (ten minutes of CPU time)

@@ -64,7 +64,7 @@ def of(placed: PlacedJob, id: str) -> JobFiles | None:
 
 
 def used_by(pieces: Sequence[Piece], files: JobFiles, *, workdir: bool, logs: bool) -> list[Piece]:
-    """Return copies of a job's objects in which ranks start in the sent folder and logs are copied to the volume."""
+    """Return copies of a job's objects, changed to start ranks in the uploaded folder and to copy logs to the volume."""
     made = [Piece(deepcopy(piece.manifest), piece.owner) for piece in pieces]
     for one in (one for piece in made for pod in rank_pods(piece.manifest) for one in rank_containers(pod)):
         if workdir:

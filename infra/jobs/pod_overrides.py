@@ -53,8 +53,7 @@ class Port(Model):
 
 
 class PodVolume(Model):
-    """A volume of the pod, with exactly one kind and a mount path. PersistentVolumeClaims belong in the job's
-    `volumes`."""
+    """Pod volume with exactly one volume source and a mount path. PersistentVolumeClaims belong in the job's `volumes`."""
 
     name: str = Field(examples=["settings"], description="Name of the volume.")
     mount_path: str = Field(examples=["/etc/train"], description="Mount path.")

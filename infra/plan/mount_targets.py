@@ -1,4 +1,4 @@
-"""Security groups of an existing file system to which the stack adds a rule for the stack's nodes."""
+"""Choose the security groups of an existing file system to which the stack adds an ingress rule for its nodes."""
 
 from infra.facts.model import Facts
 from infra.plan.placement import vpc_zones

@@ -125,7 +125,7 @@ def test_list_prints_every_recipe_with_its_base(machine: Machine) -> None:
 
 def test_an_unknown_recipe_is_reported_with_the_one_that_was_meant() -> None:
     assert failure(run("build", "pytorhc")) == (4, "there is no recipe pytorhc. Did you mean pytorch?")
-    assert failure(run("build", "x")) == (4, "there is no recipe x; the recipes are mpi and pytorch")
+    assert failure(run("build", "x")) == (4, "there is no recipe x. The recipes are mpi and pytorch")
 
 
 def test_the_default_tag_changes_with_each_file_the_base_and_the_arguments(

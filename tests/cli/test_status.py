@@ -100,7 +100,7 @@ def test_a_missing_permission_hides_only_the_data_that_needs_it(eks: str, capsys
         ("local", Access(), 4, "there is no cluster gpumpi-local in us-west-2; `pulumi up -s local` creates it"),
         (STACK, Access(), 4, "there is no cluster gpumpi-local-ec2 in us-west-2; `pulumi up -s local-ec2` creates it"),
         (STACK, Access(namespace="a"), 2, "local-ec2 is an EC2 cluster: it has no kubeconfig, context or namespace"),
-        ("locl", Access(), 4, "did you mean local?"),
+        ("locl", Access(), 4, "Did you mean local?"),
     ],
     ids=["eks", "ec2", "usage", "typo"],
 )

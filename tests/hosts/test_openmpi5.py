@@ -6,7 +6,7 @@ from localcloud.hosts import roots
 from tests.hosts import lost_worker
 from tests.hosts.cluster import HandMade
 
-pytestmark = pytest.mark.xdist_group("hosts")
+pytestmark = [pytest.mark.xdist_group("hosts"), pytest.mark.mission_only]
 
 
 @pytest.fixture(scope="module")

@@ -99,6 +99,7 @@ def end_job(cluster: HandMade, name: str, id: str, ranks: int) -> None:
     assert sorted(line for line in ended.stdout.splitlines() if line.startswith("rank")) == expected
 
 
+@pytest.mark.mission_only
 def test_acceptance_checks_the_cluster_scales_it_and_restores_its_size(cluster: HandMade, tmp_path: Path) -> None:
     cluster.await_workers()
     run = cluster.done("run", "--detach", "--", "sleep", "600").stdout.strip()
@@ -120,6 +121,7 @@ def test_acceptance_checks_the_cluster_scales_it_and_restores_its_size(cluster: 
     assert "gpumpi-acceptance" not in left
 
 
+@pytest.mark.mission_only
 @pytest.mark.mission("C", "master and workers")
 def test_jobs_keep_running_while_the_cluster_grows_to_four_workers_and_shrinks_to_none(cluster: HandMade) -> None:
     kept, _ = cluster.await_workers()
@@ -193,6 +195,7 @@ def test_nodes_publish_again_after_the_bucket_was_emptied_and_a_stranger_gets_no
     cluster.ec2.terminate_instances(InstanceIds=[stranger])
 
 
+@pytest.mark.mission_only
 def test_while_s3_is_unavailable_a_lost_worker_is_removed_and_its_replacement_joins_afterwards(cluster: HandMade) -> None:
     lost, kept = cluster.await_workers()
     cluster.cloud.control().plan_fault(service="s3", operation="*", code="ServiceUnavailable", status=503, times=10_000)
@@ -223,6 +226,7 @@ def test_nodes_whose_clocks_are_a_minute_off_join(cluster: HandMade) -> None:
     cluster.done("scale", "2")
 
 
+@pytest.mark.mission_only
 def test_a_run_ended_by_a_reboot_of_the_head_node_reports_it_and_the_head_node_returns(cluster: HandMade) -> None:
     cluster.await_workers()
     with cluster.verb("run", "--", "sh", "-c", "echo begun; sleep 600") as looking:

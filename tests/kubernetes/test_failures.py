@@ -98,7 +98,13 @@ def attempts(cluster: JobCluster, job: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("launcher", "victim"), [("mpijob", "worker"), ("mpijob", "launcher"), ("standalone", "worker")], ids=lambda text: text
+    ("launcher", "victim"),
+    [
+        ("mpijob", "worker"),
+        pytest.param("mpijob", "launcher", marks=pytest.mark.mission_only),
+        pytest.param("standalone", "worker", marks=pytest.mark.mission_only),
+    ],
+    ids=lambda text: text,
 )
 def test_a_job_restarts_when_one_of_its_pods_is_killed(
     job_cluster: JobCluster, tmp_path: Path, launcher: str, victim: str
@@ -224,6 +230,7 @@ def placed(cluster: JobCluster, job: str) -> list[str]:
     return [pod["metadata"]["name"] for pod in cluster.pods(job) if "nodeName" in pod["spec"]]
 
 
+@pytest.mark.mission_only
 def test_following_a_job_reports_its_deletion(job_cluster: JobCluster, tmp_path: Path) -> None:
     with job_cluster.running("submit", job_file(tmp_path, "deleted", command=python(FOREVER)), "--follow") as process:
         assert process.stdout is not None

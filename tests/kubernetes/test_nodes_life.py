@@ -71,6 +71,7 @@ def test_pods_are_evicted_before_their_node_is_deleted(lively: Running, pool: No
     wait_while(pool.nodes, bool)
 
 
+@pytest.mark.mission_only
 def test_a_disruption_budget_delays_a_nodes_drain(lively: Running, pool: NodeGroup) -> None:
     budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
     budget = {"metadata": {"name": "all"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "guarded"}}}}
@@ -149,6 +150,7 @@ def test_a_new_template_version_replaces_every_node_and_respects_disruption_budg
     assert versions == {"2"}
 
 
+@pytest.mark.mission_only
 def test_an_update_whose_nodes_do_not_join_fails_and_keeps_the_old_node(lively: Running) -> None:
     template = own_image_template(lively, "own", "p4d.24xlarge", {"gpumpi.io/pool": "own"})
     with node_group(lively, "own", 1, "p4d.24xlarge", amiType="CUSTOM", launchTemplate=template) as group:

@@ -52,7 +52,7 @@ def test_all_errors_are_reported_at_once_and_nothing_is_created(mocks: MotoMocks
     lines = str(error.value).splitlines()
     paths = [line.split(":")[0] for line in lines]
     assert paths == ["target.kubernetesVersion", "pools[0].name", "pools[0].instanceType", "pools[1].maxSize"]
-    assert "did you mean g5.xlarge" in lines[2]
+    assert "Did you mean g5.xlarge" in lines[2]
     assert mocks.resources == []
 
 

@@ -121,8 +121,7 @@ FORM: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "unknown kind of capacity": (
         values(pool(capacity={"kind": "spott"})),
-        'pools[0].capacity.kind: "spott" is not valid. '
-        "Use on-demand, spot, targeted-odcr or capacity-block. Did you mean spot?",
+        'pools[0].capacity.kind: "spott" is not valid. Use on-demand, spot, targeted-odcr or capacity-block. Did you mean spot?',
     ),
     "no kind of capacity": (
         values(pool(capacity={"reservationId": "cr-0123456789abcdef0"})),

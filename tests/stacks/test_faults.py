@@ -67,7 +67,11 @@ def node_groups(stack: LocalStack) -> dict[str, Any]:
     ("fault", "resource"),
     [
         ({"service": "efs", "operation": "CreateFileSystem", **DENIED}, "creating EFS File System (gpumpi-faults-storage-"),
-        ({"service": "eks", "operation": "CreateCluster", **DENIED}, "creating EKS Cluster (gpumpi-faults)"),
+        pytest.param(
+            {"service": "eks", "operation": "CreateCluster", **DENIED},
+            "creating EKS Cluster (gpumpi-faults)",
+            marks=pytest.mark.mission_only,
+        ),
     ],
     ids=["file system", "control plane"],
 )
@@ -85,6 +89,7 @@ def test_a_rejected_call_is_reported_and_the_next_up_completes(
     goes_without_a_trace(stack)
 
 
+@pytest.mark.mission_only
 def test_with_continue_on_error_everything_is_created_that_does_not_depend_on_the_failure(
     stack: LocalStack, undisturbed: Kinds
 ) -> None:
@@ -116,6 +121,7 @@ def test_throttled_calls_are_retried(stack: LocalStack, undisturbed: Kinds) -> N
     goes_without_a_trace(stack)
 
 
+@pytest.mark.mission_only
 def test_lasting_throttling_is_reported_and_the_next_up_completes(stack: LocalStack, undisturbed: Kinds) -> None:
     control = stack.cloud.control()
     control.plan_fault(

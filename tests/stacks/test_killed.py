@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from signal import SIGKILL
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
@@ -40,8 +40,6 @@ MOMENTS = {
     "nodes": Moment("eks.CreateNodegroup", "eks-node-group"),
     "pods' permissions": Moment("eks.CreatePodIdentityAssociation"),
 }
-GOES_ON: Final = ("network", "nodes")
-"""Moments after which the test runs `up`; after the others it runs only `destroy`, because each test takes a minute."""
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +101,7 @@ def recovered(stack: LocalStack) -> Recovered:
     return stack.recover(said.append)
 
 
-@pytest.mark.parametrize("moment", GOES_ON)
+@pytest.mark.parametrize("moment", ["network", pytest.param("nodes", marks=pytest.mark.mission_only)])
 def test_the_next_up_completes_interrupted_creations_and_creates_nothing_twice(
     stack: LocalStack, undisturbed: Kinds, moment: str
 ) -> None:
@@ -117,7 +115,13 @@ def test_the_next_up_completes_interrupted_creations_and_creates_nothing_twice(
     goes_without_a_trace(stack)
 
 
-@pytest.mark.parametrize("moment", [one for one in MOMENTS if one not in GOES_ON])
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "control plane",
+        *(pytest.param(one, marks=pytest.mark.mission_only) for one in ("gateways", "storage", "pods' permissions")),
+    ],
+)
 def test_a_destroy_after_a_killed_up_leaves_nothing(stack: LocalStack, moment: str) -> None:
     kill(stack, "up", MOMENTS[moment])
     recovered(stack)
@@ -146,6 +150,7 @@ def test_a_killed_update_can_be_completed(stack: LocalStack, undisturbed: Kinds)
     goes_without_a_trace(stack)
 
 
+@pytest.mark.mission_only
 def test_a_killed_replacement_leaves_only_one_of_both_resources(stack: LocalStack, undisturbed: Kinds) -> None:
     assert stack.run("up").ok
     editing.write(stack, editing.with_changes(editing.read(stack), {"pools[1].instanceType": "g5.2xlarge"}))

@@ -36,7 +36,7 @@ class Repair:
 
 
 def of_node(instance: str, conditions: Iterable[Mapping[str, Any]], known: Iterable[Fault], now: datetime) -> list[Fault]:
-    """Return the faults in a node's conditions, which have Kubernetes' format.
+    """Return the faults that a node's conditions show. The conditions have the format of the Kubernetes API.
 
     A known fault keeps its start time. The times in conditions are not used: they come from the machine's clock, and
     the calendar may be ahead of it. A new reason for the same condition does not restart the wait.
