@@ -19,6 +19,12 @@ source=${NCCL_TESTS_SOURCE:-https://github.com/NVIDIA/nccl-tests/archive/v$nccl_
 tar --extract --gzip --file "$work/source" --directory "$work" --strip-components 1
 # pip installs NCCL's headers next to the library; the distribution's package installs them in /usr.
 nccl=$(compgen -G "/opt/venv/lib/python3*/site-packages/nvidia/nccl" | head --lines 1) || true
+if [[ -n $nccl && ! -e $nccl/lib/libnccl.so ]]; then # NVIDIA's wheel only has libnccl.so.2, which the linker does not look for
+  mkdir -p "$work/nccl/lib"
+  ln --symbolic "$nccl/include" "$work/nccl/include"
+  ln --symbolic "$nccl/lib/libnccl.so.2" "$work/nccl/lib/libnccl.so"
+  nccl=$work/nccl
+fi
 # Set CXXSTD because CUDA 13 needs C++17, and the Makefile detects CUDA's version with `which`, which Amazon Linux may
 # lack.
 make --silent --directory "$work" --jobs="${NCCL_TESTS_JOBS:-4}" MPI=1 MPI_HOME=/opt/mpi CUDA_HOME=/usr/local/cuda NCCL_HOME="${nccl:-/usr}" CXXSTD=-std=c++17

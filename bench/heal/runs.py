@@ -54,8 +54,8 @@ def one_run(bench: Bench, fault: Fault) -> dict[str, float]:
 
     The time until the node is back in service counts from the repair.
     """
+    _await_nodes(bench)  # first, because the controller also counts nodes that are still out of service
     _forget_broken_nodes(bench)
-    _await_nodes(bench)
     bench.submit(_job(fault), bench.described)
     try:
         node = _await_step(bench)
@@ -90,8 +90,8 @@ def harmless(bench: Bench) -> int:
 
 def beyond_the_brake(bench: Bench) -> list[bool]:
     """Break both nodes, one after the other; return whether each was cordoned. The controller may cordon only one."""
-    _forget_broken_nodes(bench)
     _await_nodes(bench)
+    _forget_broken_nodes(bench)
     found = []
     for node in _gpu_nodes(bench):
         with _watched_nodes(bench, [node], GPU_CONDITION) as seen:

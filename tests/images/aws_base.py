@@ -89,6 +89,9 @@ pathlib.Path(target).write_bytes(urllib.request.urlopen(url).read())
     # The stub of nccl-tests' source already contains the compiled program.
     "usr/bin/make": """#!/bin/sh
 echo "$@" >/stubs/make.log
+# What the linker would find for -lnccl, and the compiler for nccl.h
+for word; do case $word in NCCL_HOME=*) home=${word#*=} ;; esac; done
+readlink -f "$home/lib/libnccl.so" "$home/include" >/stubs/nccl.log
 while [ "$1" != --directory ]; do shift; done
 mkdir -p "$2/build" && cp "$2/all_reduce_perf" "$2/build/"
 """,

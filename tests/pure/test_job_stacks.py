@@ -18,6 +18,7 @@ from infra.platform.job_controller.in_pod import dump_nccl, pod_exec, stacks
 from infra.platform.job_controller.in_pod import record as record_format
 from infra.platform.job_controller.in_pod.api import Api, ApiError, Unreachable
 from infra.platform.job_controller.in_pod.stacks import Stacks
+from tests.pure import recorded_on_gpu
 from tests.pure.controlled_jobs import Controlled, at, job, main
 from tests.pure.test_job_hangs import WITHIN, hanging, pods_of, seen_of
 
@@ -200,17 +201,21 @@ def test_a_connection_that_breaks_keeps_what_was_read() -> None:
         pod_exec.run(api, "n", "p", "c", ["true"], 5)
 
 
-# --- NCCL and PyTorch: output as their documentation shows it; NOT VERIFIED on GPUs ------------------------------------
+# --- NCCL and PyTorch --------------------------------------------------------------------------------------------------
 
-RAS = """NCCL version 2.24.0 compiled with CUDA 12.6
-Job summary
-===========
-Communicators... (0.00s)
-=============
-Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors
-    #  in group  per comm  per node  per comm  in group
-    0         1         4         8        32        32   RUNNING MISMATCH
-"""
+
+def test_a_rank_that_hangs_in_a_library_is_reported_with_the_line_of_its_own_program() -> None:
+    dump = stacks.parse([recorded_on_gpu.HANG])
+    groups = dump.groups()
+    assert stacks.where(groups) == "rank 0: step (hang.py:7); rank 1: <module> (hang.py:13)"
+    assert groups[0]["lines"][1:3] == ["    synchronize (torch/cuda/__init__.py:1162)", "    step (hang.py:7)"]
+    assert groups[0]["lines"][-1] == "flight recorder: scheduled: nccl:all_reduce 6, from step (hang.py:6)"
+    assert "Rank 1 has launched up to operation 5" in dump.nccl[-1]
+
+
+def test_a_rank_without_a_call_of_its_own_is_reported_with_the_library_s_call() -> None:
+    text = 'gpumpi-rank 0 S python3\nThread 1 (idle): "MainThread"\n    wait (threading.py:320)\n    get (queue.py:171)\n'
+    assert stacks.where(stacks.parse([text]).groups()) == "rank 0: wait (threading.py:320)"
 
 
 @pytest.fixture
@@ -222,7 +227,7 @@ def ras() -> Iterator[str]:
             connection, _ = server.accept()
             with connection:
                 assert connection.recv(100) == b"verbose status\n"
-                connection.sendall(RAS.encode())
+                connection.sendall(recorded_on_gpu.RAS.encode())
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
@@ -232,7 +237,7 @@ def ras() -> Iterator[str]:
 
 def test_the_report_of_ras_is_kept_apart_from_the_stacks(ras: str) -> None:
     dump = stacks.parse([FIRST + dump_nccl.ras(ras), SECOND])
-    assert dump.nccl[-1].endswith("RUNNING MISMATCH")
+    assert "Rank 0 has launched up to operation 6" in dump.nccl[-2]
     assert [len(one.lines) for one in dump.ranks] == [5, 3, 3]
 
 
@@ -244,8 +249,12 @@ def test_without_ras_nothing_is_printed(ras: str) -> None:
 
 
 def entry(number: int, state: str, name: str = "nccl:all_reduce") -> dict[str, Any]:
-    """Return a flight recorder entry with the keys shown in PyTorch's tutorial."""
-    frames = [{"name": "backward", "filename": "/code/train.py", "line": 40 + number}]
+    """Return a flight recorder entry with the keys that PyTorch 2.11 writes."""
+    library = "/opt/venv/lib/python3.12/site-packages/torch/distributed/distributed_c10d.py"
+    frames = [
+        {"name": "all_reduce", "filename": library, "line": 3068},
+        {"name": "backward", "filename": "/code/train.py", "line": 40 + number},
+    ]
     return {"frames": frames, "record_id": number, "collective_seq_id": number, "profiling_name": name, "state": state}
 
 
@@ -298,14 +307,14 @@ class Records:
 
 def test_logs_shows_each_group_of_ranks_below_the_last_lines_of_the_log() -> None:
     seen, found = hung()
-    seen.look(found, 93, dump=stacks.parse([FIRST, SECOND, f"{stacks.NCCL}\n{RAS}"]))
+    seen.look(found, 93, dump=stacks.parse([FIRST, SECOND, f"{stacks.NCCL}\n{recorded_on_gpu.RAS}"]))
     shown = "\n".join(hangs.lines(hangs.last_hang(Records(seen.record), "mpi-jobs", "train")))  # type: ignore[arg-type]
     head, log, odd, waiting, nccl = shown.split("\n\n")
     assert head == f"attempt 1, {at(91)}: hang: no new step for 61 s after step 7"
     assert log == "last lines of the log:\n    none"
     assert odd.startswith('rank 1: stopped in load (data.py:7)\n    Thread "MainThread"\n        load (data.py:7)')
     assert waiting.startswith("ranks 0, 2: allreduce (train.py:9)\n")
-    assert nccl.startswith("NCCL:\n    NCCL version 2.24.0")
+    assert nccl.startswith("NCCL:\n    NCCL version 2.28.9")
 
 
 def test_logs_says_if_no_pod_answered_and_if_nothing_hung() -> None:

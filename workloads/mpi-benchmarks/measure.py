@@ -58,7 +58,8 @@ def buffers_of(kind: str) -> Callable[[int], Any]:
         return lambda size: numpy.ones(size, dtype="u1")
     import cupy  # installed only in images for GPUs
 
-    cupy.cuda.Device(int(os.environ.get("OMPI_COMM_WORLD_LOCAL_RANK", "0"))).use()
+    # Ranks may share a GPU. A rank that fails here would leave the others waiting.
+    cupy.cuda.Device(int(os.environ.get("OMPI_COMM_WORLD_LOCAL_RANK", "0")) % cupy.cuda.runtime.getDeviceCount()).use()
 
     def make(size: int) -> Any:
         buffer = cupy.ones(size, dtype="u1")

@@ -26,6 +26,8 @@ PROVIDER = re.compile(r"NET/OFI Selected [Pp]rovider is ([\w;-]+)")
 PATH = re.compile(r"via NET/([^/\n]+)/\d+(\S*)")
 WARNING = re.compile(r"NCCL WARN (.+?)\s*$", re.MULTILINE)
 VERSION = re.compile(r"NCCL version (\S+)")
+FAILURE = re.compile(r"Test (NCCL|CUDA) failure ")
+"""Line of nccl-tests; the lines after it only show where the program ended (src/common.h at v2.19.6)."""
 ROW = re.compile(
     r"^ *(?P<size>\d+) +\d+ +\w+ +\w+ +-?\d+"
     r" +[\d.]+ +[\d.]+ +(?P<bus>[\d.]+) +(?P<wrong>\S+) +[\d.]+ +[\d.]+ +(?P<bus_in_place>[\d.]+) +(?P<wrong_in_place>\S+)",
@@ -79,12 +81,17 @@ def run(program: str, largest: str) -> "tuple[str, str]":
             )
             output = done.stdout.decode(errors="replace")
             if done.returncode:
-                last = (output.strip().splitlines() or [""])[-1][:300]
-                error = f"{PROGRAM} ended with {done.returncode}: {last}"
+                error = f"{PROGRAM} ended with {done.returncode}: {reason(output)}"
         except subprocess.TimeoutExpired as late:
             output, error = (late.stdout or b"").decode(errors="replace"), f"{PROGRAM} did not end within {SECONDS} s"
         logged = file.read().decode(errors="replace")
     return f"{output}\n{logged}", error
+
+
+def reason(output: str) -> str:
+    """Return the line with NCCL's or CUDA's error. Without such a line, return the last one."""
+    lines = output.strip().splitlines() or [""]
+    return next((line for line in lines if FAILURE.search(line)), lines[-1]).strip()[:300]
 
 
 def rank() -> int:

@@ -37,6 +37,11 @@ COMMAND, VERSION = "Process ", "Python v"
 MAIN = 'Thread "MainThread"'
 STOPPED = {"T": "stopped", "t": "stopped by a debugger", "D": "waits for a disk or a device", "Z": "has ended"}
 """State of a process -> its meaning for a hang: https://man7.org/linux/man-pages/man5/proc_pid_status.5.html"""
+LIBRARY = re.compile(
+    r"\((accelerate|concurrent|cupy|cupyx|deepspeed|horovod|jax|jaxlib|lightning|mpi4py|multiprocessing|numpy|pytorch_lightning"
+    r"|tensorflow|torch|transformers)/|\((queue|selectors|socket|subprocess|threading)\.py:"
+)
+"""Frame of a library. py-spy prints paths relative to the folders in which Python finds modules."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,10 @@ class Rank:
 
     @property
     def place(self) -> str:
-        return " in ".join(filter(None, (STOPPED.get(self.state, ""), next(iter(self.frames), ""))))
+        """The state of a stopped rank, and the innermost call of the program itself."""
+        frames = self.frames
+        own = next((one for one in frames if not LIBRARY.search(one)), next(iter(frames), ""))
+        return " in ".join(filter(None, (STOPPED.get(self.state, ""), own)))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,288 @@
+"""Run this project's GPU programs on one machine with an NVIDIA GPU: `python3 bench/gpu/one_gpu.py --logs FOLDER`.
+
+Two ranks share the first GPU. Each rank has its own host name, so NCCL treats the ranks as two nodes: it does not refuse
+the shared GPU, and the ranks communicate over TCP on the loopback interface. This shows that the programs work on a
+GPU. It does not measure them: the ranks take turns on the GPU, and no EFA, NVLink or GPUDirect takes part.
+
+Needs root (for the host names) and only Python's standard library. The checks need, in this order: the driver; Open MPI
+with mpi4py and nccl-tests, as the AMIs and job images have them, and CuPy; PyTorch and Accelerate; JAX with scikit-learn;
+PyTorch with py-spy. Prints a table. Exit code 1: a check failed.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+IN_PODS = ROOT / "infra" / "jobs" / "in_pods"
+CONTROLLER = ROOT / "infra" / "platform" / "job_controller" / "in_pod"
+HOSTS = ("gpumpi-a", "gpumpi-b")
+PORT = 29500
+LOOPBACK = {"NCCL_SOCKET_IFNAME": "lo", "GLOO_SOCKET_IFNAME": "lo", "NCCL_CUMEM_HOST_ENABLE": "0"}
+NCCL_LOG = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET"}
+RECORDER = {
+    "TORCH_NCCL_TRACE_BUFFER_SIZE": "2000",
+    "TORCH_NCCL_DEBUG_INFO_TEMP_FILE": "/tmp/nccl_trace_rank_",
+    "TORCH_NCCL_DEBUG_INFO_PIPE_FILE": "/tmp/nccl_dump_rank_",
+}
+"""The same variables as in infra/jobs/controlled.py."""
+HANG = """
+import os, time, torch, torch.distributed as dist
+torch.cuda.set_device(0)
+dist.init_process_group("nccl")
+def step(number):
+    dist.all_reduce(torch.ones(1024, device="cuda"))
+    torch.cuda.synchronize()
+    print("step", number, flush=True)
+for number in range(5):
+    step(number)
+if dist.get_rank() == 1:
+    print("waiting", flush=True)
+    time.sleep(600)
+step(5)
+"""
+"""Rank 1 waits before the sixth all_reduce, in which rank 0 then hangs."""
+
+
+class CheckFailed(Exception):
+    """A check failed; the message gives the reason."""
+
+
+@dataclass
+class Row:
+    """Result of one check."""
+
+    name: str
+    result: str = "passed"
+    seconds: float = 0.0
+    detail: str = ""
+
+
+@dataclass
+class Checks:
+    """The checks and the folder for their logs and checkpoints."""
+
+    logs: Path
+    started: list["subprocess.Popen[bytes]"] = field(default_factory=list)
+
+    def all(self) -> list[Callable[[], str]]:
+        mpi = [self.cuda, self.nccl, self.without_efa, self.buffers, self.measure]
+        return [*mpi, self.fsdp, self.ddp, self.accelerate, self.jax, self.hang]
+
+    def cuda(self) -> str:
+        text = self.run("cuda", ["python3", str(IN_PODS / "cuda.py")], 60)
+        report = json.loads(text.splitlines()[-1])
+        errors = [report["error"], *(gpu["error"] for gpu in report["gpus"])]
+        if any(errors) or not report["gpus"]:
+            raise CheckFailed("; ".join(filter(None, errors)) or "CUDA found no GPU")
+        return f"a kernel ran on {', '.join(gpu['name'] for gpu in report['gpus'])}"
+
+    def nccl(self) -> str:
+        rank = f"exec python3 {IN_PODS / 'nccl.py'} 16M"
+        text = self.run("nccl", [*mpiexec(2), *as_host("$OMPI_COMM_WORLD_RANK", rank)], 120, {**LOOPBACK, **NCCL_LOG})
+        reports = [json.loads(line) for line in text.splitlines() if line.startswith('{"nccl_rank"')]
+        wrong = [row for report in reports for row in report["results"] if row[2]]
+        if len(reports) != 2 or wrong or any(report["error"] for report in reports):
+            raise CheckFailed("; ".join(report["error"] for report in reports if report["error"]) or f"{reports}")
+        rows = next(report["results"] for report in reports if report["results"])
+        version = next((report["version"] for report in reports if report["version"]), "")
+        return f"NCCL {version}, network {reports[0]['networks']}: {len(rows)} sizes with correct sums"
+
+    def without_efa(self) -> str:
+        """Jobs on pools with EFA set NCCL_NET=Libfabric, so that NCCL fails if the plugin for EFA is missing."""
+        rank = f"exec python3 {IN_PODS / 'nccl.py'} 16M"
+        env = {**LOOPBACK, **NCCL_LOG, "NCCL_NET": "Libfabric"}
+        text = self.run("without_efa", [*mpiexec(2), *as_host("$OMPI_COMM_WORLD_RANK", rank)], 120, env, may_fail=True)
+        reports = [json.loads(line) for line in text.splitlines() if line.startswith('{"nccl_rank"')]
+        if not reports or any(report["results"] or not report["error"] for report in reports):
+            raise CheckFailed(f"NCCL did not fail as expected: {text[-400:]}")
+        return f"NCCL fails: {'. '.join([reports[0]['error'], *reports[0]['warnings']])}"
+
+    def measure(self) -> str:
+        program = str(ROOT / "workloads" / "mpi-benchmarks" / "measure.py")
+        text = self.run("measure", [*mpiexec(2), "python3", program, "--buffers", "device", "--largest", str(1 << 20)], 120)
+        return text.strip().splitlines()[-1]
+
+    def buffers(self) -> str:
+        file = self.logs / "device_buffers.json"
+        program = str(ROOT / "bench" / "gpu" / "device_buffers.py")
+        self.run("device_buffers", [*mpiexec(2), "python3", program, "--json", str(file)], 180)
+        found = json.loads(file.read_text())
+        return f"{found['mpi']}: {len(found['sizes'])} sizes, every byte correct"
+
+    def fsdp(self) -> str:
+        command = ["train.py", "--checkpoints", str(self.logs / "fsdp"), "--hold", "25"]
+        return self.interrupted("pytorch-fsdp", torchrun(command), r"step 25: ", signal.SIGTERM)
+
+    def ddp(self) -> str:
+        command = ["train.py", "--checkpoint", str(self.logs / "ddp.pt"), "--hold", "2"]
+        return self.interrupted("pytorch-ddp", torchrun(command), r"epoch 2: ", signal.SIGTERM)
+
+    def accelerate(self) -> str:
+        """Start the same program with the options that infra/jobs/torchrun.py passes to `accelerate launch`."""
+
+        def command(node: int) -> list[str]:
+            where = [f"--machine_rank={node}", "--main_process_ip=127.0.0.1", f"--main_process_port={PORT}", "--multi_gpu"]
+            program = ["train.py", "--checkpoint", str(self.logs / "accelerate.pt")]
+            return ["accelerate", "launch", "--num_machines=2", "--num_processes=2", *where, *program]
+
+        first, _ = self.start("accelerate", command, LOOPBACK, ROOT / "workloads" / "pytorch-ddp")
+        return self.finished(first)
+
+    def jax(self) -> str:
+        command = ["python3", "train.py", "--checkpoint", str(self.logs / "jax.npz"), "--hold", "2"]
+        return self.interrupted("jax-mnist", lambda _: command, r"epoch 2: ", signal.SIGKILL)
+
+    def hang(self) -> str:
+        """Make a job hang and dump it as the job controller does."""
+        program = self.logs / "hang.py"
+        program.write_text(HANG)
+        ranks = list(self.start("hang", lambda _: ["python3", str(program)], RECORDER))
+        self.wait_for(ranks[1], "waiting", 120)
+        time.sleep(3)  # until rank 0 hangs in the all_reduce
+        dump = ["sh", "-c", (CONTROLLER / "dump_ranks.sh").read_text(), "sh", (CONTROLLER / "dump_nccl.py").read_text(), "job"]
+        text = self.run("hang-dump", dump, 60)
+        missing = [
+            one for one in ("gpumpi-rank 0", "gpumpi-rank 1", "flight recorder: completed", "gpumpi-nccl") if one not in text
+        ]
+        self.end(signal.SIGKILL)
+        if missing:
+            raise CheckFailed(f"the dump lacks {missing}")
+        return "stacks, flight recorder and RAS report"
+
+    def interrupted(self, name: str, command: Callable[[int], list[str]], line: str, how: signal.Signals) -> str:
+        """Train a workload, end it after a printed line, start it again, and return its result."""
+        first = list(self.start(f"{name}-1", command, LOOPBACK, ROOT / "workloads" / name))
+        self.wait_for(first[0], line, 120)
+        self.end(how)
+        second = list(self.start(f"{name}-2", command, LOOPBACK, ROOT / "workloads" / name))
+        result = self.finished(second[0])
+        if not re.search(r"resuming from ", second[0].read_text(errors="replace")):
+            raise CheckFailed("the second start did not resume from the checkpoint")
+        return result
+
+    def finished(self, log: Path) -> str:
+        """Wait for the processes that were started, and return the line with the program's result."""
+        codes = [process.wait(120) for process in self.started]
+        self.started.clear()
+        said = log.read_text(errors="replace")
+        result = re.search(r"^2 (ranks|processes) on .*", said, re.MULTILINE)
+        if any(codes) or not result:
+            raise CheckFailed(f"exit codes {codes}: {said.strip()[-400:]}")
+        return result[0]
+
+    # --- processes ---------------------------------------------------------------------------------------------------
+
+    def run(
+        self, name: str, command: Sequence[str], limit: float, env: Mapping[str, str] | None = None, may_fail: bool = False
+    ) -> str:
+        log = self.logs / f"{name}.log"
+        with log.open("wb") as file:
+            done = subprocess.run(
+                command, stdout=file, stderr=subprocess.STDOUT, timeout=limit, env={**os.environ, **(env or {})}, check=False
+            )
+        text = log.read_text(errors="replace")
+        if done.returncode and not may_fail:
+            raise CheckFailed(f"exit code {done.returncode}: {text.strip()[-400:]}")
+        return text
+
+    def start(
+        self, name: str, command: Callable[[int], list[str]], env: Mapping[str, str], folder: Path | None = None
+    ) -> Iterator[Path]:
+        """Start one process per host and yield the log of each."""
+        for rank, host in enumerate(HOSTS):
+            log = self.logs / f"{name}-{rank}.log"
+            of_rank = {"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": "0"}
+            of_job = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(PORT), "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+            with log.open("wb") as file:
+                self.started.append(
+                    subprocess.Popen(
+                        named(host, command(rank)),
+                        stdout=file,
+                        stderr=subprocess.STDOUT,
+                        cwd=folder,
+                        env={**os.environ, **LOOPBACK, **of_rank, **of_job, **env},
+                        start_new_session=True,
+                    )
+                )
+            yield log
+
+    def wait_for(self, log: Path, line: str, limit: float) -> None:
+        end = time.monotonic() + limit
+        while not re.search(line, log.read_text(errors="replace")):
+            if time.monotonic() > end or any(process.poll() is not None for process in self.started):
+                raise CheckFailed(f"no line {line!r}: {log.read_text(errors='replace').strip()[-400:]}")
+            time.sleep(0.1)
+
+    def end(self, how: signal.Signals) -> None:
+        """Send a signal to all processes that were started, and wait until they have ended."""
+        for process in self.started:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, how)
+        for process in self.started:
+            try:
+                process.wait(60)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        self.started.clear()
+
+
+def named(host: str, command: Sequence[str]) -> list[str]:
+    """Return the command with a host name of its own."""
+    return ["unshare", "--uts", "sh", "-c", 'hostname "$1"; shift; exec "$@"', "sh", host, *command]
+
+
+def as_host(number: str, script: str) -> list[str]:
+    """Return a command for mpiexec: each rank gets its own host name, then runs the script."""
+    return ["unshare", "--uts", "bash", "-c", f"hostname gpumpi-rank-{number}; {script}"]
+
+
+def mpiexec(ranks: int) -> list[str]:
+    return ["mpiexec", "--allow-run-as-root", "--oversubscribe", "-n", str(ranks)]
+
+
+def torchrun(program: Sequence[str]) -> Callable[[int], list[str]]:
+    def command(node: int) -> list[str]:
+        where = ["--nnodes=2", "--nproc_per_node=1", f"--node_rank={node}", "--master_addr=127.0.0.1", f"--master_port={PORT}"]
+        return ["python3", "-m", "torch.distributed.run", *where, *program]
+
+    return command
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--logs", type=Path, required=True, help="new folder for logs and results.json")
+    parser.add_argument("--only", nargs="*", help="names of checks")
+    chosen = parser.parse_args()
+    shutil.rmtree(chosen.logs, ignore_errors=True)
+    chosen.logs.mkdir(parents=True)
+    checks, rows = Checks(chosen.logs.resolve()), []
+    for check in checks.all():
+        if chosen.only and check.__name__ not in chosen.only:
+            continue
+        row, started = Row(check.__name__), time.monotonic()
+        try:
+            row.detail = check()
+        except (CheckFailed, OSError, ValueError, subprocess.TimeoutExpired) as error:
+            row.result, row.detail = "FAILED", str(error)
+            checks.end(signal.SIGKILL)
+        row.seconds = round(time.monotonic() - started, 1)
+        rows.append(row)
+        print(f"{row.name:11} {row.result:7} {row.seconds:6.1f} s  {row.detail}", flush=True)
+    (chosen.logs / "results.json").write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n")
+    return int(any(row.result != "passed" for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
