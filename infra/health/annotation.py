@@ -32,6 +32,9 @@ class TakenOut:
     """When the state began."""
     drains: bool = True
     """Whether the controller restarts the node's jobs elsewhere."""
+    ending: int = 0
+    """Seconds that the kubelet may need, once it can reach the API server again, to end the pods that were deleted
+    while it was silent. Until then, the pods hold GPUs, and new pods can get Secrets of deleted jobs from its cache."""
 
     def text(self) -> str:
         values = asdict(self)
@@ -54,7 +57,7 @@ def parsed(text: str) -> TakenOut:
         at = datetime.fromisoformat(found["at"])
         if found.get("state", "draining") not in get_args(State):
             raise ValueError(found["state"])
-        known = {key: found[key] for key in ("condition", "reason", "action", "state", "drains") if key in found}
+        known = {key: found[key] for key in ("condition", "reason", "action", "state", "drains", "ending") if key in found}
         since = datetime.fromisoformat(found["since"]) if "since" in found else at
         return TakenOut(at=at.astimezone(UTC), since=since.astimezone(UTC), **known)
     except (ValueError, KeyError, TypeError, AttributeError):

@@ -34,9 +34,11 @@ class Cordon:
     """The node's resourceVersion."""
     drains: bool = True
     """Whether the controller restarts the node's jobs elsewhere."""
+    ending: int = 0
+    """See `TakenOut.ending`."""
 
     def taken_out(self, now: datetime) -> TakenOut:
-        return TakenOut(now, self.condition, self.reason, self.action, "draining", now, self.drains)
+        return TakenOut(now, self.condition, self.reason, self.action, "draining", now, self.drains, self.ending)
 
     def patch(self, now: datetime) -> dict[str, Any]:
         """Return the merge patch for the node. The API server rejects the patch if the node has changed."""

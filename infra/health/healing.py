@@ -2,7 +2,7 @@
 for nodes."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
@@ -54,13 +54,14 @@ class Plan:
 def plan(
     nodes: Sequence[Object],
     known: Journal,
-    busy: Collection[str],
+    busy: Mapping[str, int],
     now: datetime,
     policy: Policy,
     silent: Mapping[str, str] = MappingProxyType({}),
 ) -> Plan:
-    """Return the journal and the patches. `nodes`: all nodes of the cluster. `busy`: names of nodes that run jobs.
-    `silent`: name of each node whose kubelet is silent -> time when the silence began.
+    """Return the journal and the patches. `nodes`: all nodes of the cluster. `busy`: name of each node that runs jobs
+    -> longest grace period of their pods, in seconds. `silent`: name of each node whose kubelet is silent -> time when
+    the silence began.
     """
     mine = [one for one in nodes if policy.pool_of(one) is not None]
     after = journal.observed(known, mine, [str(one["metadata"]["uid"]) for one in nodes], now)
@@ -69,7 +70,8 @@ def plan(
     verdict = cordons.decide(mine, before, now, existing=policy.existing, brake=policy.brake, silent=silent)
     patches = [_step(one, entries, now, policy, is_busy=_name(one) in busy, is_silent=_name(one) in silent) for one in mine]
     by_name = {_name(one): one for one in mine}
-    for cordon in verdict.cordons:
+    for one in verdict.cordons:
+        cordon = replace(one, ending=busy.get(one.node, 0)) if one.reason == faults.SILENT else one
         node = by_name[cordon.node]
         journal.note(entries, node, cordon.taken_out(now))
         patches.append(Patch(cordon.node, cordon.patch(now), f"taken out of service: {cordon.reason}"))

@@ -46,7 +46,7 @@ def next_step(
         return _enter(out, "verifying", now) if is_sound else out
     if not is_sound:
         return _enter(out, "repairing", now)
-    return None if now - out.since >= VERIFYING else out
+    return None if now - out.since >= VERIFYING + timedelta(seconds=out.ending) else out
 
 
 def patch(version: str, out: TakenOut | None) -> dict[str, Any]:

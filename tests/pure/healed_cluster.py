@@ -67,9 +67,13 @@ class Cluster:
             raise ApiError(409, "Conflict", "journal")
         self.config_map = {**body, "metadata": {**body["metadata"], "resourceVersion": f"{version or ''}1"}}
 
-    def round(self, controller: Nodes | None = None, *, busy: Sequence[str] = (), wanted: Policy = POLICY) -> None:
+    def round(
+        self, controller: Nodes | None = None, *, busy: Sequence[str] = (), grace: int = 30, wanted: Policy = POLICY
+    ) -> None:
         seen = [trimmed_node(one) for one in copy.deepcopy(list(self.nodes.values()))]
         pods = [pod(f"on-{name}", "worker", node=name) for name in busy]
+        for one in pods:
+            one["spec"]["terminationGracePeriodSeconds"] = grace
         (controller or self.controller(wanted)).look(seen, pods, [], self.now)
 
     def look(self, nodes: Sequence[Object]) -> dict[str, str]:

@@ -16,7 +16,7 @@ from infra.platform.job_controller.in_pod.job import cut_off
 from infra.platform.job_controller.in_pod.mirror import trimmed_node
 from infra.platform.job_controller.in_pod.nodes import leaving, policy, stranded
 from tests.pure.controlled_jobs import Controlled, job, launcher, main, pod, workers
-from tests.pure.healed_cluster import BUS, POLICY, WINDOW, Cluster, Killed, node
+from tests.pure.healed_cluster import BUS, POLICY, START, WINDOW, Cluster, Killed, node
 
 EXISTING = Policy(POLICY.pools, existing=True, brake=POLICY.brake)
 APPLICATION = "NvidiaXID31Error"
@@ -63,6 +63,22 @@ def test_a_fault_during_the_verification_and_a_missing_gpu_keep_the_node_out() -
     cluster.now += timedelta(minutes=5)
     cluster.round()
     assert (cluster.state("n0"), len(cluster.cordoned)) == ("repairing", 1)
+
+
+def test_a_node_that_was_silent_stays_out_until_its_kubelet_has_ended_the_deleted_pods() -> None:
+    cluster = Cluster(2)
+    controller = cluster.controller()
+    cluster.silent = {"n0": START.isoformat()}
+    cluster.round(controller, busy=["n0"], grace=90)
+    cluster.round(controller)
+    cluster.silent = {}
+    cluster.round(controller)
+    seen = []
+    for _ in range(5):
+        seen.append(cluster.state("n0"))
+        cluster.now += timedelta(seconds=30)
+        cluster.round(controller)
+    assert seen == ["verifying"] * 4 + ["healthy"], "30 seconds of verification, and 90 of the pods' grace period"
 
 
 def test_in_an_existing_cluster_jobs_stay_on_a_cordoned_node() -> None:

@@ -21,6 +21,8 @@ VARIABLE = "GPUMPI_NODES"
 """Environment variable: the nodes that the controller may take out of service, as JSON. Without it, the controller
 leaves nodes alone."""
 CONFLICT, NOT_FOUND = 409, 404
+DEFAULT_GRACE_SECONDS = 30
+"""https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination"""
 
 
 def policy(text: str | None) -> Policy | None:
@@ -104,8 +106,13 @@ class Nodes:
         return True
 
 
-def busy_nodes(pods: Sequence[Object]) -> set[str]:
-    return {str(one["spec"]["nodeName"]) for one in pods if one["spec"].get("nodeName") and not is_terminal(one)}
+def busy_nodes(pods: Sequence[Object]) -> dict[str, int]:
+    """Return the nodes that run pods, each with the longest grace period of its pods, in seconds."""
+    found: dict[str, int] = {}
+    for spec in (one["spec"] for one in pods if one["spec"].get("nodeName") and not is_terminal(one)):
+        grace = spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE_SECONDS)
+        found[spec["nodeName"]] = max(grace, found.get(spec["nodeName"], 0))
+    return found
 
 
 def stranded(nodes: Sequence[Object], jobs: Sequence[ManagedJob]) -> list[Action]:
