@@ -59,6 +59,7 @@ GROUPS: Final = (
             pools.types_exist,
             pools.types_have_gpus,
             pools.efa,
+            pools.architectures,
             zones.of_pools,
             zones.of_system,
             ec2_cluster.head_node_zone,

@@ -134,6 +134,7 @@ WITH_FACTS_EKS: WithFacts = (
     moves.zones,
     capacity_blocks.with_nodes,
     pools.images,
+    pools.architectures,
     zones.of_system,
     platform.reachable,
     platform.manifests,

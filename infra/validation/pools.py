@@ -94,6 +94,15 @@ def images(settings: Settings, facts: Facts) -> Iterator[Problem]:
             yield Problem(where, f"{pool.ami_id} is for {architecture}, but {other}. Use an AMI of that architecture.")
 
 
+def architectures(settings: Settings, facts: Facts) -> Iterator[Problem]:
+    """Warn about arm64 pools of EKS clusters. For EC2 clusters, the AMI of the other architecture is an error."""
+    for path, pool, instance_type in pools_with_types(settings, facts):
+        if settings.is_eks and instance_type.architecture == "arm64":
+            has = f"{shown(pool.instance_type)} has arm64 CPUs, but this project's AMIs and images are for x86-64"
+            fix = "Jobs there need images that also contain arm64 programs, because a job's launcher may run on another pool."
+            yield warning(f"{path}.instanceType", f"{has}. {fix}")
+
+
 def stale_placement(settings: Settings, facts: Facts) -> Iterator[Problem]:
     """Warn if `placementGroup: auto` was resolved for a single node, but the pool can now have several nodes. The
     program resolves `auto` only once, because a resize must not restart nodes."""

@@ -312,7 +312,10 @@ ROWS: Final[tuple[Row, ...]] = (
         "a PyTorch DDP example that trains and saves",
         "scripts/cluster submit workloads/pytorch-ddp/job.yaml --follow",
         needs="CUDA buffers and NCCL",
-        elsewhere="the same job on a pool with GPUs, with nccl instead of gloo",
+        elsewhere=(
+            "the same job on a pool with GPUs, with nccl instead of gloo; the program passed with nccl on one H100 "
+            "(`python3 bench/gpu/one_gpu.py --only ddp --logs FOLDER`)"
+        ),
         emulated=f"{SMALL_NODES}; gloo on CPUs",
     ),
 )

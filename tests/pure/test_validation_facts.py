@@ -64,7 +64,7 @@ FINE: dict[str, tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]] = {
     ),
     "GPU types with and without EFA": (
         {},
-        [pool("a", "p5.48xlarge"), pool("b", "g5g.xlarge"), pool("c", "p6-b300.48xlarge")],
+        [pool("a", "p5.48xlarge"), pool("b", "g5.xlarge"), pool("c", "p6-b300.48xlarge")],
         {},
     ),
     "EFA on request": ({}, [pool(efa=True)], {}),

@@ -173,6 +173,15 @@ CASES: dict[str, FactsCase] = {
         {"images": {IMAGE: "arm64"}},
         [f"pools[0].amiId: {IMAGE} is for arm64, but g5.8xlarge is x86_64. Use an AMI of that architecture."],
     ),
+    "type with arm64 CPUs": (
+        {},
+        [pool(instance_type="g5g.xlarge")],
+        {},
+        [
+            'warning: pools[0].instanceType: "g5g.xlarge" has arm64 CPUs, but this project\'s AMIs and images are for x86-64. '
+            "Jobs there need images that also contain arm64 programs, because a job's launcher may run on another pool."
+        ],
+    ),
     # placement groups
     "no such placement group": (
         {},
