@@ -1,4 +1,4 @@
-"""Texts of the stack files that `init` writes, with one form per target. To support a new target, add a form."""
+"""Forms of `init`: questions, and the template of the stack file. To support a new target, add a `Form`."""
 
 import re
 from collections.abc import Mapping

@@ -26,7 +26,7 @@ def pools(settings: Settings) -> Iterator[Problem]:
             if key in _OURS:
                 yield Problem(where, "is set by this program. Choose another key.")
             elif key == EMULATED_LABEL:
-                yield Problem(where, "marks nodes whose devices are emulated: smoke would not check them. Remove it.")
+                yield Problem(where, "marks nodes with emulated devices, which `smoke` would not check. Remove the label.")
             elif _KEPT.fullmatch(key):
                 yield Problem(where, "has a prefix reserved for Kubernetes and EKS. Choose another key.")
             yield from syntax(where, key, value)

@@ -62,7 +62,7 @@ class Association:
         return f"{path}/" if path else ""
 
     def events(self, direction: str) -> frozenset[str]:
-        """Return the events in the policy `direction`: `AutoImportPolicy` or `AutoExportPolicy`."""
+        """Return the event types in one of the policies. `direction`: `AutoImportPolicy` or `AutoExportPolicy`."""
         return frozenset((self.record.get("S3") or {}).get(direction, {}).get("Events", ()))
 
     def described(self, tags: list[dict[str, str]]) -> Record:

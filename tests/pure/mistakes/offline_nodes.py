@@ -265,8 +265,8 @@ CASES: dict[str, OfflineCase] = {
     "label of emulated nodes": (
         {},
         [pool(labels={"gpumpi.io/emulated-devices": "true"})],
-        "pools[0].labels.gpumpi.io/emulated-devices: marks nodes whose devices are emulated: smoke would not check them. "
-        "Remove it.",
+        "pools[0].labels.gpumpi.io/emulated-devices: marks nodes with emulated devices, which `smoke` would not check. "
+        "Remove the label.",
     ),
     "label key": (
         {},

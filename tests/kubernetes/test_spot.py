@@ -1,0 +1,71 @@
+"""A Spot Instance receives its interruption notice: the rank saves, and the job resumes on the other node."""
+
+from pathlib import Path
+
+import pytest
+
+from localcloud.instance import LocalCloud
+from localcloud.kubernetes.nodes import limits
+from localcloud.stack import LocalStack
+from testkit.job_cluster import JobCluster, job_file, python
+from testkit.waiting import wait_until
+
+pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.mission_only]
+
+NAME = "spot"
+FILE = """\
+config:
+  aws:region: us-west-2
+  gpumpi:target: {kind: eks, endpointAccess: {publicCidrs: [203.0.113.0/24]}, system: {desiredSize: 1}}
+  gpumpi:network: {zones: 2}
+  gpumpi:pools:
+    - {name: train, instanceType: g5.xlarge, desiredSize: 2, maxSize: 2, capacity: {kind: spot}}
+  gpumpi:platform: {imageRepositories: true, autoscaler: false, transport: tcp, cpuRequestFactor: 0.05}
+"""
+SAVES = """
+import os, pathlib, signal
+saved, node = pathlib.Path("/shared/spot"), os.environ["GPUMPI_NODE"]
+if saved.exists():
+    print("resumes on", node, "after", saved.read_text(), flush=True)
+    raise SystemExit(0)
+def save(number, _):
+    saved.write_text(f"{signal.Signals(number).name} on {node}")
+    os._exit(143)
+signal.signal(signal.SIGUSR1, save)
+print("trains", flush=True)
+while True:
+    signal.pause()
+"""
+"""The rank saves only after the job's checkpoint signal, not after SIGTERM."""
+
+
+def test_a_rank_saves_at_a_spot_notice_and_the_job_resumes_on_the_other_node(
+    own_cloud: LocalCloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(limits.VARIABLE, "gpu=4")
+    (tmp_path / f"Pulumi.{NAME}.yaml").write_text(FILE)
+    own_cloud.start(print, kubernetes=True)
+    stack = LocalStack(own_cloud, NAME, tmp_path)
+    stack.prepare()
+    up = stack.run("up")
+    assert up.ok, up.output
+    cluster = JobCluster(own_cloud, tmp_path / "kubeconfig.yaml")
+    written = cluster.cluster("kubeconfig", "-s", NAME, "--config-dir", str(tmp_path), "-o", str(cluster.kubeconfig))
+    assert written.code == 0, written.err
+
+    more = {"workers": 1, "maxRestarts": 0, "checkpointSignal": "SIGUSR1"}
+    assert cluster.cluster("submit", job_file(tmp_path, NAME, command=python(SAVES), **more)).code == 0
+    wait_until(lambda: cluster.cluster("logs", NAME).out.splitlines(), lambda lines: "trains" in lines)
+    (worker,) = cluster.pods(NAME, "worker")
+    node = worker["spec"]["nodeName"]
+    assert cluster.cluster("local", "break", node, "--spot-notice", "--home", str(own_cloud.folder)).code == 0
+
+    (record,) = wait_until(
+        lambda: cluster.cluster("jobs", "--all", "--json").json,
+        lambda found: bool(found) and found[0]["phases"][-1]["phase"] in ("Succeeded", "Failed"),
+    )
+    said = cluster.cluster("logs", NAME).out
+    assert (record["disruptions"], [one["outcome"] for one in record["attempts"]]) == (1, ["Disrupted", "Succeeded"]), said
+    (resumed,) = [line for line in said.splitlines() if line.startswith("resumes on")]
+    assert resumed.endswith(f"after SIGUSR1 on {node}")
+    assert resumed.split()[2] != node
