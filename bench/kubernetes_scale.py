@@ -28,9 +28,9 @@ NODES, BIG, SMALL_JOBS, SMALL = 1000, 512, 200, 4
 """Nodes, workers of the big job, number of small jobs, workers per small job. The nodes cannot run all jobs at the same
 time.
 """
-ANY_QUOTA = {"L-417A185B": 1e6, "L-DF5E4CA3": 1e6, "L-BD136A63": 1e6}
+ANY_QUOTA = {"L-417A185B": 1e6, "L-DF5E4CA3": 1e6, "L-BD136A63": 1e6, "L-7A658B76": 1e6}
 """Quota code -> a value that allows any number of nodes. Quotas: vCPUs of P instances, network interfaces, nodes per
-group.
+group, TiB of gp3 volumes.
 """
 LIMIT_SECONDS = 1500.0
 

@@ -51,7 +51,7 @@ def test_the_lustre_client_matches_the_kernel(machine: Machine) -> None:
     assert not exists(machine, "/etc/gpumpi/no-lustre-client")
 
 
-def test_without_a_lustre_client_for_the_kernel_the_build_continues_and_the_image_says_so(machine: Machine) -> None:
+def test_without_a_lustre_client_for_the_kernel_the_build_continues_and_the_image_is_marked(machine: Machine) -> None:
     """The repository is removed again: if AWS has no packages for this release, `apt-get update` would fail later."""
     (machine.layer / HERE[1:] / "install-packages.sh").write_text("#!/bin/sh\nexit 100\n")
     done = machine.run("/bin/bash", f"{HERE}/install-lustre-client.sh")
