@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from localcloud.hosts.capability import VARIABLE
-from testkit.waiting import wait_until
+from testkit.waiting import wait_until, wait_while
 from tests.hosts.cluster import BUCKET, GROUP, SLOTS, HandMade
 
 pytestmark = pytest.mark.xdist_group("hosts")
@@ -144,6 +144,8 @@ def test_jobs_keep_running_while_the_cluster_grows_to_four_workers_and_shrinks_t
 def test_workers_that_cannot_boot_or_join_upload_their_logs_and_are_replaced_but_a_slow_one_may_finish(
     cluster: HandMade,
 ) -> None:
+    cluster.scale(0)
+    wait_while(cluster.workers, bool)
     cluster.new_workers_get(cluster.user_data("worker", then="ls /no/such/folder"))
     cluster.scale(1)
     broken = newcomer(cluster, set())
