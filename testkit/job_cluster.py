@@ -160,9 +160,9 @@ def bring_up(folder: Path, name: str = STACK) -> Iterator[JobCluster]:
             cloud.stop()
 
 
-def cluster_of(cloud: LocalCloud, stack: str, folder: Path) -> JobCluster:
-    """Return the cluster of a deployed stack."""
+def cluster_of(cloud: LocalCloud, stack: str, folder: Path, source: Path = SOURCE) -> JobCluster:
+    """Return the cluster of a deployed stack. `source`: the folder with the stack file."""
     cluster = JobCluster(cloud, folder / "kubeconfig.yaml")
-    done = cluster.cluster("kubeconfig", "-s", stack, "--config-dir", str(SOURCE), "-o", str(cluster.kubeconfig))
+    done = cluster.cluster("kubeconfig", "-s", stack, "--config-dir", str(source), "-o", str(cluster.kubeconfig))
     assert done.code == 0, done.err
     return cluster

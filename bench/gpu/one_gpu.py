@@ -14,7 +14,6 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -22,6 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 IN_PODS = ROOT / "infra" / "jobs" / "in_pods"
@@ -35,7 +35,8 @@ RECORDER = {
     "TORCH_NCCL_DEBUG_INFO_TEMP_FILE": "/tmp/nccl_trace_rank_",
     "TORCH_NCCL_DEBUG_INFO_PIPE_FILE": "/tmp/nccl_dump_rank_",
 }
-"""The same variables as in infra/jobs/controlled.py."""
+"""The variables of jobs. They are copied from infra/jobs/smoke.py and infra/jobs/controlled.py, which need libraries."""
+MPIEXEC = ("mpiexec", "--allow-run-as-root", "--oversubscribe", "-n", "2")
 HANG = """
 import os, time, torch, torch.distributed as dist
 torch.cuda.set_device(0)
@@ -88,35 +89,41 @@ class Checks:
         return f"a kernel ran on {', '.join(gpu['name'] for gpu in report['gpus'])}"
 
     def nccl(self) -> str:
-        rank = f"exec python3 {IN_PODS / 'nccl.py'} 16M"
-        text = self.run("nccl", [*mpiexec(2), *as_host("$OMPI_COMM_WORLD_RANK", rank)], 120, {**LOOPBACK, **NCCL_LOG})
-        reports = [json.loads(line) for line in text.splitlines() if line.startswith('{"nccl_rank"')]
+        reports = self.nccl_reports("nccl", {})
         wrong = [row for report in reports for row in report["results"] if row[2]]
-        if len(reports) != 2 or wrong or any(report["error"] for report in reports):
-            raise CheckFailed("; ".join(report["error"] for report in reports if report["error"]) or f"{reports}")
+        errors = [report["error"] for report in reports if report["error"]]
+        if len(reports) != 2 or wrong or errors:
+            raise CheckFailed("; ".join(errors) or f"{reports}")
         rows = next(report["results"] for report in reports if report["results"])
         version = next((report["version"] for report in reports if report["version"]), "")
         return f"NCCL {version}, network {reports[0]['networks']}: {len(rows)} sizes with correct sums"
 
     def without_efa(self) -> str:
         """Jobs on pools with EFA set NCCL_NET=Libfabric, so that NCCL fails if the plugin for EFA is missing."""
-        rank = f"exec python3 {IN_PODS / 'nccl.py'} 16M"
-        env = {**LOOPBACK, **NCCL_LOG, "NCCL_NET": "Libfabric"}
-        text = self.run("without_efa", [*mpiexec(2), *as_host("$OMPI_COMM_WORLD_RANK", rank)], 120, env, may_fail=True)
-        reports = [json.loads(line) for line in text.splitlines() if line.startswith('{"nccl_rank"')]
-        if not reports or any(report["results"] or not report["error"] for report in reports):
-            raise CheckFailed(f"NCCL did not fail as expected: {text[-400:]}")
+        reports = self.nccl_reports("without_efa", {"NCCL_NET": "Libfabric"}, may_fail=True)
+        if any(report["results"] or not report["error"] for report in reports):
+            raise CheckFailed(f"NCCL did not fail as expected: {reports}")
         return f"NCCL fails: {'. '.join([reports[0]['error'], *reports[0]['warnings']])}"
+
+    def nccl_reports(self, name: str, env: Mapping[str, str], may_fail: bool = False) -> list[dict[str, Any]]:
+        """Run all_reduce_perf with two ranks. Return the ranks' reports."""
+        rank = f"hostname gpumpi-rank-$OMPI_COMM_WORLD_RANK; exec python3 {IN_PODS / 'nccl.py'} 16M"
+        command = [*MPIEXEC, "unshare", "--uts", "bash", "-c", rank]
+        text = self.run(name, command, 120, {**LOOPBACK, **NCCL_LOG, **env}, may_fail)
+        reports = [json.loads(line) for line in text.splitlines() if line.startswith('{"nccl_rank"')]
+        if not reports:
+            raise CheckFailed(f"no rank reported: {text.strip()[-400:]}")
+        return reports
 
     def measure(self) -> str:
         program = str(ROOT / "workloads" / "mpi-benchmarks" / "measure.py")
-        text = self.run("measure", [*mpiexec(2), "python3", program, "--buffers", "device", "--largest", str(1 << 20)], 120)
+        text = self.run("measure", [*MPIEXEC, "python3", program, "--buffers", "device", "--largest", str(1 << 20)], 120)
         return text.strip().splitlines()[-1]
 
     def buffers(self) -> str:
         file = self.logs / "device_buffers.json"
         program = str(ROOT / "bench" / "gpu" / "device_buffers.py")
-        self.run("device_buffers", [*mpiexec(2), "python3", program, "--json", str(file)], 180)
+        self.run("device_buffers", [*MPIEXEC, "python3", program, "--json", str(file)], 180)
         found = json.loads(file.read_text())
         return f"{found['mpi']}: {len(found['sizes'])} sizes, every byte correct"
 
@@ -136,7 +143,7 @@ class Checks:
             program = ["train.py", "--checkpoint", str(self.logs / "accelerate.pt")]
             return ["accelerate", "launch", "--num_machines=2", "--num_processes=2", *where, *program]
 
-        first, _ = self.start("accelerate", command, LOOPBACK, ROOT / "workloads" / "pytorch-ddp")
+        first, _ = self.start("accelerate", command, folder=ROOT / "workloads" / "pytorch-ddp")
         return self.finished(first)
 
     def jax(self) -> str:
@@ -147,7 +154,7 @@ class Checks:
         """Make a job hang and dump it as the job controller does."""
         program = self.logs / "hang.py"
         program.write_text(HANG)
-        ranks = list(self.start("hang", lambda _: ["python3", str(program)], RECORDER))
+        ranks = list(self.start("hang", lambda _: ["python3", str(program)], env=RECORDER))
         self.wait_for(ranks[1], "waiting", 120)
         time.sleep(3)  # until rank 0 hangs in the all_reduce
         dump = ["sh", "-c", (CONTROLLER / "dump_ranks.sh").read_text(), "sh", (CONTROLLER / "dump_nccl.py").read_text(), "job"]
@@ -162,12 +169,12 @@ class Checks:
 
     def interrupted(self, name: str, command: Callable[[int], list[str]], line: str, how: signal.Signals) -> str:
         """Train a workload, end it after a printed line, start it again, and return its result."""
-        first = list(self.start(f"{name}-1", command, LOOPBACK, ROOT / "workloads" / name))
+        first = list(self.start(f"{name}-1", command, folder=ROOT / "workloads" / name))
         self.wait_for(first[0], line, 120)
         self.end(how)
-        second = list(self.start(f"{name}-2", command, LOOPBACK, ROOT / "workloads" / name))
+        second = list(self.start(f"{name}-2", command, folder=ROOT / "workloads" / name))
         result = self.finished(second[0])
-        if not re.search(r"resuming from ", second[0].read_text(errors="replace")):
+        if "resuming from " not in second[0].read_text(errors="replace"):
             raise CheckFailed("the second start did not resume from the checkpoint")
         return result
 
@@ -197,7 +204,7 @@ class Checks:
         return text
 
     def start(
-        self, name: str, command: Callable[[int], list[str]], env: Mapping[str, str], folder: Path | None = None
+        self, name: str, command: Callable[[int], list[str]], *, env: Mapping[str, str] | None = None, folder: Path | None = None
     ) -> Iterator[Path]:
         """Start one process per host and yield the log of each."""
         for rank, host in enumerate(HOSTS):
@@ -211,7 +218,7 @@ class Checks:
                         stdout=file,
                         stderr=subprocess.STDOUT,
                         cwd=folder,
-                        env={**os.environ, **LOOPBACK, **of_rank, **of_job, **env},
+                        env={**os.environ, **LOOPBACK, **of_rank, **of_job, **(env or {})},
                         start_new_session=True,
                     )
                 )
@@ -243,15 +250,6 @@ def named(host: str, command: Sequence[str]) -> list[str]:
     return ["unshare", "--uts", "sh", "-c", 'hostname "$1"; shift; exec "$@"', "sh", host, *command]
 
 
-def as_host(number: str, script: str) -> list[str]:
-    """Return a command for mpiexec: each rank gets its own host name, then runs the script."""
-    return ["unshare", "--uts", "bash", "-c", f"hostname gpumpi-rank-{number}; {script}"]
-
-
-def mpiexec(ranks: int) -> list[str]:
-    return ["mpiexec", "--allow-run-as-root", "--oversubscribe", "-n", str(ranks)]
-
-
 def torchrun(program: Sequence[str]) -> Callable[[int], list[str]]:
     def command(node: int) -> list[str]:
         where = ["--nnodes=2", "--nproc_per_node=1", f"--node_rank={node}", "--master_addr=127.0.0.1", f"--master_port={PORT}"]
@@ -263,9 +261,10 @@ def torchrun(program: Sequence[str]) -> Callable[[int], list[str]]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--logs", type=Path, required=True, help="new folder for logs and results.json")
-    parser.add_argument("--only", nargs="*", help="names of checks")
+    parser.add_argument("--only", nargs="+", choices=[check.__name__ for check in Checks(Path()).all()], help="run only these")
     chosen = parser.parse_args()
-    shutil.rmtree(chosen.logs, ignore_errors=True)
+    if chosen.logs.exists():
+        parser.error(f"--logs: {chosen.logs} exists. Choose a new folder")
     chosen.logs.mkdir(parents=True)
     checks, rows = Checks(chosen.logs.resolve()), []
     for check in checks.all():

@@ -152,13 +152,13 @@ def _takes_jobs(node: Object) -> bool:
 
 def _await_step(bench: Bench) -> str:
     """Wait until the job has completed step 7 and saved a checkpoint at step 5; return the first worker's node."""
-    found = wait_until(
+    phase, lines = wait_until(
         lambda: (bench.shell.phase(JOB), bench.shell.cluster("logs", JOB).out.splitlines()),
         lambda seen: seen[0] == "Failed" or "step 7" in seen[1],
         LIMIT_SECONDS,
     )
-    if found[0] == "Failed":
-        sys.exit(f"the job failed before the fault: {found[1][-5:]}")
+    if phase == "Failed":
+        sys.exit(f"the job failed before the fault: {lines[-5:]}")
     workers = bench.client.list("Pod", bench.namespace, {JOB_LABEL: JOB, ROLE_LABEL: "worker"})
     first = min(workers, key=lambda one: str(one["metadata"]["name"]))
     return str(first["spec"]["nodeName"])

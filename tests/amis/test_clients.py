@@ -1,5 +1,6 @@
-"""Clients that local builds skip: FSx for Lustre, EFS, and NVIDIA's container runtime. Stubs replace the package
-managers and the downloads."""
+"""Provisioners that local builds skip: clients for FSx for Lustre and EFS, NVIDIA's driver and container runtime. Stubs
+replace the package managers and the downloads.
+"""
 
 from pathlib import Path
 
@@ -15,7 +16,7 @@ pytestmark = [pytest.mark.xdist_group("packer"), needs_roots]
 
 HERE = "/srv/amis/provisioners"
 KERNEL = "6.8.0-1021-aws"
-REPLACED = ("install-packages", "fetch-file", "add-apt-repository")
+REPLACED = ("install-packages", "fetch-file", "add-apt-repository", "add-nvidia-repository")
 
 
 @pytest.fixture
@@ -97,3 +98,13 @@ def test_a_client_of_the_base_image_stays(machine: Machine, script: str, install
     program(machine, installed, "")
     machine.must("/bin/bash", f"{HERE}/{script}.sh")
     assert asked(machine) == ""
+
+
+def test_the_driver_of_an_on_premises_node_comes_with_what_nvswitches_need(machine: Machine) -> None:
+    """Without nvlsm and ib_umad, CUDA fails with error 802 on B200 and B300."""
+    program(machine, "systemctl", 'echo "$@" >>/srv/services')
+    machine.must("/bin/bash", f"{HERE}/install-nvidia-driver.sh")
+    branch = versions()["nvidia_driver_version"].partition(".")[0]
+    assert {f"nvidia-open-{branch}", "nvidia-fabricmanager", "nvlsm"} <= set(asked(machine).split())
+    assert "nvidia-fabricmanager.service" in machine.must("cat", "/srv/services")
+    assert "ib_umad" in machine.must("sh", "-c", "cat /etc/modules-load.d/*")

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from localcloud.hosts import roots
-from localcloud.images.recipes import versions
 from tests.amis.machine import Machine
 from tests.images.conftest import needs_roots
 
@@ -56,19 +55,6 @@ def test_amazon_linux_keeps_the_package_that_it_has_of_a_program(machine: Machin
     program(machine, name, "")
     machine.must("install-packages.sh", name)
     assert machine.run("test", "-e", "/srv/asked").returncode == 1
-
-
-def test_the_driver_of_an_on_premises_node_comes_with_what_nvswitches_need(machine: Machine) -> None:
-    """Without nvlsm and ib_umad, CUDA fails with error 802 on B200 and B300."""
-    copy = "cp -r /tmp/amis /srv/amis; cd /srv/amis/provisioners; printf '#!/bin/sh\necho $@ >>/srv/asked\n' >install-packages.sh"
-    machine.must("/bin/sh", "-ec", f"{copy}; printf '#!/bin/sh\n' >add-nvidia-repository.sh")
-    program(machine, "systemctl", 'echo "$@" >>/srv/services')
-    machine.must("/bin/bash", "/srv/amis/provisioners/install-nvidia-driver.sh")
-    branch = versions()["nvidia_driver_version"].partition(".")[0]
-    asked = machine.must("cat", "/srv/asked").split()
-    assert {f"nvidia-open-{branch}", "nvidia-fabricmanager", "nvlsm"} <= set(asked)
-    assert "nvidia-fabricmanager.service" in machine.must("cat", "/srv/services")
-    assert "ib_umad" in machine.must("sh", "-c", "cat /etc/modules-load.d/*")
 
 
 def test_the_limit_of_locked_memory_applies_to_services_that_start_from_now_on(machine: Machine) -> None:

@@ -6,22 +6,17 @@ import pytest
 
 from localcloud.instance import LocalCloud
 from localcloud.kubernetes.nodes import limits
+from localcloud.processes import ROOT
 from localcloud.stack import LocalStack
-from testkit.job_cluster import JobCluster, job_file, python
+from testkit.job_cluster import cluster_of, job_file, python
 from testkit.waiting import wait_until
 
 pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.mission_only]
 
+STACKS = ROOT / "bench" / "stacks"
+STACK = "heal"
+"""Stack with two Spot Instances."""
 NAME = "spot"
-FILE = """\
-config:
-  aws:region: us-west-2
-  gpumpi:target: {kind: eks, endpointAccess: {publicCidrs: [203.0.113.0/24]}, system: {desiredSize: 1}}
-  gpumpi:network: {zones: 2}
-  gpumpi:pools:
-    - {name: train, instanceType: g5.xlarge, desiredSize: 2, maxSize: 2, capacity: {kind: spot}}
-  gpumpi:platform: {imageRepositories: true, autoscaler: false, transport: tcp, cpuRequestFactor: 0.05}
-"""
 SAVES = """
 import os, pathlib, signal
 saved, node = pathlib.Path("/shared/spot"), os.environ["GPUMPI_NODE"]
@@ -43,15 +38,12 @@ def test_a_rank_saves_at_a_spot_notice_and_the_job_resumes_on_the_other_node(
     own_cloud: LocalCloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(limits.VARIABLE, "gpu=4")
-    (tmp_path / f"Pulumi.{NAME}.yaml").write_text(FILE)
     own_cloud.start(print, kubernetes=True)
-    stack = LocalStack(own_cloud, NAME, tmp_path)
+    stack = LocalStack(own_cloud, STACK, STACKS)
     stack.prepare()
     up = stack.run("up")
     assert up.ok, up.output
-    cluster = JobCluster(own_cloud, tmp_path / "kubeconfig.yaml")
-    written = cluster.cluster("kubeconfig", "-s", NAME, "--config-dir", str(tmp_path), "-o", str(cluster.kubeconfig))
-    assert written.code == 0, written.err
+    cluster = cluster_of(own_cloud, STACK, tmp_path, STACKS)
 
     more = {"workers": 1, "maxRestarts": 0, "checkpointSignal": "SIGUSR1"}
     assert cluster.cluster("submit", job_file(tmp_path, NAME, command=python(SAVES), **more)).code == 0

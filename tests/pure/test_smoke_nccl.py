@@ -1,7 +1,7 @@
 """The NCCL level of smoke: each fault in NCCL's log or nccl-tests' table fails exactly one check.
 
 The lines have the wording of NCCL 2.30.7 and aws-ofi-nccl 1.21 (sources: infra/jobs/in_pods/nccl.py) and of published logs, such
-as https://github.com/NVIDIA/nccl/issues/1597. Lines recorded on a GPU are in test_nccl_recorded.py.
+as https://github.com/NVIDIA/nccl/issues/1597. Lines recorded on a GPU are in recorded_on_gpu.py.
 """
 
 import json

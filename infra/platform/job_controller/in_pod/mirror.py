@@ -97,7 +97,8 @@ def trimmed_pod(pod: Object) -> Object:
     keys = ("name", "namespace", "uid", "labels", "creationTimestamp", "deletionTimestamp", "annotations", "resourceVersion")
     containers = [{"name": one["name"], "resources": one.get("resources", {})} for one in spec.get("containers", ())]
     kept: dict[str, Any] = {"nodeName": spec.get("nodeName", ""), "containers": containers}
-    kept |= {key: spec[key] for key in ("terminationGracePeriodSeconds",) if key in spec}
+    if "terminationGracePeriodSeconds" in spec:
+        kept["terminationGracePeriodSeconds"] = spec["terminationGracePeriodSeconds"]
     return {"metadata": {key: metadata[key] for key in keys if key in metadata}, "spec": kept, "status": pod.get("status", {})}
 
 
