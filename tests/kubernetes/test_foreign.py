@@ -129,6 +129,7 @@ def pytorch_jobs(job_cluster: JobCluster) -> Iterator[None]:
     file = mirror.downloaded(go, "github.com/kubeflow/training-operator@v1.9.3") / PYTORCH_JOBS
     made = job_cluster.kubectl("apply", "--server-side", "-f", str(file))
     assert made.code == 0, made.err
+    wait_until(lambda: job_cluster.kubectl("get", "pytorchjobs", "-n", NAMESPACE).code == 0)  # the API server serves the kind
     yield
     job_cluster.kubectl("delete", "-f", str(file))
 

@@ -177,7 +177,7 @@ REFUSED: dict[str, list[Refused]] = {
             "names a VPC, but the cluster is in vpc-",
         )
     ],
-    "another target": [Refused("target.kind", {"target.kind": "other"}, '"other" is not known')],
+    "another target": [Refused("target.kind", {"target.kind": "other"}, '"other" is not valid. Use eks, ec2 or existing.')],
 }
 
 
