@@ -53,6 +53,7 @@ def test_a_broken_node_becomes_unschedulable_and_says_why() -> None:
         "state": "draining",
         "since": "2026-11-23T12:00:00+00:00",
         "drains": True,
+        "ending": 0,
     }
 
 

@@ -6,6 +6,7 @@ the rank's permission: amis/provisioners/install-py-spy.sh.
 """
 
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -37,11 +38,7 @@ COMMAND, VERSION = "Process ", "Python v"
 MAIN = 'Thread "MainThread"'
 STOPPED = {"T": "stopped", "t": "stopped by a debugger", "D": "waits for a disk or a device", "Z": "has ended"}
 """State of a process -> its meaning for a hang: https://man7.org/linux/man-pages/man5/proc_pid_status.5.html"""
-LIBRARY = re.compile(
-    r"\((accelerate|concurrent|cupy|cupyx|deepspeed|horovod|jax|jaxlib|lightning|mpi4py|multiprocessing|numpy|pytorch_lightning"
-    r"|tensorflow|torch|transformers)/|\((queue|selectors|socket|subprocess|threading)\.py:"
-)
-"""Frame of a library. py-spy prints paths relative to the folders in which Python finds modules."""
+PATH, MAIN_MODULE = re.compile(r"\((.+):\d+\)"), "<module> ("
 
 
 @dataclass(frozen=True)
@@ -63,10 +60,35 @@ class Rank:
 
     @property
     def place(self) -> str:
-        """The state of a stopped rank, and the innermost call of the program itself."""
-        frames = self.frames
-        own = next((one for one in frames if not LIBRARY.search(one)), next(iter(frames), ""))
-        return " in ".join(filter(None, (STOPPED.get(self.state, ""), own)))
+        """The state of a stopped rank, and the innermost call of its own program."""
+        return " in ".join(filter(None, (STOPPED.get(self.state, ""), own_call(self.frames))))
+
+
+def own_call(frames: Sequence[str]) -> str:
+    """Return the innermost call that is neither in Python's standard library nor in a package other than the program's.
+    If there is none, return the innermost call. py-spy prints paths relative to the folder that contains the package.
+
+    >>> own_call(["synchronize (cuda/__init__.py:1162)", "step (train.py:7)", "<module> (train.py:14)"])
+    'step (train.py:7)'
+    >>> own_call(["wait (threading.py:320)", "load (mine/data.py:7)", "<module> (mine/train.py:14)"])
+    'load (mine/data.py:7)'
+    """
+    program = next((_package(one) for one in reversed(frames) if one.startswith(MAIN_MODULE)), "")
+    own = (one for one in frames if _package(one) in ("", program) and not _is_standard(one))
+    return next(own, next(iter(frames), ""))
+
+
+def _path(frame: str) -> str:
+    found = PATH.search(frame)
+    return found[1] if found else ""
+
+
+def _package(frame: str) -> str:
+    return _path(frame).rpartition("/")[0].partition("/")[0]
+
+
+def _is_standard(frame: str) -> bool:
+    return _path(frame).partition("/")[0].removesuffix(".py") in sys.stdlib_module_names
 
 
 @dataclass(frozen=True)
