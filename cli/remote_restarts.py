@@ -39,9 +39,10 @@ watch() {
   kill -KILL $ended 2>/dev/null
 }
 await_hosts() {
-  local end=$((SECONDS + @limit@)) told=
+  local end=$((SECONDS + @limit@)) told= listed
   while true; do
-    if [ "$(hosts | wc -l)" -ge "$wanted" ] && [ -z "$(lost $(hosts))" ]; then return; fi
+    listed=$(hosts) # read once: the join service may remove a node at any time
+    if [ "$(wc -w <<<"$listed")" -ge "$wanted" ] && [ -z "$(lost $listed)" ]; then return; fi
     if [ "$SECONDS" -ge "$end" ]; then
       echo "run: after $((@limit@ / 60)) minutes, not all of the $wanted nodes are back; restarting with the others" >&2
       return

@@ -51,7 +51,7 @@ class Before:
     """Nodes without an annotation that were taken out of service earlier, each with the time."""
 
     gone: Mapping[str, datetime] = field(default_factory=dict)
-    """Nodes that no longer exist."""
+    """Nodes that no longer exist and that the brake counts."""
     counted: Mapping[str, datetime] = field(default_factory=dict)
     """Existing nodes that the brake counts: they were repaired, or the controller was killed before it patched them."""
 

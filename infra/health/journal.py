@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from infra.health import annotation
+from infra.health import annotation, faults
 from infra.health.annotation import Object, TakenOut
 from infra.health.cordons import Before
 
@@ -101,7 +101,12 @@ def ended(entries: Sequence[Entry], uid: str, now: datetime) -> None:
 
 
 def before(journal: Journal, nodes: Sequence[Object]) -> Before:
-    """Return the nodes without an annotation that the brake must count."""
+    """Return the nodes without an annotation that the brake must count.
+
+    A node that was silent and is gone does not count: Kubernetes deletes a node only if its instance no longer exists,
+    so the silence was real. Otherwise a reclaimed Spot instance would use up the brake of a small cluster.
+    https://kubernetes.io/docs/concepts/architecture/cloud-controller/#node-controller
+    """
     names = {str(one["metadata"]["uid"]): str(one["metadata"]["name"]) for one in nodes}
     marked = {str(one["metadata"]["uid"]) for one in nodes if annotation.read(one) is not None}
     gone: dict[str, datetime] = {}
@@ -109,7 +114,8 @@ def before(journal: Journal, nodes: Sequence[Object]) -> Before:
     for entry in journal["entries"]:
         at, uid = datetime.fromisoformat(entry["at"]), entry["uid"]
         if uid not in names:
-            gone[f"{entry['node']} ({uid})"] = at  # a new node may have the same name
+            if entry["reason"] != faults.SILENT:
+                gone[f"{entry['node']} ({uid})"] = at  # a new node may have the same name
         elif uid not in marked:
             counted[names[uid]] = at
     return Before(gone, counted)

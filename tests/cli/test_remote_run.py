@@ -90,14 +90,24 @@ def repeated(command: str, restarts: int, hostfile: Path) -> "subprocess.Complet
     return subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False, env=environment, timeout=60)
 
 
+REPLACE = """#!/bin/sh
+# Stands for sed, which reads the hostfile. After each reading that follows the first wait, the cluster changes.
+/usr/bin/env -i PATH=/usr/bin:/bin sed "$@"
+grep -q waiting "$HOME/err" || exit 0
+if mkdir "$HOME/removed"; then echo 10.0.0.2 slots=8 >"$HOME/hostfile"
+elif mkdir "$HOME/joined"; then touch "$HOME/down-10.0.0.4"; echo 10.0.0.4 slots=8 >>"$HOME/hostfile"
+elif mkdir "$HOME/boots"; then :
+else rm -f "$HOME/down-10.0.0.4"
+fi 2>/dev/null
+"""
+
+
 def test_a_command_that_lost_a_node_starts_again_when_its_replacement_answers(tmp_path: Path, hostfile: Path) -> None:
-    """The join service removes the lost node only after the command has ended. The replacement joins a little later."""
-    replace = (
-        f"(until grep -q waiting {tmp_path}/err; do sleep 0.05; done; echo 10.0.0.2 slots=8 >{hostfile}; sleep 0.2; "
-        f"touch $HOME/down-10.0.0.4; echo 10.0.0.4 slots=8 >>{hostfile}; sleep 0.2; rm $HOME/down-10.0.0.4) >/dev/null 2>&1 &"
-    )
-    first = f"if mkdir $HOME/tried 2>/dev/null; then touch $HOME/down-10.0.0.3; {replace} exit 5; fi"
-    command = f"echo on $(cut -d ' ' -f 1 {hostfile}); {first}"
+    """The join service removes the lost node while the script looks for it. The replacement joins and answers later."""
+    (tmp_path / "bin" / "sed").write_text(REPLACE)
+    (tmp_path / "bin" / "sed").chmod(0o755)
+    first = "if mkdir $HOME/tried 2>/dev/null; then touch $HOME/down-10.0.0.3; exit 5; fi"
+    command = f"echo on $(cut -d ' ' -f 1 {hostfile}) $(cd $HOME && ls down-10.0.0.4 2>/dev/null); {first}"
     script = remote_restarts.repeated(shlex.join(["bash", "-c", command]), 1, str(hostfile))
     with (tmp_path / "err").open("w") as err:
         environment = {**os.environ, "GPUMPI_RUN": str(tmp_path)}

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from infra.health import journal
+from infra.naming import PLATFORM_NAMESPACE
 from testkit.job_cluster import JobCluster, job_file, python
 from testkit.projects import client
 from testkit.waiting import wait_until
@@ -18,7 +20,11 @@ pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("no_jobs_
 
 @pytest.fixture
 def sound_nodes(job_cluster: JobCluster) -> Iterator[None]:
-    """After the test, reboot nodes that are still cordoned. EKS would repair these nodes only after ten minutes."""
+    """Before the test, make the controller forget the nodes that other tests took out, because its brake counts them.
+    After the test, reboot nodes that are still cordoned. EKS would repair these nodes only after ten minutes.
+    """
+    forgotten = job_cluster.kubectl("delete", "configmap", journal.CONFIG_MAP, "-n", PLATFORM_NAMESPACE, "--ignore-not-found")
+    assert forgotten.code == 0, forgotten.err
     yield
     for node in [one for one in job_cluster.cluster("health", "--json").json["nodes"] if one["cordoned"]]:
         client(job_cluster.cloud, "ec2").reboot_instances(InstanceIds=[node["instance"]])

@@ -196,6 +196,20 @@ def test_a_replaced_node_is_noted_as_gone_and_still_counts_for_the_brake() -> No
     assert [name for name, _ in cluster.cordoned] == ["n0", "n1"]
 
 
+def test_a_silent_node_counts_for_the_brake_until_it_is_deleted() -> None:
+    cluster = Cluster(5)
+    controller = cluster.controller()
+    cluster.silent = {"n0": START.isoformat()}
+    cluster.round(controller)
+    cluster.breaks("n1")
+    cluster.round(controller)
+    assert [name for name, _ in cluster.cordoned] == ["n0"]
+    cluster.replace("n0")
+    cluster.silent = {}
+    cluster.round(controller)
+    assert [name for name, _ in cluster.cordoned] == ["n0", "n1"]
+
+
 def test_two_controllers_take_a_node_out_once() -> None:
     cluster = Cluster(5)
     first, second = cluster.controller(), cluster.controller()
