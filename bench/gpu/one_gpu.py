@@ -159,11 +159,9 @@ class Checks:
         time.sleep(3)  # until rank 0 hangs in the all_reduce
         dump = ["sh", "-c", (CONTROLLER / "dump_ranks.sh").read_text(), "sh", (CONTROLLER / "dump_nccl.py").read_text(), "job"]
         text = self.run("hang-dump", dump, 60)
-        missing = [
-            one for one in ("gpumpi-rank 0", "gpumpi-rank 1", "flight recorder: completed", "gpumpi-nccl") if one not in text
-        ]
         self.end(signal.SIGKILL)
-        if missing:
+        wanted = {"gpumpi-rank 0": 1, "gpumpi-rank 1": 1, "flight recorder: completed: nccl:all_reduce 5": 2, "gpumpi-nccl": 1}
+        if missing := [one for one, times in wanted.items() if text.count(one) < times]:
             raise CheckFailed(f"the dump lacks {missing}")
         return "stacks, flight recorder and RAS report"
 

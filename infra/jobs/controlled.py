@@ -31,7 +31,14 @@ FLIGHT_RECORDER: Final = {
     "TORCH_NCCL_DEBUG_INFO_TEMP_FILE": "/tmp/nccl_trace_rank_",
     "TORCH_NCCL_DEBUG_INFO_PIPE_FILE": "/tmp/nccl_dump_rank_",
 }
-"""https://docs.pytorch.org/docs/stable/torch_nccl_environment_variables.html"""
+"""https://docs.pytorch.org/docs/stable/torch_nccl_environment_variables.html
+
+PyTorch 2.11 still reads the first two names, but prints a warning. Older versions do not know the new names.
+"""
+NEW_NAMES: Final = {
+    "TORCH_NCCL_TRACE_BUFFER_SIZE": "TORCH_FR_BUFFER_SIZE",
+    "TORCH_NCCL_DEBUG_INFO_TEMP_FILE": "TORCH_FR_DUMP_TEMP_FILE",
+}
 QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
 
 
@@ -97,7 +104,8 @@ def _record_collectives(manifest: Manifest, placed: PlacedJob) -> None:
         return
     for one in (found for pod in pods_in(manifest) for found in pod["containers"] if found["name"] == "worker"):
         given = {env["name"] for env in one["env"]}
-        one["env"] += [{"name": name, "value": value} for name, value in FLIGHT_RECORDER.items() if name not in given]
+        ours = {name: value for name, value in FLIGHT_RECORDER.items() if not given & {name, NEW_NAMES.get(name)}}
+        one["env"] += [{"name": name, "value": value} for name, value in ours.items()]
 
 
 def _allow_disruptions(main: Manifest, placed: PlacedJob) -> None:

@@ -29,6 +29,22 @@ pathlib.Path(f"/tmp/environment-{world.rank}").touch()
 load() if world.rank == 2 else step()
 """
 
+RECORDER = """
+import os, pathlib, pickle
+from mpi4py import MPI
+rank = MPI.COMM_WORLD.rank
+pipe = pathlib.Path(f"{os.environ['TORCH_NCCL_DEBUG_INFO_PIPE_FILE']}{rank}.pipe")
+os.mkfifo(pipe)
+held = os.open(pipe, os.O_RDWR)
+pathlib.Path(f"/tmp/environment-{rank}").touch()
+assert os.read(held, 1)
+entry = {"state": "started", "profiling_name": "nccl:all_reduce", "collective_seq_id": rank}
+pathlib.Path(f"{os.environ['TORCH_FR_DUMP_TEMP_FILE']}{rank}").write_bytes(pickle.dumps({"entries": [entry]}))
+os.read(held, 1000)
+os.read(held, 1)
+"""
+"""Stands for PyTorch, which writes its flight recorder when its pipe is written to."""
+
 
 @pytest.fixture(scope="module")
 def system() -> Iterator[Path]:
@@ -77,3 +93,14 @@ def test_an_image_without_py_spy_is_reported(system: Path, running: Running) -> 
     finally:
         hidden.rename(program)
     assert (found["ranks"], found["at"], found["lines"]) == ([0, 1, 2, 3], "", ["the image has no py-spy"])
+
+
+def test_the_flight_recorder_of_every_rank_is_read(system: Path) -> None:
+    files = ["TORCH_NCCL_DEBUG_INFO_PIPE_FILE=/tmp/pipe-", "TORCH_FR_DUMP_TEMP_FILE=/tmp/trace-"]
+    started = Running(OPENMPI_5, system, ["env", *files, "python3", "-c", RECORDER])
+    try:
+        started.wait_for("environment", 4)
+        lines = [line for one in asked(started).ranks for line in one.lines if line.startswith("flight recorder")]
+    finally:
+        started.stop()
+    assert sorted(lines) == [f"flight recorder: started: nccl:all_reduce {rank}" for rank in range(4)]

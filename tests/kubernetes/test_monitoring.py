@@ -42,6 +42,7 @@ MIB = 2**20
 LIMIT_SECONDS = 600.0
 """Time limit. It suffices for queries over five minutes, which need two samples, and for a rebooted node to become
 ready."""
+LISTENS = "Server is ready to receive web requests."
 RECEIVER = """
 from http.server import BaseHTTPRequestHandler, HTTPServer
 class Handler(BaseHTTPRequestHandler):
@@ -167,9 +168,9 @@ def receiver(cluster: JobCluster) -> Iterator["Api"]:
     run = ("run", "metrics-receiver", "-n", "default", f"--image={image}", "--port=9090", "--expose", "--restart=Never")
     started = cluster.kubectl(*run, "--", *options)
     assert started.code == 0, started.err
-    ready = cluster.kubectl("wait", "pod/metrics-receiver", "-n", "default", "--for=condition=Ready", "--timeout=120s")
-    assert ready.code == 0, ready.err + cluster.kubectl("logs", "metrics-receiver", "-n", "default").out
     try:
+        # kubectl's forwarding ends at the first connection that the pod refuses
+        wait_until(lambda: cluster.kubectl("logs", "metrics-receiver", "-n", "default").out, lambda log: LISTENS in log)
         with forwarded(cluster, "default", "pod/metrics-receiver", 9090) as url:
             yield Api(url, url)
     finally:

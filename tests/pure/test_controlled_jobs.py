@@ -58,6 +58,9 @@ def test_ranks_on_gpus_record_their_collectives_if_the_job_may_be_found_to_hang(
     name, wanted = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE", {"progress": {"pattern": "step (\\d+)", "within": "10m"}}
     assert values(rendered(launcher=launcher, **wanted), name) == ["/tmp/nccl_dump_rank_"]
     assert values(rendered(launcher=launcher, **wanted, env={name: "/shared/mine"}), name) == ["/shared/mine"]
+    older, newer = "TORCH_NCCL_TRACE_BUFFER_SIZE", "TORCH_FR_BUFFER_SIZE"
+    renamed = rendered(launcher=launcher, **wanted, env={newer: "9"})
+    assert (values(renamed, older), values(renamed, newer)) == ([], ["9"])
     assert values(rendered(launcher=launcher), name) == []
     assert values(rendered(launcher=launcher, **wanted, gpusPerWorker=0, pool="system"), name) == []
 

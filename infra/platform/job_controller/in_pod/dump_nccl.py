@@ -1,8 +1,8 @@
 """Program that runs in the pods of a hanging job and prints the reports of NCCL and PyTorch's flight recorder. Needs
 only Python 3.8.
 
-Arguments: `ras ADDRESS`, with the value of NCCL_RAS_ADDR, or `recorder PIPE FILE RANK`, with those of
-TORCH_NCCL_DEBUG_INFO_PIPE_FILE and TORCH_NCCL_DEBUG_INFO_TEMP_FILE.
+Arguments: `ras ADDRESS`, with the value of NCCL_RAS_ADDR, or `recorder PIPE FILE RANK SECONDS`, with the values of
+TORCH_NCCL_DEBUG_INFO_PIPE_FILE and TORCH_NCCL_DEBUG_INFO_TEMP_FILE, and how long PyTorch may take.
 
 Run on an H100 with NCCL 2.28.9 and PyTorch 2.11 on 2026-11-26 (`bench/gpu/one_gpu.py --only hang`). Sources:
 - https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/ras.html
@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 RAS_SECONDS = 8
-RECORDER_SECONDS = 6
 LATEST = 3
 
 
@@ -39,8 +38,11 @@ def ras(address: str) -> str:
     return f"gpumpi-nccl\n{answer.decode(errors='replace')}"
 
 
-def recorder(pipe: str, file: str, rank: str) -> str:
-    """Make PyTorch write its last collectives to a file, and return this rank's collectives that matter for a hang."""
+def recorder(pipe: str, file: str, rank: str, seconds: str) -> str:
+    """Make PyTorch write its last collectives to a file, and return this rank's collectives that matter for a hang.
+
+    On an H100 with PyTorch 2.11, this takes 4 to 7 seconds, because PyTorch first imports its compiler (2026-11-26).
+    """
     path, since = Path(file + rank), time.time() - 1
     try:
         trigger = os.open(f"{pipe}{rank}.pipe", os.O_WRONLY | os.O_NONBLOCK)
@@ -48,7 +50,7 @@ def recorder(pipe: str, file: str, rank: str) -> str:
         os.close(trigger)
     except OSError as error:
         return f"flight recorder: {error}"
-    end = time.monotonic() + RECORDER_SECONDS
+    end = time.monotonic() + float(seconds)
     while time.monotonic() < end:
         try:
             if path.stat().st_mtime >= since:
@@ -56,7 +58,7 @@ def recorder(pipe: str, file: str, rank: str) -> str:
         except (OSError, EOFError, pickle.UnpicklingError):
             pass  # not written yet
         time.sleep(0.2)
-    return f"flight recorder: PyTorch wrote no {path} within {RECORDER_SECONDS} s"
+    return f"flight recorder: PyTorch wrote no {path} within {seconds} s"
 
 
 def summary(dump: "dict[str, Any]") -> str:

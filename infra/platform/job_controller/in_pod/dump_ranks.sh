@@ -16,10 +16,14 @@ dump() {
   else
     echo "the image has no py-spy"
   fi
-  [ ! -p "$(variable "$1" TORCH_NCCL_DEBUG_INFO_PIPE_FILE)$(number "$1").pipe" ] || timeout 8 python3 -c "$program" recorder \
-    "$(variable "$1" TORCH_NCCL_DEBUG_INFO_PIPE_FILE)" "$(variable "$1" TORCH_NCCL_DEBUG_INFO_TEMP_FILE)" "$(number "$1")" 2>&1
+  pipe=$(variable "$1" TORCH_NCCL_DEBUG_INFO_PIPE_FILE)
+  file=$(variable "$1" TORCH_FR_DUMP_TEMP_FILE) # the newer name
+  [ -n "$file" ] || file=$(variable "$1" TORCH_NCCL_DEBUG_INFO_TEMP_FILE)
+  [ ! -p "$pipe$(number "$1").pipe" ] ||
+    timeout 16 python3 -c "$program" recorder "$pipe" "$file" "$(number "$1")" $((end - $(date +%s))) 2>&1
 }
 program=$1
+end=$(($(date +%s) + 14)) # the controller waits 16 seconds for this script: EXEC_SECONDS in stacks.py
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 for path in /proc/[0-9]*; do

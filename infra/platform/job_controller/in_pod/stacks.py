@@ -20,11 +20,12 @@ from .attempts import Attempt
 from .job import ManagedJob, is_terminal
 from .record import Record
 
-WAIT_SECONDS = 20
-"""How long the ranks of a hanging job are kept for the dump. They must end within 30 seconds of detecting the hang."""
-EXEC_SECONDS, AT_ONCE, PODS = 12, 16, 64
+WAIT_SECONDS = 24
+"""How long the ranks of a hanging job are kept for the dump. They must end within 30 seconds of detecting the hang, and get
+5 seconds to exit."""
+EXEC_SECONDS, AT_ONCE, PODS = 16, 16, 64
 """Seconds per pod, number of pods queried at once, and maximum number of pods: the others hang in the same way."""
-ENOUGH_SECONDS = 14
+ENOUGH_SECONDS = 18
 """After this time, the dump leaves out pods that have not answered. The controller checks every 5 seconds."""
 GROUPS, LINES, CHARACTERS = 8, 24, 160
 """Limits of a dump in the record."""
