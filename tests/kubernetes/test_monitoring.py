@@ -163,10 +163,25 @@ def test_every_query_of_every_dashboard_has_a_result_during_a_job(ask: Api, runn
 def receiver(cluster: JobCluster) -> Iterator["Api"]:
     """Start a second Prometheus that receives samples at the address in the stack file."""
     (pod,) = cluster.objects("pods", "app=prometheus", MONITORING_NAMESPACE)
-    image = pod["spec"]["containers"][0]["image"]
-    options = ("--config.file=/dev/null", "--storage.tsdb.path=/tmp/data", "--web.enable-remote-write-receiver")
-    run = ("run", "metrics-receiver", "-n", "default", f"--image={image}", "--port=9090", "--expose", "--restart=Never")
-    started = cluster.kubectl(*run, "--", *options)
+    options = ["--config.file=/dev/null", "--storage.tsdb.path=/data", "--web.enable-remote-write-receiver"]
+    server = {
+        "name": "prometheus",
+        "image": pod["spec"]["containers"][0]["image"],
+        "args": options,
+        "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+    }
+    metadata = {"name": "metrics-receiver", "namespace": "default", "labels": {"app": "metrics-receiver"}}
+    receives = {"containers": [server], "volumes": [{"name": "data", "emptyDir": {}}], "securityContext": {"fsGroup": 65534}}
+    items = [
+        {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": receives},
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": metadata,
+            "spec": {"selector": metadata["labels"], "ports": [{"port": 9090}]},
+        },
+    ]
+    started = cluster.kubectl("create", "-f", "-", text=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     assert started.code == 0, started.err
     try:
         # kubectl's forwarding ends at the first connection that the pod refuses
