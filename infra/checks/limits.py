@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from math import ceil
 from typing import Final
 
 from infra.checks.model import Answer, no, unknown
@@ -17,6 +18,7 @@ from infra.facts.account_limits import (
     NODES,
     ROLES,
     SERVICE_ROLES,
+    STORAGE,
     VPCS,
     AccountLimits,
     Limit,
@@ -24,6 +26,7 @@ from infra.facts.account_limits import (
 from infra.facts.clients import Clients, Denied, query
 from infra.facts.simulation import simulate
 from infra.plan import network_interfaces
+from infra.plan.new_nodes import new_volume_gib
 from infra.plan.placement import nat_zones
 from infra.settings.pools import Spot
 from infra.settings.stack import Settings
@@ -80,6 +83,7 @@ def wanted(settings: Settings, facts: Facts, own_addresses: int | None = 0) -> d
         found[ADDRESSES] = Wanted.always(max(0, addresses - own))
     interfaces = network_interfaces.growth(settings, facts, max(0, own - _head_address(settings)))
     found[INTERFACES] = Wanted(interfaces.now, interfaces.maximum, interfaces.possible)
+    found[STORAGE] = Wanted(*new_volume_gib(settings, facts))
     exists = existing.cluster_version is not None if settings.is_eks else bool(existing.pools)
     found[ROLES] = Wanted(0, 0, _roles_of_pods(settings)) if exists else Wanted.always(_roles(settings))
     if settings.is_eks:
@@ -113,20 +117,22 @@ def judge(limit: Limit, number: Wanted, found: AccountLimits, region: str) -> An
         return unknown(limit.name, used.reason)
     if not number.maximum + number.possible or used.used + number.maximum + number.possible <= used.allowed:
         return Answer(limit.name, "yes")
+    value = ceil((used.used + number.maximum + number.possible) / limit.scale)
     request = (
         f"aws service-quotas request-service-quota-increase --service-code {limit.service} --quota-code {limit.code} "
-        f"--desired-value {used.used + number.maximum + number.possible} --region {'us-east-1' if limit is ROLES else region}"
+        f"--desired-value {value} --region {'us-east-1' if limit is ROLES else region}"
     )
     if limit is NODES:
         need = f"a pool has up to {number.maximum} nodes, but the quota is {used.allowed:g}"
         return no(limit.name, f"{need}. Request an increase (`{request}`) or lower maxSize.")
-    have = f"the account uses {used.used} of {used.allowed:g}"
+    unit = f" {limit.unit}" if limit.unit else ""
+    have = f"the account uses {used.used} of {used.allowed:g}{unit}"
     if used.used + number.now > used.allowed and number.now:
-        return no(limit.name, f"the stack needs {number.maximum} more, but {have}. Request an increase (`{request}`).")
+        return no(limit.name, f"the stack needs {number.maximum}{unit} more, but {have}. Request an increase (`{request}`).")
     if used.used + number.maximum > used.allowed and number.maximum:
-        need = f"with every pool at maxSize, the stack needs {number.maximum} more"
+        need = f"with every pool at maxSize, the stack needs {number.maximum}{unit} more"
         return Answer(limit.name, "yes", warnings=(f"{need}, but {have}. Request an increase (`{request}`) or lower maxSize.",))
-    doubt = f"the stack needs up to {number.possible} more, depending on how many it already has"
+    doubt = f"the stack needs up to {number.possible}{unit} more, depending on how many it already has"
     return unknown(limit.name, f"{doubt}, and {have}. If that exceeds the quota, request an increase (`{request}`).")
 
 

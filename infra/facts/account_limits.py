@@ -1,4 +1,4 @@
-"""Quotas and usage of an account in a Region: VPCs, addresses, network interfaces, clusters, roles. Only `plan` reads
+"""Quotas and usage of an account in a Region: VPCs, addresses, network interfaces, volumes, clusters, roles. Only `plan` reads
 them.
 """
 
@@ -25,16 +25,23 @@ class Limit:
     """Operation, such as `ec2:DescribeVpcs`."""
     quota_is_in_summary: bool = False
     """Whether `iam:GetAccountSummary` also returns the quota. Service Quotas lists IAM's quotas only in us-east-1."""
+    unit: str = ""
+    scale: int = 1
+    """How many `unit`s of usage are one unit of the quota."""
 
 
 VPCS: Final = Limit("VPCs per Region", "vpc", "L-F678F1CE", "ec2:DescribeVpcs")
 GATEWAYS: Final = Limit("Internet gateways per Region", "vpc", "L-A4707A72", "ec2:DescribeInternetGateways")
 ADDRESSES: Final = Limit("EC2-VPC Elastic IPs", "ec2", "L-0263D0A3", "ec2:DescribeAddresses")
 INTERFACES: Final = Limit("Network interfaces per Region", "vpc", "L-DF5E4CA3", "ec2:DescribeNetworkInterfaces")
+STORAGE: Final = Limit(
+    "Storage for General Purpose SSD (gp3) volumes", "ebs", "L-7A658B76", "ec2:DescribeVolumes", unit="GiB", scale=1024
+)
+"""Service Quotas gives this quota in TiB: https://docs.aws.amazon.com/ebs/latest/userguide/ebs-resource-quotas.html"""
 CLUSTERS: Final = Limit("EKS clusters", "eks", "L-1194D53C", "eks:ListClusters")
 NODES: Final = Limit("Nodes per managed node group", "eks", "L-BD136A63", "")
 ROLES: Final = Limit("IAM roles", "iam", "L-FE177D64", "iam:GetAccountSummary", quota_is_in_summary=True)
-LIMITS: Final = (VPCS, GATEWAYS, ADDRESSES, INTERFACES, CLUSTERS, NODES, ROLES)
+LIMITS: Final = (VPCS, GATEWAYS, ADDRESSES, INTERFACES, STORAGE, CLUSTERS, NODES, ROLES)
 
 SERVICE_ROLES: Final = {
     "eks.amazonaws.com": "AWSServiceRoleForAmazonEKS",
@@ -98,7 +105,8 @@ def _combined(allowed: tuple[Any, str], used: tuple[Any, str]) -> Used:
 def _allowed(clients: Clients, limit: Limit) -> float | None:
     if limit.quota_is_in_summary:
         return float(clients.iam.get_account_summary()["SummaryMap"]["RolesQuota"])
-    return quota_value(clients, limit.service, limit.code)
+    value = quota_value(clients, limit.service, limit.code)
+    return None if value is None else value * limit.scale
 
 
 def _used(clients: Clients, limit: Limit) -> int:
@@ -111,6 +119,8 @@ def _used(clients: Clients, limit: Limit) -> int:
             return len(clients.ec2.describe_addresses()["Addresses"])
         case _ if limit is INTERFACES:
             return _count(clients.ec2, "describe_network_interfaces", "NetworkInterfaces")
+        case _ if limit is STORAGE:
+            return _gp3_gib(clients.ec2)
         case _ if limit is CLUSTERS:
             return _count(clients.eks, "list_clusters", "clusters")
         case _ if limit is ROLES:
@@ -124,6 +134,11 @@ def _own_addresses(clients: Clients, stack: str) -> int:
 
 def _count(client: Any, operation: str, key: str) -> int:
     return sum(len(page[key]) for page in client.get_paginator(operation).paginate())
+
+
+def _gp3_gib(ec2: Any) -> int:
+    pages = ec2.get_paginator("describe_volumes").paginate(Filters=[{"Name": "volume-type", "Values": ["gp3"]}])
+    return sum(volume["Size"] for page in pages for volume in page["Volumes"])
 
 
 def _missing(clients: Clients, services: frozenset[str]) -> frozenset[str]:

@@ -1,13 +1,13 @@
 """Network interfaces that a stack still needs, which count against the account's quota. Pure."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from infra.facts.model import Facts
 from infra.plan.aws_services import endpoint_names
 from infra.plan.efa_interfaces import efa_layout
-from infra.plan.placement import control_plane_zones, desired_size, has_efa, nat_zones, subnets_by_zone, vpc_zones
+from infra.plan.new_nodes import new_nodes
+from infra.plan.placement import control_plane_zones, has_efa, nat_zones, subnets_by_zone, vpc_zones
 from infra.settings.pools import Pool
 from infra.settings.stack import Settings
 from infra.settings.targets import SystemPool
@@ -41,31 +41,17 @@ def growth(settings: Settings, facts: Facts, own_gateways: int) -> Growth:
     file_server = lustre is not None and not lustre.is_existing and existing.lustre is None
     services = _of_services(settings, facts)
     fixed = gateways + control_plane + file_server + (services if is_new else 0)
-    now = sum(_missing(pool, size, settings, facts) for pool, size, _ in _sizes(settings, facts))
-    maximum = sum(_missing(pool, size, settings, facts) for pool, _, size in _sizes(settings, facts))
+    nodes = [(one, _each(one.pool, facts)) for one in new_nodes(settings, facts)]
+    now, maximum = sum(one.now * each for one, each in nodes), sum(one.maximum * each for one, each in nodes)
     head = 1 if not settings.is_eks and is_new else 0
     return Growth(fixed + head + now, fixed + head + maximum, 0 if is_new else services)
 
 
-def _sizes(settings: Settings, facts: Facts) -> Iterator[tuple[Pool | SystemPool, int, int]]:
-    """Yield each pool with the size that `pulumi up` sets and its maximum size. EC2 clusters keep their current
-    size."""
-    for pool in (*settings.pools, *((settings.eks.system,) if settings.is_eks else ())):
-        known = facts.existing.pools.get(pool.name)
-        kept = known.desired_size if known and not settings.is_eks else None
-        yield pool, desired_size(pool, settings, facts).size if kept is None else kept, pool.max_size
-
-
-def _missing(pool: Pool | SystemPool, size: int, settings: Settings, facts: Facts) -> int:
-    """Count the interfaces of the nodes that a pool still needs to reach a size."""
-    known = facts.existing.pools.get(pool.name)
-    nodes = max(0, size - (known.desired_size if known and not known.failed else 0))
-    return nodes * (_each(pool, facts) if isinstance(pool, Pool) else 1)
-
-
-def _each(pool: Pool, facts: Facts) -> int:
+def _each(pool: Pool | SystemPool, facts: Facts) -> int:
     """Return the number of interfaces of a node: one or, with EFA, the number in the EFA layout of the instance
     type."""
+    if not isinstance(pool, Pool):
+        return 1
     instance = facts.instance_types.get(pool.instance_type)
     return len(efa_layout(instance)) if instance and has_efa(pool, instance) else 1
 

@@ -101,6 +101,7 @@ def test_an_account_with_room_gets_only_yes(aws: Client) -> None:
         ("L-A4707A72", "Internet gateways per Region"),
         ("L-0263D0A3", "EC2-VPC Elastic IPs"),
         ("L-DF5E4CA3", "Network interfaces per Region"),
+        ("L-7A658B76", "Storage for General Purpose SSD (gp3) volumes"),
         ("L-1194D53C", "EKS clusters"),
         ("L-BD136A63", "Nodes per managed node group"),
         ("L-FE177D64", "IAM roles"),

@@ -78,6 +78,7 @@ OF_AWS: dict[str, tuple[str, Mapping[str, Any], Setup]] = {
     "quota of internet gateways": ("Internet gateways per Region", {}, quota("L-A4707A72")),
     "quota of addresses": ("EC2-VPC Elastic IPs", {}, quota("L-0263D0A3")),
     "quota of interfaces": ("Network interfaces per Region", {}, quota("L-DF5E4CA3")),
+    "quota of volumes": ("Storage for General Purpose SSD (gp3) volumes", {}, quota("L-7A658B76")),
     "quota of clusters": ("EKS clusters", {}, quota("L-1194D53C")),
     "quota of nodes": ("Nodes per managed node group", {}, quota("L-BD136A63", 1)),
     "quota of roles": ("IAM roles", {}, quota("L-FE177D64", 1)),

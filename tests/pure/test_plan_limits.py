@@ -7,7 +7,7 @@ import pytest
 from infra.checks import limits
 from infra.checks.limits import Wanted, judge, wanted
 from infra.facts import Facts
-from infra.facts.account_limits import ADDRESSES, CLUSTERS, GATEWAYS, INTERFACES, ROLES, VPCS, AccountLimits, Used
+from infra.facts.account_limits import ADDRESSES, CLUSTERS, GATEWAYS, INTERFACES, ROLES, STORAGE, VPCS, AccountLimits, Used
 from infra.facts.clients import Denied
 from infra.facts.model import Existing, ExistingPool, OwnVpc
 from infra.settings.stack import Settings
@@ -51,6 +51,22 @@ def test_a_larger_maximum_size_adds_the_interfaces_of_its_nodes() -> None:
 
 def test_a_new_pool_adds_the_interfaces_of_its_nodes() -> None:
     assert interfaces(p5(), pool("more", "p5.48xlarge", 3, desiredSize=1)) == Wanted(EACH, 3 * EACH)
+
+
+def test_new_nodes_add_their_root_volumes() -> None:
+    of = settings(p5(maxSize=6), pool("more", "p5.48xlarge", 3, desiredSize=1, rootVolumeGib=500))
+    assert wanted(of, existing(of), own_addresses=1)[STORAGE] == Wanted(500, 4 * 100 + 3 * 500)
+    plain = plain_settings(pool("workers", "g5.8xlarge", 4, desiredSize=2))
+    assert wanted(plain, facts(plain), own_addresses=0)[STORAGE] == Wanted(3 * 100, 5 * 100), "the head node, and the workers"
+
+
+def test_a_quota_in_tib_is_compared_with_volumes_in_gib() -> None:
+    answer = judge(STORAGE, Wanted(1000, 2000), AccountLimits({STORAGE: Used(50 * 1024, 50_000)}), "us-west-2")
+    assert answer.verdict == "yes"
+    assert answer.warnings[0].startswith(
+        "with every pool at maxSize, the stack needs 2000 GiB more, but the account uses 50000 of 51200 GiB. "
+    )
+    assert "--service-code ebs --quota-code L-7A658B76 --desired-value 51 --region" in answer.warnings[0]
 
 
 def test_a_nat_gateway_per_zone_adds_addresses_and_interfaces() -> None:
