@@ -16,6 +16,14 @@ RESERVED_LABELS: Final = ("gpumpi.io/", "app.kubernetes.io/managed-by", "kueue.x
 """Prefixes of labels that the launchers, the MPI operator and the queue set."""
 OUR_VOLUMES: Final = ("tmp", "dshm", "hosts")
 OUR_PATHS: Final = ("/tmp", "/dev/shm", hostfile.DIRECTORY)
+FILES_IN_USE: Final = frozenset(
+    {
+        *("group", "host.conf", "hostname", "hosts", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ld.so.preload"),
+        *("libibverbs.d", "localtime", "nsswitch.conf", "os-release", "pam.d", "passwd", "profile"),
+        *("profile.d", "resolv.conf", "security", "services", "shadow", "shells", "ssh", "ssl", "sudoers", "sudoers.d"),
+    }
+)
+"""Names in /etc that Kubernetes, sshd, the dynamic linker, TLS or RDMA libraries need."""
 
 _LABEL_KEY = re.compile(r"([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")
@@ -101,10 +109,11 @@ def _kinds() -> str:
 
 
 def _wrong_path(volume: PodVolume) -> str | None:
-    """Return what is wrong with a mount path; None if it is valid. ConfigMaps and Secrets may be mounted below /etc,
-    because a new folder there hides no files."""
-    own = re.fullmatch(r"/etc/[\w.-]+(/[\w.-]+)*", volume.mount_path.rstrip("/"))
-    return None if own and (volume.config_map is not None or volume.secret is not None) else problem_of(volume.mount_path)
+    """Return what is wrong with a mount path; None if it is valid. ConfigMaps and Secrets may be mounted below /etc."""
+    own = re.fullmatch(r"/etc/([\w.-]+)(/[\w.-]+)*", volume.mount_path.rstrip("/"))
+    if own is None or own[1] in (".", "..") or (volume.config_map is None and volume.secret is None):
+        return problem_of(volume.mount_path)
+    return "would hide files that the pod needs" if own[1] in FILES_IN_USE else None
 
 
 def env_from(job: Job) -> Iterator[Problem]:

@@ -222,6 +222,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         'podOverrides.worker.volumes[0].mountPath: "/dev/shm" is in use. Choose another.',
     ),
     (
+        {"podOverrides": {"worker": {"volumes": [{"name": "a", "mountPath": "/etc/ssl/certs", "configMap": {"name": "a"}}]}}},
+        'podOverrides.worker.volumes[0].mountPath: "/etc/ssl/certs" would hide files that the pod needs. Use a path such as '
+        "/data.",
+    ),
+    (
         {"podOverrides": {"worker": {"volumes": [{"name": "a", "mountPath": "/usr/bin", "emptyDir": {}}]}}},
         'podOverrides.worker.volumes[0].mountPath: "/usr/bin" is a system directory. Use a path such as /data.',
     ),
