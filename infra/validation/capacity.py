@@ -164,6 +164,6 @@ def _at_creation(path: str, pool: Pool, reservation: CapacityReservation, facts:
 def _too_early(where: str, first: int, reservation: CapacityReservation, head_nodes: int) -> Problem:
     state = f"{reservation.id} is {reservation.state}"
     if head_nodes:  # the head node is created with the cluster
-        fix = "Create the cluster once it is active, or choose another instance size: the head node then only launches jobs."
+        fix = "Create the cluster once it is active, or choose another type: the head node then only launches jobs."
         return Problem("target.headNodeType", f"{shown(reservation.instance_type)} cannot start while {state}. {fix}")
     return Problem(where, f"{first} nodes cannot start while {state}. Use 0 until it is active.")

@@ -196,7 +196,7 @@ RESERVED: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
         {"kind": "capacity-block", "state": "scheduled"},
         [
             f'target.headNodeType: "p5.48xlarge" cannot start while {RESERVATION} is scheduled. Create the cluster once '
-            "it is active, or choose another instance size: the head node then only launches jobs."
+            "it is active, or choose another type: the head node then only launches jobs."
         ],
     ),
 }
