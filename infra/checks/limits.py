@@ -1,6 +1,6 @@
 """Checks of the account's quotas other than vCPUs, and of its service-linked roles."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from math import ceil
@@ -15,6 +15,7 @@ from infra.facts.account_limits import (
     GATEWAYS,
     INTERFACES,
     LIMITS,
+    NAT_GATEWAYS,
     NODES,
     ROLES,
     SERVICE_ROLES,
@@ -48,6 +49,8 @@ def answers(settings: Settings, facts: Facts) -> Iterator[Answer]:
         return
     for limit, number in wanted(settings, facts, found.own_addresses).items():
         yield judge(limit, number, found, facts.region)
+    if not settings.network.is_existing and settings.network.nat != "none":
+        yield nat_gateways(nat_zones(settings, facts), found, facts.region)
     yield _service_linked(settings, facts, found)
 
 
@@ -117,11 +120,7 @@ def judge(limit: Limit, number: Wanted, found: AccountLimits, region: str) -> An
         return unknown(limit.name, used.reason)
     if not number.maximum + number.possible or used.used + number.maximum + number.possible <= used.allowed:
         return Answer(limit.name, "yes")
-    value = ceil((used.used + number.maximum + number.possible) / limit.scale)
-    request = (
-        f"aws service-quotas request-service-quota-increase --service-code {limit.service} --quota-code {limit.code} "
-        f"--desired-value {value} --region {'us-east-1' if limit is ROLES else region}"
-    )
+    request = _request(limit, ceil((used.used + number.maximum + number.possible) / limit.scale), region)
     if limit is NODES:
         need = f"a pool has up to {number.maximum} nodes, but the quota is {used.allowed:g}"
         return no(limit.name, f"{need}. Request an increase (`{request}`) or lower maxSize.")
@@ -134,6 +133,26 @@ def judge(limit: Limit, number: Wanted, found: AccountLimits, region: str) -> An
         return Answer(limit.name, "yes", warnings=(f"{need}, but {have}. Request an increase (`{request}`) or lower maxSize.",))
     doubt = f"the stack needs up to {number.possible}{unit} more, depending on how many it already has"
     return unknown(limit.name, f"{doubt}, and {have}. If that exceeds the quota, request an increase (`{request}`).")
+
+
+def nat_gateways(zones: Sequence[str], found: AccountLimits, region: str) -> Answer:
+    """Check that each zone has room for a NAT gateway of the stack."""
+    allowed = found.limits[NAT_GATEWAYS].allowed
+    if allowed is None or found.limits[NAT_GATEWAYS].used is None:
+        return unknown(NAT_GATEWAYS.name, found.limits[NAT_GATEWAYS].reason)
+    full = {zone: number for zone in zones if (number := found.nat_gateways.get(zone, 0)) + 1 > allowed}
+    if not full:
+        return Answer(NAT_GATEWAYS.name, "yes")
+    request = _request(NAT_GATEWAYS, max(full.values()) + 1, region)
+    have = all_of(f"{zone} already has {number}" for zone, number in full.items())
+    return no(NAT_GATEWAYS.name, f"{have}, and the quota is {allowed:g}. Request an increase (`{request}`).")
+
+
+def _request(limit: Limit, value: int, region: str) -> str:
+    return (
+        f"aws service-quotas request-service-quota-increase --service-code {limit.service} --quota-code {limit.code} "
+        f"--desired-value {value} --region {'us-east-1' if limit is ROLES else region}"
+    )
 
 
 def _head_address(settings: Settings) -> int:

@@ -13,7 +13,7 @@ def rows() -> Iterator[tuple[str, tuple[str, ...]]]:
         yield group.name, group.operations
     for limit in LIMITS:
         quota = () if limit.quota_is_in_summary else ("servicequotas:GetServiceQuota",)
-        yield limit.name, (*quota, *filter(None, (limit.counted_by,)))
+        yield limit.name, (*quota, *limit.counted_by)
     yield limits.SERVICE_LINKED, ("iam:GetRole", permissions.OPERATION)
     yield permissions.NAME, (permissions.OPERATION,)
     yield images.EXIST, (images.OPERATION,)

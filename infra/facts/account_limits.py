@@ -2,6 +2,7 @@
 them.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -16,13 +17,13 @@ from infra.naming import STACK_TAG
 
 @dataclass(frozen=True)
 class Limit:
-    """A quota, and the operation that counts the account's usage."""
+    """A quota, and the operations that count the account's usage."""
 
     name: str
     service: str
     code: str
-    counted_by: str
-    """Operation, such as `ec2:DescribeVpcs`."""
+    counted_by: tuple[str, ...]
+    """Operations, such as `ec2:DescribeVpcs`."""
     quota_is_in_summary: bool = False
     """Whether `iam:GetAccountSummary` also returns the quota. Service Quotas lists IAM's quotas only in us-east-1."""
     unit: str = ""
@@ -30,19 +31,24 @@ class Limit:
     """How many `unit`s of usage are one unit of the quota."""
 
 
-VPCS: Final = Limit("VPCs per Region", "vpc", "L-F678F1CE", "ec2:DescribeVpcs")
-GATEWAYS: Final = Limit("Internet gateways per Region", "vpc", "L-A4707A72", "ec2:DescribeInternetGateways")
-ADDRESSES: Final = Limit("EC2-VPC Elastic IPs", "ec2", "L-0263D0A3", "ec2:DescribeAddresses")
-INTERFACES: Final = Limit("Network interfaces per Region", "vpc", "L-DF5E4CA3", "ec2:DescribeNetworkInterfaces")
+VPCS: Final = Limit("VPCs per Region", "vpc", "L-F678F1CE", ("ec2:DescribeVpcs",))
+GATEWAYS: Final = Limit("Internet gateways per Region", "vpc", "L-A4707A72", ("ec2:DescribeInternetGateways",))
+ADDRESSES: Final = Limit("EC2-VPC Elastic IPs", "ec2", "L-0263D0A3", ("ec2:DescribeAddresses",))
+NAT_GATEWAYS: Final = Limit(
+    "NAT gateways per Availability Zone", "vpc", "L-FE5A380F", ("ec2:DescribeNatGateways", "ec2:DescribeSubnets")
+)
+INTERFACES: Final = Limit("Network interfaces per Region", "vpc", "L-DF5E4CA3", ("ec2:DescribeNetworkInterfaces",))
 STORAGE: Final = Limit(
-    "Storage for General Purpose SSD (gp3) volumes", "ebs", "L-7A658B76", "ec2:DescribeVolumes", unit="GiB", scale=1024
+    "Storage for General Purpose SSD (gp3) volumes", "ebs", "L-7A658B76", ("ec2:DescribeVolumes",), unit="GiB", scale=1024
 )
 """Service Quotas gives this quota in TiB: https://docs.aws.amazon.com/ebs/latest/userguide/ebs-resource-quotas.html"""
-CLUSTERS: Final = Limit("EKS clusters", "eks", "L-1194D53C", "eks:ListClusters")
-NODES: Final = Limit("Nodes per managed node group", "eks", "L-BD136A63", "")
-ROLES: Final = Limit("IAM roles", "iam", "L-FE177D64", "iam:GetAccountSummary", quota_is_in_summary=True)
-LIMITS: Final = (VPCS, GATEWAYS, ADDRESSES, INTERFACES, STORAGE, CLUSTERS, NODES, ROLES)
+CLUSTERS: Final = Limit("EKS clusters", "eks", "L-1194D53C", ("eks:ListClusters",))
+NODES: Final = Limit("Nodes per managed node group", "eks", "L-BD136A63", ())
+ROLES: Final = Limit("IAM roles", "iam", "L-FE177D64", ("iam:GetAccountSummary",), quota_is_in_summary=True)
+LIMITS: Final = (VPCS, GATEWAYS, ADDRESSES, NAT_GATEWAYS, INTERFACES, STORAGE, CLUSTERS, NODES, ROLES)
 
+LIVE: Final = ("pending", "available", "deleting")
+"""States of NAT gateways that count against the quota: https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html"""
 SERVICE_ROLES: Final = {
     "eks.amazonaws.com": "AWSServiceRoleForAmazonEKS",
     "eks-nodegroup.amazonaws.com": "AWSServiceRoleForAmazonEKSNodegroup",
@@ -68,6 +74,8 @@ class AccountLimits:
     limits: Mapping[Limit, Used] = field(default_factory=dict)
     own_addresses: int | None = 0
     """Elastic IPs of the stack; None if they could not be read."""
+    nat_gateways: Mapping[str, int] = field(default_factory=dict)
+    """Zone -> number of NAT gateways that are not the stack's."""
     missing_roles: frozenset[str] = frozenset()
     """Services whose service-linked role does not exist."""
     roles_unknown: str = ""
@@ -78,14 +86,17 @@ def read(region: str, stack: str, services: frozenset[str]) -> AccountLimits:
     """Query quotas and usage in parallel. If a value could not be read, the result contains the reason instead."""
     clients = query(region, lambda: Clients(region))
     _ = clients.ec2, clients.eks, clients.iam, clients.quotas
-    with ThreadPoolExecutor(len(LIMITS) * 2 + 2) as threads:
+    with ThreadPoolExecutor(len(LIMITS) * 2 + 3) as threads:
         allowed = {limit: threads.submit(_tried, region, partial(_allowed, clients, limit)) for limit in LIMITS}
         used = {limit: threads.submit(_tried, region, partial(_used, clients, limit)) for limit in LIMITS}
         own = threads.submit(_tried, region, lambda: _own_addresses(clients, stack))
+        gateways = threads.submit(_tried, region, lambda: _nat_gateways(clients.ec2, stack))
         roles = threads.submit(_tried, region, lambda: _missing(clients, services))
         limits = {limit: _combined(allowed[limit].result(), used[limit].result()) for limit in LIMITS}
+        zones, zones_unknown = gateways.result()
+        limits[NAT_GATEWAYS] = _combined(allowed[NAT_GATEWAYS].result(), (None if zones is None else 0, zones_unknown))
         missing, reason = roles.result()
-    return AccountLimits(limits, own.result()[0], missing if missing is not None else frozenset(), reason)
+    return AccountLimits(limits, own.result()[0], zones or {}, missing if missing is not None else frozenset(), reason)
 
 
 def _tried(region: str, call: Callable[[], Any]) -> tuple[Any, str]:
@@ -130,6 +141,18 @@ def _used(clients: Clients, limit: Limit) -> int:
 
 def _own_addresses(clients: Clients, stack: str) -> int:
     return len(clients.ec2.describe_addresses(Filters=[{"Name": f"tag:{STACK_TAG}", "Values": [stack]}])["Addresses"])
+
+
+def _nat_gateways(ec2: Any, stack: str) -> dict[str, int]:
+    pages = ec2.get_paginator("describe_nat_gateways").paginate(Filter=[{"Name": "state", "Values": list(LIVE)}])
+    others = [
+        one for page in pages for one in page["NatGateways"] if {"Key": STACK_TAG, "Value": stack} not in one.get("Tags", ())
+    ]
+    if not others:
+        return {}
+    subnets = ec2.get_paginator("describe_subnets").paginate()
+    zones = {subnet["SubnetId"]: subnet["AvailabilityZone"] for page in subnets for subnet in page["Subnets"]}
+    return dict(Counter(zones[one["SubnetId"]] for one in others if one["SubnetId"] in zones))
 
 
 def _count(client: Any, operation: str, key: str) -> int:

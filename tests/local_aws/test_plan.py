@@ -11,6 +11,7 @@ from infra.checks import limits, permissions
 from infra.checks.model import Answer
 from infra.facts import gather, price_list
 from infra.facts.price_list import Wanted
+from infra.plan.placement import nat_zones
 from infra.settings.stack import Settings
 from localcloud.aws import faults, quotas
 from localcloud.aws.account import ADMINISTRATOR_ACCESS, USER_NAME
@@ -100,6 +101,7 @@ def test_an_account_with_room_gets_only_yes(aws: Client) -> None:
         ("L-F678F1CE", "VPCs per Region"),
         ("L-A4707A72", "Internet gateways per Region"),
         ("L-0263D0A3", "EC2-VPC Elastic IPs"),
+        ("L-FE5A380F", "NAT gateways per Availability Zone"),
         ("L-DF5E4CA3", "Network interfaces per Region"),
         ("L-7A658B76", "Storage for General Purpose SSD (gp3) volumes"),
         ("L-1194D53C", "EKS clusters"),
@@ -114,12 +116,25 @@ def test_a_limit_that_is_reached_is_a_no_with_the_request_that_raises_it(code: s
     assert f"--quota-code {code}" in found[check].sentences[0]
 
 
+def test_nat_gateways_of_others_count_in_their_zone_only(aws: Client) -> None:
+    quotas.set_values({"L-FE5A380F": 1})
+    ec2, of = aws("ec2"), settings(GPUS)
+    zone = nat_zones(of, gather(of))[0]
+    subnets = {one["AvailabilityZone"]: one["SubnetId"] for one in ec2.describe_subnets()["Subnets"]}
+    elsewhere = next(subnet for other, subnet in subnets.items() if other != zone)
+    ec2.create_nat_gateway(SubnetId=elsewhere, ConnectivityType="private")
+    assert limit_answers(of)["NAT gateways per Availability Zone"].verdict == "yes"
+    ec2.create_nat_gateway(SubnetId=subnets[zone], ConnectivityType="private")
+    (said,) = limit_answers(of)["NAT gateways per Availability Zone"].sentences
+    assert said.startswith(f"{zone} already has 1, and the quota is 1. ") and "--desired-value 2 " in said
+
+
 def test_a_stack_in_an_existing_vpc_needs_no_vpc(aws: Client) -> None:
     quotas.set_values({"L-F678F1CE": 0, "L-0263D0A3": 0})
     vpc = aws("ec2").describe_vpcs()["Vpcs"][0]["VpcId"]
     subnets = [one["SubnetId"] for one in aws("ec2").describe_subnets()["Subnets"]][:2]
     found = limit_answers(settings(GPUS, network={"vpcId": vpc, "subnetIds": subnets}))
-    assert not {"VPCs per Region", "EC2-VPC Elastic IPs"} & found.keys()
+    assert not {"VPCs per Region", "EC2-VPC Elastic IPs", "NAT gateways per Availability Zone"} & found.keys()
 
 
 # --- permissions --------------------------------------------------------------------------------------------------------

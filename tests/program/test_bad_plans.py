@@ -77,6 +77,7 @@ OF_AWS: dict[str, tuple[str, Mapping[str, Any], Setup]] = {
     "quota of VPCs": ("VPCs per Region", {}, quota("L-F678F1CE")),
     "quota of internet gateways": ("Internet gateways per Region", {}, quota("L-A4707A72")),
     "quota of addresses": ("EC2-VPC Elastic IPs", {}, quota("L-0263D0A3")),
+    "quota of NAT gateways": ("NAT gateways per Availability Zone", {}, quota("L-FE5A380F")),
     "quota of interfaces": ("Network interfaces per Region", {}, quota("L-DF5E4CA3")),
     "quota of volumes": ("Storage for General Purpose SSD (gp3) volumes", {}, quota("L-7A658B76")),
     "quota of clusters": ("EKS clusters", {}, quota("L-1194D53C")),
