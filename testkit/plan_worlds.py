@@ -51,6 +51,8 @@ QUOTAS: Final = {
     "L-A4707A72": (0, 1, 2),  # internet gateways
     "L-0263D0A3": (0, 1, 2),  # Elastic IP addresses
     "L-DF5E4CA3": (2, 8, 40),  # network interfaces
+    "L-FE5A380F": (0, 1),  # NAT gateways per zone
+    "L-7A658B76": (0, 1),  # TiB of gp3 volumes
     "L-1194D53C": (0, 1),  # EKS clusters
     "L-BD136A63": (1, 2, 3),  # nodes per node group
     "L-FE177D64": (0, 5, 60),  # IAM roles
@@ -206,6 +208,8 @@ REASONS: Final[Mapping[str, str]] = {
     "VPCs per Region": r"VpcLimitExceeded",
     "Internet gateways per Region": r"InternetGatewayLimitExceeded",
     "EC2-VPC Elastic IPs": r"AddressLimitExceeded",
+    "NAT gateways per Availability Zone": r"NatGatewayLimitExceeded",
+    "Storage for General Purpose SSD (gp3) volumes": r"VolumeLimitExceeded",
     "Network interfaces per Region": r"NetworkInterfaceLimitExceeded|number of network interfaces",
     "EKS clusters": r"ResourceLimitExceeded",
     "Nodes per managed node group": r"ResourceLimitExceeded|InvalidParameter",

@@ -162,10 +162,16 @@ class HandMade:
         assert text.count(start) == 1
         return text.replace(start, f"echo user data of a {role}\n{then}\n{start}")
 
-    def new_workers_get(self, user_data: str) -> None:
-        """Create a new version of the workers' launch template with this user data."""
+    def new_workers_get(self, user_data: str) -> str:
+        """Create a new version of the workers' launch template with this user data; return its number."""
         data = {"UserData": base64.b64encode(user_data.encode()).decode()}
-        self.ec2.create_launch_template_version(LaunchTemplateName="workers", SourceVersion="1", LaunchTemplateData=data)
+        made = self.ec2.create_launch_template_version(LaunchTemplateName="workers", SourceVersion="1", LaunchTemplateData=data)
+        return str(made["LaunchTemplateVersion"]["VersionNumber"])
+
+    def workers_of(self, version: str) -> list[str]:
+        """Return the ids of the workers that were launched with a version of the launch template."""
+        shown = self.groups.describe_auto_scaling_groups(AutoScalingGroupNames=[GROUP])["AutoScalingGroups"][0]
+        return [item["InstanceId"] for item in shown["Instances"] if item["LaunchTemplate"]["Version"] == version]
 
     def verb(self, *words: str) -> "subprocess.Popen[str]":
         """Start `scripts/cluster VERB ...` for this cluster with the environment variables of a user."""

@@ -79,6 +79,11 @@ def newcomer(cluster: HandMade, known: set[str]) -> str:
     return str(wait_until(lambda: sorted(cluster.workers().keys() - known))[0])
 
 
+def launched(cluster: HandMade, version: str) -> str:
+    """Wait for a worker with this version of the launch template; return its instance id."""
+    return wait_until(lambda: cluster.workers_of(version))[0]
+
+
 def start_job(cluster: HandMade, name: str, hosts: dict[str, int]) -> str:
     """Start a detached job on these hosts that runs until `end_job` is called; return the run id."""
     lines = "".join(f"{cluster.address(id)} slots={count}\n" for id, count in hosts.items())
@@ -146,15 +151,14 @@ def test_workers_that_cannot_boot_or_join_upload_their_logs_and_are_replaced_but
 ) -> None:
     cluster.scale(0)
     wait_while(cluster.workers, bool)
-    cluster.new_workers_get(cluster.user_data("worker", then="ls /no/such/folder"))
+    version = cluster.new_workers_get(cluster.user_data("worker", then="ls /no/such/folder"))
     cluster.scale(1)
-    broken = newcomer(cluster, set())
-    cluster.new_workers_get(cluster.user_data("worker", then="systemctl stop ssh", join_seconds=3))
+    broken = launched(cluster, version)
+    version = cluster.new_workers_get(cluster.user_data("worker", then="systemctl stop ssh", join_seconds=3))
     with cluster.verb("wait", "--minutes", "4") as waiting:
         try:
-            silent = newcomer(cluster, {broken})
-            cluster.new_workers_get(cluster.user_data("worker", then=SLOW))
-            slow = newcomer(cluster, {broken, silent})
+            silent = launched(cluster, version)
+            slow = launched(cluster, cluster.new_workers_get(cluster.user_data("worker", then=SLOW)))
             wait_until(lambda: "user data of a worker" in cluster.console(slow))
             assert cluster.workers()[slow] == "Pending:Wait"
             assert cluster.hostfile(cluster.master) == [f"{cluster.address(cluster.master)} slots={SLOTS}"]
