@@ -1,0 +1,45 @@
+"""FSx for Lustre with `pulumi up` and `submit`: a job reads an object of the bucket, and its files arrive there."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from localcloud.instance import LocalCloud
+from localcloud.stack import LocalStack
+from testkit.job_cluster import SOURCE, cluster_of, job_file, python
+from testkit.projects import client
+from testkit.waiting import wait_until
+
+pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.mission_only]
+
+STACK, BUCKET, NAME = "lustre", "gpumpi-training", "reads"
+READS = """
+import os, pathlib
+rank, data = os.environ["OMPI_COMM_WORLD_RANK"], pathlib.Path("/fsx/data")
+seen = (data / "text.txt").read_text()
+(data / f"seen-{rank}.txt").write_text(f"rank {rank} read {seen} on {os.environ['GPUMPI_NODE']}")
+"""
+
+
+def test_ranks_on_two_nodes_read_an_object_and_their_files_arrive_in_the_bucket(own_cloud: LocalCloud, tmp_path: Path) -> None:
+    own_cloud.start(print, kubernetes=True)
+    s3 = client(own_cloud, "s3")
+    s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "us-west-2"})
+    s3.put_object(Bucket=BUCKET, Key="sets/text.txt", Body=b"an object")
+    stack = LocalStack(own_cloud, STACK, SOURCE)
+    stack.prepare()
+    up = stack.run("up")
+    assert up.ok, up.output
+    cluster = cluster_of(own_cloud, STACK, tmp_path)
+
+    done = cluster.cluster("submit", job_file(tmp_path, NAME, command=python(READS)), "--follow")
+    assert done.code == 0, done.err
+
+    def arrived() -> dict[str, str]:
+        listed: list[dict[str, Any]] = s3.list_objects_v2(Bucket=BUCKET, Prefix="sets/seen-").get("Contents", [])
+        return {one["Key"]: s3.get_object(Bucket=BUCKET, Key=one["Key"])["Body"].read().decode() for one in listed}
+
+    texts = wait_until(arrived, lambda found: len(found) == 2)
+    nodes = {texts[f"sets/seen-{rank}.txt"].removeprefix(f"rank {rank} read an object on ") for rank in (0, 1)}
+    assert nodes == {one["metadata"]["name"] for one in cluster.objects("nodes", "gpumpi.io/pool=train")}
