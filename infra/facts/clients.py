@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from infra.config.messages import nearest
@@ -37,15 +37,31 @@ class Denied(Exception):
     """The caller lacks permission for an API call."""
 
 
+@cache
+def _loader(data_path: str) -> Any:
+    from botocore.loaders import create_loader
+
+    return create_loader(data_path)
+
+
+def _session(region: str) -> Any:
+    """Return a session that shares the service models with all other sessions of this process, because loading EC2's
+    model takes half a second."""
+    import boto3.session
+    import botocore.session
+
+    core = botocore.session.Session()
+    core.register_component("data_loader", _loader(core.get_config_variable("data_path")))
+    return boto3.session.Session(botocore_session=core, region_name=region)
+
+
 class Clients:
     """boto3 clients for one Region: one per service, created on first use."""
 
     def __init__(self, region: str, like: "Clients | None" = None) -> None:
-        """Reuse the service models that `like` has loaded, because loading the EC2 model takes half a second."""
-        import boto3.session
-
+        """Use the session of `like`, so that credentials are resolved only once."""
         self.region = region
-        self._session: Any = like._session if like is not None else boto3.session.Session(region_name=region)
+        self._session: Any = like._session if like is not None else _session(region)
         self._last_date: str | None = None
         self._session.events.register("after-call", self._note_date)
 

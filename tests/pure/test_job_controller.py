@@ -302,6 +302,20 @@ def test_all_ranks_of_torchrun_restart_together() -> None:
     assert (seen["restarts"], seen["phase"], len(seen["attempts"][1]["pods"])) == (1, "Running", 2)
 
 
+def test_a_controller_that_was_down_ends_the_ranks_left_over_although_the_next_attempt_has_begun() -> None:
+    seen = Controlled()
+    found = main("torchrun")
+    one, two = workers()
+    seen.look(job(found, [one, two]), 30)
+    failed = pod("train-worker-0", "worker", phase="Failed", code=1, until=40)
+    again = pod("again-0", "worker", since=51)
+    assert seen.look(job(found, [failed, again, two]), 60) == [DeletePod("mpi-jobs", "train-worker-1", "uid-train-worker-1", 5)]
+    gone = pod("train-worker-1", "worker", node="two", phase="Failed", code=143, until=62)
+    assert seen.look(job(found, [failed, gone, again, pod("again-1", "worker", node="two", since=72)]), 75) == []
+    assert seen.outcomes == [("Failed", "train-worker-0: exit code 1"), (None, "")]
+    assert (seen["failures"], seen["restarts"], len(seen["attempts"][1]["pods"])) == (1, 1, 2)
+
+
 def test_ranks_of_torchrun_get_their_time_to_save_when_one_of_them_is_taken_away() -> None:
     seen = Controlled()
     found = main("torchrun", {"maxRestarts": 0})

@@ -159,15 +159,13 @@ def _reference(job: ManagedJob) -> dict[str, str]:
 def _end_attempt(record: Record, job: ManagedJob) -> list[Action]:
     """Delete the remaining pods of an attempt. After a disruption, all ranks get their grace period to save a
     checkpoint."""
-    last = _last(record)
-    if last is None or last["outcome"] not in (FAILED, DISRUPTED):
-        return []
     if job.launcher != "torchrun":
-        return _end_cut_off(last, job) if last["outcome"] == DISRUPTED and not last.get("hang") else []
-    seconds = None if last["outcome"] == DISRUPTED else BROKEN_SECONDS
-    torn = {uid for one in record["attempts"] if one["outcome"] for uid in one["pods"]}
+        last = _last(record)
+        return _end_cut_off(last, job) if last and last["outcome"] == DISRUPTED and not last.get("hang") else []
+    # The next attempt may have begun: a controller that was down sees a failed pod and its replacement at once.
+    torn = {uid: one["outcome"] for one in record["attempts"] if one["outcome"] in (FAILED, DISRUPTED) for uid in one["pods"]}
     left = [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in torn and not is_terminal(pod) and _is_live(pod)]
-    return [_delete(pod, seconds) for pod in left]
+    return [_delete(pod, None if torn[pod["metadata"]["uid"]] == DISRUPTED else BROKEN_SECONDS) for pod in left]
 
 
 def _end_cut_off(attempt: Attempt, job: ManagedJob) -> list[Action]:
