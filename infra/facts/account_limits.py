@@ -1,6 +1,4 @@
-"""Quotas and usage of an account in a Region: VPCs, addresses, network interfaces, volumes, clusters, roles. Only `plan` reads
-them.
-"""
+"""Quotas and usage of an account in a Region, such as those of VPCs, network interfaces and volumes. Only `plan` reads them."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -17,7 +15,7 @@ from infra.naming import STACK_TAG
 
 @dataclass(frozen=True)
 class Limit:
-    """A quota, and the operations that count the account's usage."""
+    """A quota, and the API operations that return how much of it the account uses."""
 
     name: str
     service: str
@@ -28,7 +26,7 @@ class Limit:
     """Whether `iam:GetAccountSummary` also returns the quota. Service Quotas lists IAM's quotas only in us-east-1."""
     unit: str = ""
     scale: int = 1
-    """How many `unit`s of usage are one unit of the quota."""
+    """Usage is counted in this unit, the quota in multiples of it: `scale` is that multiple."""
 
 
 VPCS: Final = Limit("VPCs per Region", "vpc", "L-F678F1CE", ("ec2:DescribeVpcs",))
@@ -41,14 +39,16 @@ INTERFACES: Final = Limit("Network interfaces per Region", "vpc", "L-DF5E4CA3", 
 STORAGE: Final = Limit(
     "Storage for General Purpose SSD (gp3) volumes", "ebs", "L-7A658B76", ("ec2:DescribeVolumes",), unit="GiB", scale=1024
 )
-"""Service Quotas gives this quota in TiB: https://docs.aws.amazon.com/ebs/latest/userguide/ebs-resource-quotas.html"""
+"""EC2 returns volume sizes in GiB, but Service Quotas returns the quota in TiB:
+https://docs.aws.amazon.com/ebs/latest/userguide/ebs-resource-quotas.html"""
 CLUSTERS: Final = Limit("EKS clusters", "eks", "L-1194D53C", ("eks:ListClusters",))
 NODES: Final = Limit("Nodes per managed node group", "eks", "L-BD136A63", ())
 ROLES: Final = Limit("IAM roles", "iam", "L-FE177D64", ("iam:GetAccountSummary",), quota_is_in_summary=True)
 LIMITS: Final = (VPCS, GATEWAYS, ADDRESSES, NAT_GATEWAYS, INTERFACES, STORAGE, CLUSTERS, NODES, ROLES)
 
-LIVE: Final = ("pending", "available", "deleting")
-"""States of NAT gateways that count against the quota: https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html"""
+LIVE_GATEWAYS: Final = ("pending", "available", "deleting")
+"""NAT gateways in these states count against the quota:
+https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html"""
 SERVICE_ROLES: Final = {
     "eks.amazonaws.com": "AWSServiceRoleForAmazonEKS",
     "eks-nodegroup.amazonaws.com": "AWSServiceRoleForAmazonEKSNodegroup",
@@ -144,10 +144,10 @@ def _own_addresses(clients: Clients, stack: str) -> int:
 
 
 def _nat_gateways(ec2: Any, stack: str) -> dict[str, int]:
-    pages = ec2.get_paginator("describe_nat_gateways").paginate(Filter=[{"Name": "state", "Values": list(LIVE)}])
-    others = [
-        one for page in pages for one in page["NatGateways"] if {"Key": STACK_TAG, "Value": stack} not in one.get("Tags", ())
-    ]
+    """Return the number of NAT gateways of others in each zone."""
+    pages = ec2.get_paginator("describe_nat_gateways").paginate(Filter=[{"Name": "state", "Values": list(LIVE_GATEWAYS)}])
+    own = {"Key": STACK_TAG, "Value": stack}
+    others = [one for page in pages for one in page["NatGateways"] if own not in one.get("Tags", ())]
     if not others:
         return {}
     subnets = ec2.get_paginator("describe_subnets").paginate()

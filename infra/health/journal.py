@@ -103,8 +103,8 @@ def ended(entries: Sequence[Entry], uid: str, now: datetime) -> None:
 def before(journal: Journal, nodes: Sequence[Object]) -> Before:
     """Return the nodes without an annotation that the brake must count.
 
-    A node that was silent and is gone does not count: Kubernetes deletes a node only if its instance no longer exists,
-    so the silence was real. Otherwise a reclaimed Spot instance would use up the brake of a small cluster.
+    A silent node no longer counts once it is gone: Kubernetes deletes a node only if its instance no longer exists, so
+    the silence was not a false alarm. Otherwise, a reclaimed Spot Instance would use up the limit of a small cluster.
     https://kubernetes.io/docs/concepts/architecture/cloud-controller/#node-controller
     """
     names = {str(one["metadata"]["uid"]): str(one["metadata"]["name"]) for one in nodes}
@@ -113,11 +113,10 @@ def before(journal: Journal, nodes: Sequence[Object]) -> Before:
     counted: dict[str, datetime] = {}
     for entry in journal["entries"]:
         at, uid = datetime.fromisoformat(entry["at"]), entry["uid"]
-        if uid not in names:
-            if entry["reason"] != faults.SILENT:
-                gone[f"{entry['node']} ({uid})"] = at  # a new node may have the same name
-        elif uid not in marked:
+        if uid in names and uid not in marked:
             counted[names[uid]] = at
+        elif uid not in names and entry["reason"] != faults.SILENT:
+            gone[f"{entry['node']} ({uid})"] = at  # a new node may have the same name
     return Before(gone, counted)
 
 

@@ -33,7 +33,8 @@ FLIGHT_RECORDER: Final = {
 }
 """https://docs.pytorch.org/docs/stable/torch_nccl_environment_variables.html
 
-PyTorch 2.11 still reads the first two names, but prints a warning. Older versions do not know the new names.
+PyTorch 2.11 still reads the first two variables, but warns that their names are deprecated. Older versions do not read
+the new names.
 """
 NEW_NAMES: Final = {
     "TORCH_NCCL_TRACE_BUFFER_SIZE": "TORCH_FR_BUFFER_SIZE",
@@ -104,7 +105,7 @@ def _record_collectives(manifest: Manifest, placed: PlacedJob) -> None:
         return
     for one in (found for pod in pods_in(manifest) for found in pod["containers"] if found["name"] == "worker"):
         given = {env["name"] for env in one["env"]}
-        ours = {name: value for name, value in FLIGHT_RECORDER.items() if not given & {name, NEW_NAMES.get(name)}}
+        ours = {name: value for name, value in FLIGHT_RECORDER.items() if not given & {name, NEW_NAMES.get(name, name)}}
         one["env"] += [{"name": name, "value": value} for name, value in ours.items()]
 
 

@@ -23,6 +23,7 @@ class NewNodes:
 
 
 def new_nodes(settings: Settings, facts: Facts) -> Iterator[NewNodes]:
+    """Yield each pool with the nodes that it still needs. The head node of an EC2 cluster belongs to no pool."""
     for pool in (*settings.pools, *((settings.eks.system,) if settings.is_eks else ())):
         known = facts.existing.pools.get(pool.name)
         kept = known.desired_size if known and not settings.is_eks else None

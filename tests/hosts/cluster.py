@@ -114,8 +114,7 @@ class HandMade:
 
     def workers(self) -> dict[str, str]:
         """Return the workers' lifecycle states, keyed by instance id."""
-        shown = self.groups.describe_auto_scaling_groups(AutoScalingGroupNames=[GROUP])["AutoScalingGroups"][0]
-        return {item["InstanceId"]: item["LifecycleState"] for item in shown["Instances"]}
+        return {item["InstanceId"]: item["LifecycleState"] for item in self._members()}
 
     def in_service(self) -> list[str]:
         return sorted(name for name, state in self.workers().items() if state == "InService")
@@ -170,8 +169,12 @@ class HandMade:
 
     def workers_of(self, version: str) -> list[str]:
         """Return the ids of the workers that were launched with a version of the launch template."""
-        shown = self.groups.describe_auto_scaling_groups(AutoScalingGroupNames=[GROUP])["AutoScalingGroups"][0]
-        return [item["InstanceId"] for item in shown["Instances"] if item["LaunchTemplate"]["Version"] == version]
+        return [item["InstanceId"] for item in self._members() if item["LaunchTemplate"]["Version"] == version]
+
+    def _members(self) -> list[dict[str, Any]]:
+        (group,) = self.groups.describe_auto_scaling_groups(AutoScalingGroupNames=[GROUP])["AutoScalingGroups"]
+        found: list[dict[str, Any]] = group["Instances"]
+        return found
 
     def verb(self, *words: str) -> "subprocess.Popen[str]":
         """Start `scripts/cluster VERB ...` for this cluster with the environment variables of a user."""

@@ -162,7 +162,7 @@ def _end_attempt(record: Record, job: ManagedJob) -> list[Action]:
     if job.launcher != "torchrun":
         last = _last(record)
         return _end_cut_off(last, job) if last and last["outcome"] == DISRUPTED and not last.get("hang") else []
-    # The next attempt may have begun: a controller that was down sees a failed pod and its replacement at once.
+    # The next attempt may have begun: a controller that was down sees a failed pod and its replacement at the same time.
     torn = {uid: one["outcome"] for one in record["attempts"] if one["outcome"] in (FAILED, DISRUPTED) for uid in one["pods"]}
     left = [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in torn and not is_terminal(pod) and _is_live(pod)]
     return [_delete(pod, None if torn[pod["metadata"]["uid"]] == DISRUPTED else BROKEN_SECONDS) for pod in left]

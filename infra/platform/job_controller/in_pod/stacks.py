@@ -21,8 +21,8 @@ from .job import ManagedJob, is_terminal
 from .record import Record
 
 WAIT_SECONDS = 24
-"""How long the ranks of a hanging job are kept for the dump. They must end within 30 seconds of detecting the hang, and get
-5 seconds to exit."""
+"""How long the ranks of a hanging job are kept for the dump. They get 5 seconds to exit, and must
+end within 30 seconds of detecting the hang."""
 EXEC_SECONDS, AT_ONCE, PODS = 16, 16, 64
 """Seconds per pod, number of pods queried at once, and maximum number of pods: the others hang in the same way."""
 ENOUGH_SECONDS = 18
