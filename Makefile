@@ -7,6 +7,10 @@ SOURCES := infra cli localcloud testkit tests bench __main__.py
 # Two workers per core: most tests spend half of their time waiting for servers, nodes or jobs.
 WORKERS ?= $(shell expr 2 \* $$(nproc))
 
+# Some container images set this variable. Then each of the thousands of Python processes in the tests would compile all
+# modules again, and pytest would rewrite all assertions again in each worker (docs/measurements.md).
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup tools demo demo-ec2 demo-heal test test-ami mission check format format-check lint types bench lock outdated conformance clean
 

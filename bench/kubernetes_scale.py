@@ -17,7 +17,7 @@ from rich.table import Table
 from bench.platform_cluster import machine, running, say
 from bench.timed_job import Bench
 from bench.usage import Cpu, Peaks, spent
-from bench.watching import Object, Watch, condition
+from bench.watching import Object, Watch, condition, true_since
 from infra.jobs.cluster import ClusterDescription, TaintDescription
 from infra.naming import JOB_LABEL, QUEUE_NAME, ROLE_LABEL
 from infra.platform import admission
@@ -52,8 +52,9 @@ class Seen:
     """Job -> time at which it succeeded."""
     queued: dict[str, str] = field(default_factory=dict)
     """Job -> time at which it entered the queue, as recorded by the API server."""
-    admitted: list[str] = field(default_factory=list)
-    """Jobs in the order in which Kueue reserved quota for them."""
+    admitted: dict[str, str] = field(default_factory=dict)
+    """Job -> time at which Kueue reserved quota for it, as recorded by Kueue. Kueue writes the status of several jobs at
+    the same time, so events can arrive in another order."""
     changed: threading.Condition = field(default_factory=threading.Condition)
 
     def hear_node(self, kind: str, node: Object, _: float) -> None:
@@ -90,8 +91,8 @@ class Seen:
         job = next(owner["name"] for owner in workload["metadata"]["ownerReferences"] if owner["kind"] == "MPIJob")
         with self.changed:
             self.queued.setdefault(job, workload["metadata"]["creationTimestamp"])
-            if condition(workload, "QuotaReserved") and job not in self.admitted:
-                self.admitted.append(job)
+            if since := true_since(workload, "QuotaReserved"):
+                self.admitted.setdefault(job, since)
 
     def wait(self, reached: Callable[[], bool], doing: str) -> None:
         with self.changed:
@@ -99,11 +100,15 @@ class Seen:
                 sys.exit(f"{doing}: not done after {LIMIT_SECONDS:.0f} s; {self}")
 
     def overtaken(self) -> list[str]:
-        """Return the jobs that Kueue admitted before a job that had entered the queue at least one second earlier.
-        Timestamps have a resolution of one second.
+        """Return the jobs that Kueue admitted at least one second before a job that had entered the queue at least one
+        second earlier. Timestamps have a resolution of one second.
         """
-        later = [self.queued[job] for job in self.admitted]
-        return [job for number, job in enumerate(self.admitted) if any(other < self.queued[job] for other in later[number + 1 :])]
+        times = [(self.queued[job], admitted) for job, admitted in self.admitted.items()]
+        return [
+            job
+            for job, admitted in self.admitted.items()
+            if any(queued < self.queued[job] and later > admitted for queued, later in times)
+        ]
 
     def __str__(self) -> str:
         return f"{len(self.ready)} nodes ready, {len(self.whole)} of {len(self.sizes)} jobs bound, {len(self.over)} over"

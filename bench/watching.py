@@ -68,5 +68,10 @@ class Watch(threading.Thread):
 
 def condition(found: Mapping[str, Any], name: str) -> bool:
     """Return whether the object's status contains this condition with status `True`."""
+    return bool(true_since(found, name))
+
+
+def true_since(found: Mapping[str, Any], name: str) -> str:
+    """Return the time since which this condition has had the status `True`, or an empty string if its status differs."""
     conditions = found.get("status", {}).get("conditions", ())
-    return any(one["type"] == name and one["status"] == "True" for one in conditions)
+    return next((one["lastTransitionTime"] for one in conditions if one["type"] == name and one["status"] == "True"), "")

@@ -15,8 +15,18 @@ from infra.versions import MPI_OPERATOR_MANIFEST
 HEALTH_PORT: Final = 8080
 """Port of `/healthz`, which reports whether the leader renews its lease."""
 
-MORE_ARGUMENTS: Final = ("--kube-api-qps=50", "--kube-api-burst=100", "--threadiness=4")
-"""At upstream's limit of 5 requests per second, creating the pods of a job with 64 workers takes half a minute."""
+MORE_ARGUMENTS: Final = (
+    "--kube-api-qps=50",
+    "--kube-api-burst=100",
+    "--controller-queue-rate-limit=500",
+    "--controller-queue-burst=1000",
+    "--threadiness=4",
+)
+"""At upstream's limit of 5 requests per second, creating the pods of a job with 64 workers takes half a minute. And each
+change of a pod uses up one entry of the controller's queue, which upstream limits to 10 entries per second for all jobs:
+several hundred starting workers delay every job by minutes (docs/measurements.md). Entries of the same job are merged,
+so a higher limit does not cause more work.
+https://github.com/kubeflow/mpi-operator/blob/v0.8.2/pkg/controller/mpi_job_controller.go (enqueueMPIJob)"""
 
 RESUME: Final = {"apiGroups": ["batch"], "resources": ["jobs/status"], "verbs": ["update"]}
 """Permission that upstream's role lacks. Without this permission, an MPIJob that the queue has evicted never starts

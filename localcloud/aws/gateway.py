@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 from xml.sax.saxutils import escape
 
+from botocore.exceptions import UnknownServiceError
 from moto.core.errors import get_error_model
 from moto.core.model import OperationModel, ServiceModel
 from moto.core.parse import PROTOCOL_PARSERS
@@ -44,8 +45,15 @@ def boto_name(moto_name: str) -> str:
 
 
 @cache
-def _service_model(service: str) -> ServiceModel:
-    return get_service_model(service)
+def _service_model(service: str) -> ServiceModel | None:
+    """Return botocore's model, or None if botocore does not know the service.
+
+    The result for unknown names is cached too: botocore lists all its service folders to find out that one is missing.
+    """
+    try:
+        return get_service_model(service)
+    except UnknownServiceError:
+        return None
 
 
 @cache
@@ -81,11 +89,13 @@ def parse_call(moto_service: str, request: Request, forward: Callable[[], Respon
     signed = request.headers.get("Authorization") or f"Credential={request.args.get('X-Amz-Credential', '')}"
     credential = _CREDENTIAL.search(signed)
     for service in (boto_name(moto_service), credential["service"] if credential else ""):
+        model = _service_model(service)
+        if model is None:
+            continue
         try:
-            model = _service_model(service)
             operation, path_params = _router(service).match(request)
             params = _parameters(model, operation, request, path_params)
-        except Exception as error:  # unknown service, unknown operation, or unparsable
+        except Exception as error:  # unknown operation, or unparsable
             log.debug("%s %s is not a call of %s: %r", request.method, request.raw_url, service, error)
             continue
         key = credential["key"] if credential else request.args.get("AWSAccessKeyId", "")

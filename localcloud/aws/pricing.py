@@ -7,6 +7,7 @@ Price List has many more services, Regions and attributes.
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -44,7 +45,7 @@ def _get_products(call: Call) -> dict[str, Any]:
         raise _invalid(f"ServiceCode {params['ServiceCode']} is not valid")
     if len(params.get("Filters", ())) > 50 or not 1 <= params.get("MaxResults", 100) <= 100:
         raise _invalid("At most 50 filters and 100 results are possible")
-    found = [json.dumps(row) for row in _products()[params["ServiceCode"]] if _is_wanted(row, params)]
+    found = [row.text for row in _products()[params["ServiceCode"]] if _is_wanted(row.fields, params)]
     token = params.get("NextToken", "0")
     if not token.isdigit() or int(token) > len(found):
         raise AwsError("InvalidNextTokenException", "Invalid NextToken")
@@ -57,16 +58,15 @@ def _invalid(message: str) -> AwsError:
     return AwsError("InvalidParameterException", message)
 
 
-def _is_wanted(row: Mapping[str, Any], params: Mapping[str, Any]) -> bool:
-    return all(_matches(row, one) for one in params.get("Filters", ()))
+def _is_wanted(fields: Mapping[str, str | None], params: Mapping[str, Any]) -> bool:
+    return all(_matches(fields, one) for one in params.get("Filters", ()))
 
 
-def _matches(row: Mapping[str, Any], wanted: Mapping[str, str]) -> bool:
-    kind, name, value = wanted["Type"], wanted["Field"], wanted["Value"]
+def _matches(fields: Mapping[str, str | None], wanted: Mapping[str, str]) -> bool:
+    kind, value = wanted["Type"], wanted["Value"]
     if kind not in _TYPES:
         raise _invalid(f"Filter type {kind} is not valid")
-    product = row["product"]
-    actual = {"productFamily": product.get("productFamily"), "sku": product["sku"], **product["attributes"]}.get(name)
+    actual = fields.get(wanted["Field"])
     if kind == "CONTAINS":
         return actual is not None and value in actual
     if kind in ("ANY_OF", "NONE_OF"):
@@ -74,13 +74,27 @@ def _matches(row: Mapping[str, Any], wanted: Mapping[str, str]) -> bool:
     return bool(actual == value)
 
 
+@dataclass(frozen=True)
+class _Row:
+    fields: Mapping[str, str | None]
+    """Values that filters can match."""
+    text: str
+    """The row in AWS's format."""
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> "_Row":
+        product = content["product"]
+        fields = {"productFamily": product.get("productFamily"), "sku": product["sku"], **product["attributes"]}
+        return cls(fields, json.dumps(content))
+
+
 @cache
-def _products() -> dict[str, list[dict[str, Any]]]:
-    """Return the rows of each service in AWS's format, for every Region in the snapshot."""
-    found: dict[str, list[dict[str, Any]]] = {row.service: [] for row in ITEMS.values()}
+def _products() -> dict[str, list[_Row]]:
+    """Return the rows of each service, for every Region in the snapshot."""
+    found: dict[str, list[_Row]] = {row.service: [] for row in ITEMS.values()}
     for region in regions():
         for service, row in (*_instances(region), *_items(region)):
-            found[service].append(row)
+            found[service].append(_Row.of(row))
     return found
 
 

@@ -37,17 +37,19 @@ def test_every_bench_is_run_by_make() -> None:
     assert [name for name in measuring if f"-m bench.{name}\n" not in text] == []
 
 
-def workload(job: str, second: int) -> dict[str, object]:
-    """Return an MPIJob's Workload as Kueue reports it once the job's quota is reserved."""
+def workload(job: str, queued: int, admitted: int) -> dict[str, object]:
+    """Return an MPIJob's Workload as Kueue reports it once the job's quota is reserved. Times are in seconds."""
     owner = {"kind": "MPIJob", "name": job}
-    metadata = {"ownerReferences": [owner], "creationTimestamp": f"2026-01-01T00:00:{second:02}Z"}
-    return {"metadata": metadata, "status": {"conditions": [{"type": "QuotaReserved", "status": "True"}]}}
+    metadata = {"ownerReferences": [owner], "creationTimestamp": f"2026-01-01T00:00:{queued:02}Z"}
+    reserved = {"type": "QuotaReserved", "status": "True", "lastTransitionTime": f"2026-01-01T00:00:{admitted:02}Z"}
+    return {"metadata": metadata, "status": {"conditions": [reserved]}}
 
 
 def test_a_job_that_overtakes_one_of_an_earlier_second_is_named() -> None:
     seen = Seen({})
-    for job, second in (("first", 1), ("third", 3), ("also-third", 3), ("second", 2), ("fourth", 4)):
-        seen.hear_workload("MODIFIED", workload(job, second), 0.0)
+    order = {"first": (1, 11), "third": (3, 12), "also-third": (3, 12), "second": (2, 13), "fourth": (4, 14), "zeroth": (0, 11)}
+    for job, (queued, admitted) in order.items():
+        seen.hear_workload("MODIFIED", workload(job, queued, admitted), 0.0)
     assert seen.overtaken() == ["third", "also-third"]
 
 

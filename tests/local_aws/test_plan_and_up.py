@@ -12,7 +12,6 @@ import pytest
 from testkit.plan_worlds import Reservation, World, compare, drawn
 
 NUMBER, SEED = 10, 20261123
-WORLDS = drawn(NUMBER, SEED)
 
 
 def in_block(name: str, block: Reservation, **more: Any) -> dict[str, Any]:
@@ -52,9 +51,15 @@ def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
 
-@pytest.mark.parametrize("world", WORLDS, ids=range(NUMBER))
-def test_up_does_what_plan_says(world: World) -> None:
-    assert compare(world).disagreement == ""
+@pytest.fixture(scope="module")
+def worlds() -> list[World]:
+    """Not drawn during collection: every test worker collects all tests, and drawing takes seconds of CPU time."""
+    return drawn(NUMBER, SEED)
+
+
+@pytest.mark.parametrize("number", range(NUMBER))
+def test_up_does_what_plan_says(worlds: list[World], number: int) -> None:
+    assert compare(worlds[number]).disagreement == ""
 
 
 @pytest.mark.parametrize("name", FOUND)
@@ -62,5 +67,5 @@ def test_up_does_what_plan_says_where_it_once_did_not(name: str) -> None:
     assert compare(FOUND[name]).disagreement == ""
 
 
-def test_the_same_seed_draws_the_same_stacks() -> None:
-    assert drawn(NUMBER, SEED) == WORLDS
+def test_the_same_seed_draws_the_same_stacks(worlds: list[World]) -> None:
+    assert drawn(NUMBER, SEED) == worlds

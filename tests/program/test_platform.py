@@ -303,7 +303,7 @@ def test_the_operator_is_upstream_s_plus_requests_probes_and_memory_for_large_jo
     pod = only(stack, "Deployment", "mpi-operator")["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     assert container["image"] == "docker.io/mpioperator/mpi-operator:0.8.2"
-    assert "--lock-namespace=mpi-operator" in container["args"] and "--kube-api-qps=50" in container["args"]
+    assert {"--lock-namespace=mpi-operator", "--kube-api-qps=50", "--controller-queue-rate-limit=500"} <= set(container["args"])
     assert container["livenessProbe"]["httpGet"] == container["readinessProbe"]["httpGet"] == {"path": "/healthz", "port": 8080}
     assert pod["nodeSelector"] == {"gpumpi.io/pool": "system"}
 
