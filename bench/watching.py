@@ -25,12 +25,14 @@ class Watch(threading.Thread):
         configuration = kubernetes.client.Configuration()
         kubernetes.config.load_kube_config(str(kubeconfig), client_configuration=configuration, persist_config=False)
         self._api, self._path, self._hear, self._selector = kubernetes.client.ApiClient(configuration), path, hear, selector
+        self._version = ""
+        """Resource version of the last event."""
         self._response: Any = None
         self._is_over = False
 
     def __enter__(self) -> "Watch":
-        version = json.loads(self._ask(limit="1").data)["metadata"]["resourceVersion"]
-        self._response = self._ask(watch="true", resourceVersion=version, timeoutSeconds="3600")
+        self._version = json.loads(self._ask(limit="1").data)["metadata"]["resourceVersion"]
+        self._response = self._watched()
         self.start()
         return self
 
@@ -41,16 +43,28 @@ class Watch(threading.Thread):
         self.join()
 
     def run(self) -> None:
-        rest = b""
         try:
-            for chunk in self._response.stream(65536, decode_content=True):
-                now = time.time()
-                *lines, rest = (rest + chunk).split(b"\n")
-                for event in map(json.loads, filter(None, lines)):
-                    self._hear(event["type"], event["object"], now)
+            while not self._is_over:
+                self._read()
+                # The API server ends the watch of a client that reads too slowly. It still has the later events.
+                self._response = self._watched()
         except (urllib3.exceptions.HTTPError, OSError):
             if not self._is_over:  # raise, because the benchmark cannot tell a missed event from one that never happened
                 raise
+
+    def _read(self) -> None:
+        rest = b""
+        for chunk in self._response.stream(65536, decode_content=True):
+            now = time.time()
+            *lines, rest = (rest + chunk).split(b"\n")
+            for event in map(json.loads, filter(None, lines)):
+                if event["type"] == "ERROR":
+                    raise ConnectionError(f"the API server ended the watch of {self._path}: {event['object'].get('message')}")
+                self._version = event["object"]["metadata"]["resourceVersion"]
+                self._hear(event["type"], event["object"], now)
+
+    def _watched(self) -> Any:
+        return self._ask(watch="true", resourceVersion=self._version, timeoutSeconds="3600")
 
     def _ask(self, **query: str) -> Any:
         if self._selector:

@@ -23,6 +23,8 @@ from tests.program import engine
 from tests.program.engine import Deployment, Resource, deploy
 from tests.program.worlds import STACKS, account_for
 
+pytestmark = pytest.mark.xdist_group("every-stack")  # one worker deploys each stack once (see `deployed`)
+
 TOKENS = {
     *("aws:autoscaling/group:Group", "aws:ec2/instance:Instance", "aws:iam/instanceProfile:InstanceProfile"),
     *("aws:autoscaling/schedule:Schedule", "aws:autoscaling/tag:Tag"),

@@ -12,6 +12,7 @@ import pytest
 from tests.program.test_every_stack import deployed, stack_name
 from tests.program.worlds import STACKS
 
+pytestmark = pytest.mark.xdist_group("every-stack")  # the stacks that this group's worker has already deployed
 GOLDEN = Path(__file__).parents[1] / "golden" / "urns"
 
 
