@@ -21,7 +21,7 @@ from tests.hosts.cluster import remains
 from tests.hosts.conftest import able as able
 from tests.local_aws.ec2_world import make_world
 
-pytestmark = pytest.mark.xdist_group("packer")
+pytestmark = [pytest.mark.xdist_group("packer"), pytest.mark.mission_only]
 
 REPORT = """#!/bin/bash
 say() { echo "report: $*"; }

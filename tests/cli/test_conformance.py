@@ -108,6 +108,7 @@ def test_start_refuses_official_providers_that_are_not_installed(checkout: Check
     assert not home.exists()
 
 
+@pytest.mark.mission_only
 def test_a_stack_lives_with_installed_plugins_instead_of_emulators(checkout: Checkout, home: Path, tmp_path: Path) -> None:
     """The plugins are simulated: our emulators under the official names."""
     (tmp_path / "Pulumi.tiny.yaml").write_text(TINY)

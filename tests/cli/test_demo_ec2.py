@@ -85,6 +85,7 @@ def test_the_demo_trains_on_four_hosts_and_leaves_nothing(able: None, checkout: 
     assert remains(cloud_in(checkout)) == []
 
 
+@pytest.mark.mission_only
 def test_a_demo_that_is_interrupted_while_packer_builds_leaves_nothing(able: None, checkout: Checkout) -> None:
     cloud = cloud_in(checkout)
     command = [sys.executable, "scripts/cluster", "demo", "--ec2"]

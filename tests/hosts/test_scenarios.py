@@ -146,6 +146,7 @@ def test_jobs_keep_running_while_the_cluster_grows_to_four_workers_and_shrinks_t
     end_job(cluster, "narrow", narrow, ranks=2)
 
 
+@pytest.mark.mission_only
 def test_workers_that_cannot_boot_or_join_upload_their_logs_and_are_replaced_but_a_slow_one_may_finish(
     cluster: HandMade,
 ) -> None:

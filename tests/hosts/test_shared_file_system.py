@@ -16,7 +16,7 @@ from localcloud.stack import LocalStack
 from testkit.waiting import wait_while
 from tests.hosts.cluster import ROOT, remains
 
-pytestmark = pytest.mark.xdist_group("hosts")
+pytestmark = [pytest.mark.xdist_group("hosts"), pytest.mark.mission_only]
 
 BUCKET = "hosts-data-sets"
 EXISTING = {
@@ -87,11 +87,7 @@ def deployed(able: None, request: pytest.FixtureRequest, tmp_path: Path) -> Iter
 
 @pytest.mark.mission("C", "EFS")
 @pytest.mark.mission("C", "outputs")
-@pytest.mark.parametrize(
-    "deployed",
-    [pytest.param(NEW, id="new", marks=pytest.mark.mission_only), pytest.param(EXISTING, id="existing")],
-    indirect=True,
-)
+@pytest.mark.parametrize("deployed", [NEW, EXISTING], ids=["new", "existing"], indirect=True)
 def test_every_node_writes_the_file_system_that_the_stack_names(deployed: Deployed, request: pytest.FixtureRequest) -> None:
     outputs = deployed.stack.outputs()
     deployed.cluster("wait", "--minutes", "4")

@@ -16,6 +16,7 @@ NEED_HARDWARE = {
 }
 
 
+@pytest.mark.mission_only
 def test_acceptance_checks_a_cluster_and_refuses_to_disturb_a_job(job_cluster: JobCluster, tmp_path: Path) -> None:
     command = ("acceptance", "-s", STACK, "--config-dir", str(SOURCE), "--output", str(tmp_path))
     assert job_cluster.cluster("submit", job_file(tmp_path, "foreign", command=FOREVER)).code == 0

@@ -52,6 +52,7 @@ def test_an_exception_on_one_rank_ends_the_ranks_that_wait_for_it(job_cluster: J
     assert done.err.endswith("; see its log: scripts/cluster logs raises\n")
 
 
+@pytest.mark.mission_only
 def test_the_deadline_ends_a_job_with_a_hanging_rank(job_cluster: JobCluster, tmp_path: Path) -> None:
     file = job_file(tmp_path, "hangs", command=python(HANGS), activeDeadlineSeconds=40)
     done = job_cluster.cluster("submit", file, "--follow")
@@ -61,6 +62,7 @@ def test_the_deadline_ends_a_job_with_a_hanging_rank(job_cluster: JobCluster, tm
     assert done.err.endswith("; a rank hung, or activeDeadlineSeconds is too short: scripts/cluster logs hangs\n")
 
 
+@pytest.mark.mission_only
 def test_a_program_without_output_succeeds(job_cluster: JobCluster, tmp_path: Path) -> None:
     done = job_cluster.cluster("submit", job_file(tmp_path, "silent", command=["true"]), "--follow")
     assert done.code == 0, done.out + done.err
@@ -71,6 +73,7 @@ def test_a_program_without_output_succeeds(job_cluster: JobCluster, tmp_path: Pa
     assert "cluster: job silent succeeded in" in done.err
 
 
+@pytest.mark.mission_only
 def test_writing_to_a_read_only_volume_names_the_volume(job_cluster: JobCluster, tmp_path: Path) -> None:
     volumes = [{"name": "shared", "readOnly": True}]
     file = job_file(tmp_path, "reader", command=python(WRITES), volumes=volumes, maxRestarts=0)
@@ -79,6 +82,7 @@ def test_writing_to_a_read_only_volume_names_the_volume(job_cluster: JobCluster,
     assert "Read-only file system: '/shared/checkpoint'" in done.out
 
 
+@pytest.mark.mission_only
 def test_writing_to_a_full_volume_names_the_volume(job_cluster: JobCluster, tmp_path: Path) -> None:
     file = job_file(tmp_path, "filler", command=python(FILLS), workers=1, perNode=1, maxRestarts=0)
     done = job_cluster.cluster("submit", file, "--follow")
@@ -100,7 +104,7 @@ def no_pods_allowed(job_cluster: JobCluster) -> Iterator[None]:
         job_cluster.kubectl("delete", "quota", "no-pods", "-n", NAMESPACE)
 
 
-@pytest.mark.parametrize("launcher", ["mpijob", "torchrun"])
+@pytest.mark.parametrize("launcher", [pytest.param("mpijob", marks=pytest.mark.mission_only), "torchrun"])
 def test_a_job_whose_pods_a_quota_refuses_names_the_quota(
     job_cluster: JobCluster, no_pods_allowed: None, tmp_path: Path, launcher: str
 ) -> None:
@@ -113,7 +117,7 @@ def test_a_job_whose_pods_a_quota_refuses_names_the_quota(
     assert "exceeded quota: no-pods" in wait_until(reason, lambda text: "quota" in text)
 
 
-@pytest.mark.parametrize("launcher", ["mpijob", "standalone"])
+@pytest.mark.parametrize("launcher", ["mpijob", pytest.param("standalone", marks=pytest.mark.mission_only)])
 def test_an_image_without_sshd_is_reported_and_following_ends(job_cluster: JobCluster, tmp_path: Path, launcher: str) -> None:
     name = f"sshless-{launcher}"
     file = job_file(tmp_path, name, launcher=launcher, image=WITHOUT_SSHD, command=["true"])

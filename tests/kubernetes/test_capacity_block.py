@@ -33,6 +33,7 @@ SAVED = 7
 CHECKPOINTS = f"import signal; signal.signal(signal.SIGTERM, lambda *_: exit({SAVED})); signal.pause()"
 
 
+@pytest.mark.mission_only
 def test_jobs_save_a_checkpoint_before_their_capacity_block_ends(own_cloud: LocalCloud, tmp_path: Path) -> None:
     (tmp_path / f"Pulumi.{NAME}.yaml").write_text(FILE)
     own_cloud.start(print, kubernetes=True)

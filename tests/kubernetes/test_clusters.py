@@ -219,6 +219,7 @@ def test_a_cluster_that_cannot_start_fails_as_in_aws_with_the_reason(account: Ac
     cluster.delete()
 
 
+@pytest.mark.mission_only
 def test_a_reset_stops_a_cluster_that_is_starting(own_cloud: LocalCloud) -> None:
     own_cloud.start(print, kubernetes=True)
     Account(own_cloud).begin("short")
@@ -248,6 +249,7 @@ def kinds(lines: list[str]) -> set[str]:
     return {line.split()[0] for line in lines}
 
 
+@pytest.mark.mission_only
 def test_the_next_start_removes_what_a_killed_cloud_left(own_cloud: LocalCloud) -> None:
     own_cloud.start(print, kubernetes=True)
     cluster = busy_cluster(own_cloud, "killed")
@@ -267,6 +269,7 @@ def test_the_next_start_removes_what_a_killed_cloud_left(own_cloud: LocalCloud) 
     assert Account(own_cloud).create("killed").api.is_ready()
 
 
+@pytest.mark.mission_only
 def test_stop_leaves_nothing(own_cloud: LocalCloud) -> None:
     own_cloud.start(print, kubernetes=True)
     cluster = busy_cluster(own_cloud, "brief")

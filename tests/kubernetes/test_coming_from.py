@@ -15,7 +15,7 @@ RESULTS |= dict.fromkeys(("trainjob", "sky", "hyperpod"), RESULTS["ddp"])
 """Job -> text that the job's log must contain."""
 
 
-@pytest.mark.parametrize("system", WITHOUT_PYTORCH)
+@pytest.mark.parametrize("system", [pytest.param(WITHOUT_PYTORCH[0], marks=pytest.mark.mission_only), WITHOUT_PYTORCH[1]])
 def test_the_commands_of_a_system_give_the_results_of_its_jobs(job_cluster: JobCluster, tmp_path: Path, system: str) -> None:
     check(job_cluster, tmp_path, system)
 

@@ -37,6 +37,7 @@ def kill(cluster: JobCluster, *names: str) -> None:
     wait_until(lambda: {crash.name for crash in state(cluster).crashes}, lambda dead: dead >= set(names))
 
 
+@pytest.mark.mission_only
 def test_dead_parts_are_named_by_the_verbs_that_need_them_and_restarted_by_start(mended: JobCluster, tmp_path: Path) -> None:
     one, other = sorted(process.name for process in state(mended).processes if process.name.startswith("machine-"))[:2]
     victims = (ETCD, SCHEDULER, one, other.replace("machine", "containerd"))

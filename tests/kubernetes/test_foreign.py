@@ -134,7 +134,8 @@ def pytorch_jobs(job_cluster: JobCluster) -> Iterator[None]:
     job_cluster.kubectl("delete", "-f", str(file))
 
 
-@pytest.mark.parametrize("example", [pi, pytest.param(pi_intel, marks=pytest.mark.mission_only)], ids=["pi", "pi-intel"])
+@pytest.mark.mission_only
+@pytest.mark.parametrize("example", [pi, pi_intel], ids=["pi", "pi-intel"])
 def test_an_mpi_job_of_the_operator_s_examples_runs_as_it_is(job_cluster: JobCluster, example: Any) -> None:
     name = apply(job_cluster, example())
     seen = wait_until(lambda: job(job_cluster, name), lambda one: one["phase"] in ("Succeeded", "Failed"))
@@ -142,17 +143,15 @@ def test_an_mpi_job_of_the_operator_s_examples_runs_as_it_is(job_cluster: JobClu
     assert "pi is approximately 3.14" in job_cluster.cluster("logs", name, "-n", NAMESPACE).out
 
 
-@pytest.mark.parametrize(
-    "example",
-    [tensorflow_benchmarks, pytest.param(tensorflow_mnist, marks=pytest.mark.mission_only)],
-    ids=["benchmarks", "mnist"],
-)
+@pytest.mark.mission_only
+@pytest.mark.parametrize("example", [tensorflow_benchmarks, tensorflow_mnist], ids=["benchmarks", "mnist"])
 def test_every_verb_reports_an_image_that_cannot_be_pulled(job_cluster: JobCluster, example: Any) -> None:
     wanted = example()
     image = wanted["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["image"]
     assert_every_verb_says(job_cluster, apply(job_cluster, wanted), image.removeprefix("docker.io/"))
 
 
+@pytest.mark.mission_only
 def test_nccl_tests_for_larger_nodes_wait_for_devices_that_the_cluster_lacks(job_cluster: JobCluster) -> None:
     assert_every_verb_says(job_cluster, apply(job_cluster, nccl_tests()), "insufficient quota for ")
 

@@ -82,6 +82,7 @@ def test_a_job_of_kubernetes_that_calls_mpirun_runs(job_cluster: JobCluster, tmp
     assert said.count("sum 3\n") == 2, said
 
 
+@pytest.mark.mission_only
 def test_an_mpijob_of_the_training_operator_runs(job_cluster: JobCluster, tmp_path: Path) -> None:
     said = run(job_cluster, tmp_path / "v1.yaml", MPIJOB_V1, "--set", "image=openmpi:5")
     assert said.count("sum 3\n") == 2, said

@@ -75,6 +75,7 @@ def test_ranks_start_in_the_sent_folder_of_their_own_job(job_cluster: JobCluster
     wait_until(lambda: [path for path in jobs if path.exists()], lambda left: [one.name[:8] for one in left] == ["sent-two"])
 
 
+@pytest.mark.mission_only
 def test_ranks_without_a_shared_volume_start_in_a_copy_from_the_stacks_bucket(job_cluster: JobCluster, tmp_path: Path) -> None:
     file = Path(folder(tmp_path, "unshared", 43))
     values = yaml.safe_load(file.read_text())
@@ -88,6 +89,7 @@ def test_ranks_without_a_shared_volume_start_in_a_copy_from_the_stacks_bucket(jo
     assert job_cluster.remains("unshared") == []
 
 
+@pytest.mark.mission_only
 def test_running_pods_can_be_read_entered_and_reached_and_their_logs_outlive_them(
     job_cluster: JobCluster, tmp_path: Path
 ) -> None:

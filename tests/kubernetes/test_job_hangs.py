@@ -132,6 +132,7 @@ def record_of(cluster: JobCluster, name: str) -> dict[str, Any]:
     return next(one for one in cluster.cluster("jobs", "--all", "--json").json if one["name"] == name)
 
 
+@pytest.mark.mission_only
 def test_a_slow_rank_is_named_with_its_node(job_cluster: JobCluster, tmp_path: Path) -> None:
     marks = f"slow-{secrets.token_hex(4)}"
     pattern = r"^step (?P<step>\d+) slowest=(?P<slowest>\d+) ratio=(?P<ratio>[\d.]+)"

@@ -103,6 +103,7 @@ def test_all_ranks_restart_together_and_the_record_outlives_controller_and_job(j
     assert rows(job_cluster, "records") == []
 
 
+@pytest.mark.mission_only
 def test_an_exit_code_that_is_not_retried_ends_an_mpi_job_with_its_reason(job_cluster: JobCluster, tmp_path: Path) -> None:
     command = ["python3", "-c", "import sys; sys.exit(3)"]
     job = job_file(tmp_path, "unretried", command=command, maxRestarts=5, noRetryExitCodes=[3])
@@ -144,6 +145,7 @@ def test_a_job_fails_with_its_setup_and_is_recorded_in_its_namespace(job_cluster
     assert deleted.code == 0, deleted.err
 
 
+@pytest.mark.mission_only
 def test_a_job_that_kubectl_deletes_is_recorded_as_canceled(job_cluster: JobCluster, tmp_path: Path) -> None:
     job = job_file(tmp_path, "removed", command=["sleep", "1000"])
     assert job_cluster.cluster("submit", job).code == 0

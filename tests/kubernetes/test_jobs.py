@@ -33,6 +33,12 @@ SMOKES: list[tuple[str, list[str], str]] = [
     ("standalone, Open MPI 4", ["--launcher", "standalone", "--image", "openmpi:4"], "Open MPI v4."),
     ("standalone, Open MPI 5", ["--launcher", "standalone", "--image", "openmpi:5"], "Open MPI v5."),
 ]
+SHORT = ("mpijob, Open MPI 5", "mpijob, Intel MPI", "standalone, Open MPI 4", "-npernode-openmpi:5", "hosts-mpich:5")
+"""Cases that `make test` runs: both launchers and every MPI. `make mission` runs all cases."""
+
+
+def case(name: str, *values: Any) -> Any:
+    return pytest.param(*values, id=name, marks=() if name in SHORT else pytest.mark.mission_only)
 
 
 @pytest.mark.mission("A", "master and workers")
@@ -42,7 +48,7 @@ SMOKES: list[tuple[str, list[str], str]] = [
 @pytest.mark.mission("B", "every MPI")
 @pytest.mark.mission("D", "device plugin")
 @pytest.mark.mission("E", "device plugin")
-@pytest.mark.parametrize(("options", "library"), [case[1:] for case in SMOKES], ids=[case[0] for case in SMOKES])
+@pytest.mark.parametrize(("options", "library"), [case(*values) for values in SMOKES])
 def test_smoke_proves_two_nodes_all_gpus_a_correct_sum_and_the_network(
     job_cluster: JobCluster, options: list[str], library: str
 ) -> None:
@@ -80,6 +86,7 @@ def test_smoke_fails_where_another_network_is_expected(job_cluster: JobCluster) 
     assert done.json["failures"] == ["messages between workers used tcp, not efa"]
 
 
+@pytest.mark.mission_only
 def test_smoke_fails_when_open_mpi_5_gets_only_the_old_variables_and_runs_on_the_launcher(
     job_cluster: JobCluster, tmp_path: Path
 ) -> None:
@@ -113,14 +120,10 @@ EVERY_MPI: list[dict[str, Any]] = [
 
 
 def every_choice_of_every_mpi() -> Iterator[Any]:
-    """Yield every combination of CHOICES and EVERY_MPI. `make test` runs every choice with Open MPI 5, and the choice
-    `hosts` with every MPI; `make mission` runs every combination.
-    """
+    """Yield every combination of CHOICES and EVERY_MPI."""
     for choice, more, wanted in CHOICES:
         for mpi in EVERY_MPI:
-            name = mpi["image"].rpartition("/")[2]
-            marks = () if choice == "hosts" or name == "openmpi:5" else pytest.mark.mission_only
-            yield pytest.param(mpi, more, wanted, id=f"{choice}-{name}", marks=marks)
+            yield case(f"{choice}-{mpi['image']}", mpi, more, wanted)
 
 
 @pytest.mark.mission("B", "slots and hosts")
@@ -139,6 +142,7 @@ def test_ranks_run_on_the_requested_hosts(
     assert job_cluster.cluster("cancel", "where").code == 0
 
 
+@pytest.mark.mission_only
 @pytest.mark.mission("B", "slots and hosts")
 def test_ranks_per_socket_match_the_job(job_cluster: JobCluster, tmp_path: Path) -> None:
     for image in ("openmpi:4", "openmpi:5"):
@@ -169,7 +173,7 @@ if told:
 @pytest.mark.mission("D", "credentials")
 @pytest.mark.mission("D", "pre-train step")
 @pytest.mark.mission("D", "shared volume")
-@pytest.mark.parametrize("launcher", ["mpijob", "standalone"])
+@pytest.mark.parametrize("launcher", ["mpijob", pytest.param("standalone", marks=pytest.mark.mission_only)])
 def test_ranks_see_secrets_and_the_prepared_shared_volume(job_cluster: JobCluster, tmp_path: Path, launcher: str) -> None:
     name = f"prepared-{launcher}"
     job_cluster.kubectl("create", "secret", "generic", name, "-n", "mpi-jobs", "--from-literal=key=with 'quotes' and \"more\"")
@@ -186,6 +190,7 @@ def test_ranks_see_secrets_and_the_prepared_shared_volume(job_cluster: JobCluste
     job_cluster.kubectl("delete", "secret", name, "-n", "mpi-jobs")
 
 
+@pytest.mark.mission_only
 @pytest.mark.mission("B", "mpi-operator")
 def test_mpi_operator_s_own_example_runs_in_a_namespace_that_is_less_strict(job_cluster: JobCluster) -> None:
     module = mirror.downloaded(shutil.which("go") or "go", f"github.com/kubeflow/mpi-operator@{MPI_OPERATOR}")

@@ -51,6 +51,7 @@ def test_the_first_pod_creates_a_key_pair_on_the_shared_volume_and_deleting_the_
         job_cluster.cluster("cancel", name)
 
 
+@pytest.mark.mission_only
 @pytest.mark.mission("D", "keys on the volume")
 def test_cancelling_a_running_job_removes_its_keys(job_cluster: JobCluster, tmp_path: Path) -> None:
     name = "keys-cancelled"
@@ -166,6 +167,7 @@ def test_the_next_attempt_trusts_the_new_key_of_a_restarted_worker(job_cluster: 
         job_cluster.cluster("cancel", name)
 
 
+@pytest.mark.mission_only
 def test_an_image_without_an_sdk_is_reported_and_following_ends(job_cluster: JobCluster, tmp_path: Path) -> None:
     name = "sdkless"
     try:

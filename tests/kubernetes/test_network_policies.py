@@ -145,6 +145,7 @@ def test_job_pods_reach_aws_and_the_api_server_but_no_other_jobs_and_no_control_
     assert json.loads(line.removeprefix("probed ")) == REACHED
 
 
+@pytest.mark.mission_only
 def test_a_policy_that_forbids_ssh_between_ranks_fails_jobs_with_that_reason_until_it_is_removed(
     job_cluster: JobCluster, tmp_path: Path
 ) -> None:

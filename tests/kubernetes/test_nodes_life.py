@@ -55,6 +55,7 @@ def test_a_node_group_grows_from_zero_and_shrinks_to_zero(lively: Running, pool:
     assert lively.state.crashes == []
 
 
+@pytest.mark.mission_only
 def test_pods_are_evicted_before_their_node_is_deleted(lively: Running, pool: NodeGroup) -> None:
     pool.scale(1)
     (node,) = pool.real_nodes()
@@ -94,6 +95,7 @@ def test_a_disruption_budget_delays_a_nodes_drain(lively: Running, pool: NodeGro
         lively.api.delete(f"{budgets}/all")
 
 
+@pytest.mark.mission_only
 def test_a_node_whose_kubelet_crashes_is_not_ready_and_the_crash_is_reported(lively: Running, pool: NodeGroup) -> None:
     pool.scale(1)
     (node,) = pool.real_nodes()
@@ -125,6 +127,7 @@ def new_version(cluster: Running, template: dict[str, Any], **data: Any) -> dict
     return {"id": template["id"], "version": str(made["LaunchTemplateVersion"]["VersionNumber"])}
 
 
+@pytest.mark.mission_only
 def test_a_new_template_version_replaces_every_node_and_respects_disruption_budgets(lively: Running, pool: NodeGroup) -> None:
     pool.scale(2)
     before = {node["spec"]["providerID"] for node in pool.nodes()}
@@ -212,6 +215,7 @@ def guarded_deployment(cluster: Running, name: str, replicas: int) -> Iterator[s
         cluster.api.delete(f"{budgets}/{name}")
 
 
+@pytest.mark.mission_only
 def test_a_kubelet_that_rejects_its_user_data_fails_the_node_group_with_the_kubelets_error(lively: Running) -> None:
     template = own_image_template(lively, "refused", "m5.large", REFUSED_LABELS)
     with node_group(lively, "refused", 1, "m5.large", amiType="CUSTOM", instanceTypes=None, launchTemplate=template) as group:

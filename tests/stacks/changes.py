@@ -1,9 +1,11 @@
 """Changes to settings, and the resources that they affect in a deployed cluster."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
+
+import pytest
 
 Touched = Mapping[str, tuple[str, ...]]
 """Operation -> patterns of resource names, without the cluster name as prefix."""
@@ -62,6 +64,11 @@ class Refused:
 
 def change(path: str, value: Any, touches: Touched, setting: str = "") -> Change:
     return Change(setting or (f"pools[]{path[8:]}" if path.startswith("pools[") else path), {path: value}, touches)
+
+
+def cases(tables: Iterable[str], *short: str) -> list[Any]:
+    """Return parameters for a test of `tables`. `make test` runs only the cases in `short`, `make mission` all."""
+    return [pytest.param(name, marks=() if name in short else pytest.mark.mission_only) for name in tables]
 
 
 def differences(found: Mapping[str, set[str]], changes: Sequence[Change]) -> tuple[list[str], list[str]]:

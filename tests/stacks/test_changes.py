@@ -13,7 +13,20 @@ from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack
 from testkit.projects import client
 from tests.stacks import editing
-from tests.stacks.changes import NOTHING, Change, Refused, both, change, creates, deletes, differences, replaces, rolls, updates
+from tests.stacks.changes import (
+    NOTHING,
+    Change,
+    Refused,
+    both,
+    cases,
+    change,
+    creates,
+    deletes,
+    differences,
+    replaces,
+    rolls,
+    updates,
+)
 from tests.stacks.editing import REMOVED, Values
 
 pytestmark = pytest.mark.xdist_group("changes")
@@ -27,6 +40,13 @@ OTHER_RESERVATION = "cr-0123456789abcdef8"
 RESOURCE_GROUP = {"kind": "targeted-odcr", "resourceGroupArn": "arn:aws:resource-groups:us-west-2:123456789012:group/gpus"}
 OTHER_IMAGE = "ami-0123456789abcdef1"
 
+SHORT = (
+    "changes without effect",
+    "placement group, labels and disk size",
+    "a zone, an admin and a pool added",
+    "tags",
+)
+"""Previews that `make test` runs; `make mission` runs all."""
 PREVIEWS: dict[str, list[Change]] = {
     "changes without effect": [
         change("target.endpointAccess.allowAnywhere", True, NOTHING),
@@ -200,7 +220,7 @@ def values(stack: LocalStack) -> Values:
     return editing.read(stack)
 
 
-@pytest.mark.parametrize("name", PREVIEWS)
+@pytest.mark.parametrize("name", cases(PREVIEWS, *SHORT))
 def test_a_change_affects_exactly_the_expected_resources(name: str, stack: LocalStack, values: Values) -> None:
     changes = PREVIEWS[name]
     assert differences(editing.previewed(stack, values, changes), changes) == ([], [])

@@ -4,6 +4,8 @@ The stacks in coverage.LIFECYCLE and the demos' stacks are deployed twice, refre
 no further features and are only previewed.
 """
 
+from typing import Any
+
 import pytest
 
 from localcloud.instance import LocalCloud
@@ -14,6 +16,16 @@ from tests.stacks import coverage
 
 DEMOS = {"local", "local-ec2"}
 FOLDERS = {coverage.name_of(file): file.parent for file in STACKS}
+
+
+SHORT = ("full", "full-ec2", "03-p5-capacity-block", "10-fsx-lustre")
+"""Stacks that `make test` deploys or previews here; `make mission` runs all. `make test` also deploys each stack with
+Pulumi's mocks (tests/program/test_every_stack.py), and the demo deploys stack `local`.
+"""
+
+
+def case(name: str) -> Any:
+    return pytest.param(name, marks=() if name in SHORT else pytest.mark.mission_only)
 
 
 @pytest.fixture
@@ -35,8 +47,7 @@ def test_the_stacks_with_a_whole_lifecycle_use_every_feature_of_all_stacks() -> 
 @pytest.mark.mission("C", "network")
 @pytest.mark.parametrize(
     "stack",
-    # mission-only for the stacks in DEMOS, which the demos and tests/kubernetes also deploy
-    [*(pytest.param(name, marks=pytest.mark.mission_only) for name in sorted(DEMOS)), *sorted(coverage.LIFECYCLE)],
+    [case(name) for name in sorted({*DEMOS, *coverage.LIFECYCLE})],
     indirect=True,
 )
 def test_a_stack_is_deployed_stays_unchanged_and_leaves_nothing(stack: LocalStack, cloud: LocalCloud) -> None:
@@ -67,7 +78,7 @@ def test_a_stack_is_deployed_stays_unchanged_and_leaves_nothing(stack: LocalStac
     assert control.leftovers() == []
 
 
-@pytest.mark.parametrize("stack", sorted(set(FOLDERS) - DEMOS - set(coverage.LIFECYCLE)), indirect=True)
+@pytest.mark.parametrize("stack", [case(name) for name in sorted(set(FOLDERS) - DEMOS - set(coverage.LIFECYCLE))], indirect=True)
 def test_a_preview_creates_every_resource_of_the_stack(stack: LocalStack, cloud: LocalCloud) -> None:
     control = cloud.control()
     control.accept()

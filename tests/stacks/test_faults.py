@@ -106,6 +106,7 @@ def test_with_continue_on_error_everything_is_created_that_does_not_depend_on_th
     goes_without_a_trace(stack)
 
 
+@pytest.mark.mission_only
 def test_throttled_calls_are_retried(stack: LocalStack, undisturbed: Kinds) -> None:
     control = stack.cloud.control()
     for service, operation, code in (
@@ -161,6 +162,7 @@ def test_a_pool_without_capacity_is_named_and_the_next_up_replaces_it_and_nothin
     goes_without_a_trace(stack)
 
 
+@pytest.mark.mission_only
 def test_a_pool_that_could_not_grow_keeps_its_nodes(stack: LocalStack) -> None:
     """The node group still works, and replacing it would end the jobs on its nodes."""
     assert stack.run("up").ok

@@ -115,13 +115,8 @@ def test_the_next_up_completes_interrupted_creations_and_creates_nothing_twice(
     goes_without_a_trace(stack)
 
 
-@pytest.mark.parametrize(
-    "moment",
-    [
-        "control plane",
-        *(pytest.param(one, marks=pytest.mark.mission_only) for one in ("gateways", "storage", "pods' permissions")),
-    ],
-)
+@pytest.mark.mission_only
+@pytest.mark.parametrize("moment", ["control plane", "gateways", "storage", "pods' permissions"])
 def test_a_destroy_after_a_killed_up_leaves_nothing(stack: LocalStack, moment: str) -> None:
     kill(stack, "up", MOMENTS[moment])
     recovered(stack)
@@ -136,6 +131,7 @@ def test_a_killed_destroy_can_be_completed(stack: LocalStack) -> None:
     goes_without_a_trace(stack)
 
 
+@pytest.mark.mission_only
 def test_a_killed_update_can_be_completed(stack: LocalStack, undisturbed: Kinds) -> None:
     assert stack.run("up").ok
     public = {"public": True, "publicCidrs": ["203.0.113.0/24"]}

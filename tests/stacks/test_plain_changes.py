@@ -14,7 +14,7 @@ from localcloud.stack import LocalStack
 from localcloud.tools.build import cache_folder
 from testkit.projects import client
 from tests.stacks import editing
-from tests.stacks.changes import NOTHING, Change, both, change, creates, deletes, differences, recreates, updates
+from tests.stacks.changes import NOTHING, Change, both, cases, change, creates, deletes, differences, recreates, updates
 from tests.stacks.editing import Values
 
 pytestmark = pytest.mark.xdist_group("plain-changes")
@@ -24,6 +24,11 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPim3gD2Cip5/9R8LvxQqLqBNAGLTAw9pLTTR
 NEW_MASTER = both(recreates("master"), updates("master-launch-template", "master-address"))
 NEW_WORKERS = updates("workers", "workers-launch-template")
 
+SHORT = (
+    "settings that apply only to new clusters",
+    "another AMI",
+)
+"""Previews that `make test` runs; `make mission` runs all."""
 PREVIEWS: dict[str, list[Change]] = {
     "settings that apply only to new clusters": [
         change("target.openmpi", 5, NOTHING),
@@ -66,7 +71,7 @@ def values(stack: LocalStack) -> Values:
     return editing.read(stack)
 
 
-@pytest.mark.parametrize("name", PREVIEWS)
+@pytest.mark.parametrize("name", cases(PREVIEWS, *SHORT))
 def test_a_change_affects_exactly_the_expected_resources(name: str, stack: LocalStack, values: Values) -> None:
     changes = PREVIEWS[name]
     assert differences(editing.previewed(stack, values, changes), changes) == ([], [])

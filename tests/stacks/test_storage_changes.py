@@ -17,6 +17,7 @@ from tests.stacks.changes import (
     Change,
     Refused,
     both,
+    cases,
     change,
     creates,
     deletes,
@@ -37,6 +38,12 @@ FSX = "storage.fsx"
 FILE_SYSTEM, LINK = "lustre-file-system", "lustre-data"
 NO_NEW_LUSTRE = deletes(FILE_SYSTEM, LINK, "lustre-key*", "lustre-security-group", "lustre-*-ingress", "lustre-*-egress")
 
+SHORT = (
+    "subnets in another order",
+    "a removed subnet",
+    "a larger, faster Lustre file system",
+)
+"""Previews that `make test` runs; `make mission` runs all."""
 PREVIEWS: dict[str, list[Change]] = {
     "subnets in another order": [change("network.subnetIds", [IN_B, IN_A], NOTHING)],
     "an additional subnet": [change("network.subnetIds", [ALSO_IN_A, IN_A, IN_B], updates("cluster"))],
@@ -156,7 +163,7 @@ def _previewed(inside: Inside, changes: dict[str, Any]) -> Run:
     return inside.stack.run("preview")
 
 
-@pytest.mark.parametrize("name", PREVIEWS)
+@pytest.mark.parametrize("name", cases(PREVIEWS, *SHORT))
 def test_a_change_affects_exactly_the_expected_resources(name: str, inside: Inside) -> None:
     changes = PREVIEWS[name]
     preview = _previewed(inside, {path: value for one in changes for path, value in one.values.items()})

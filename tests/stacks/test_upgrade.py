@@ -80,6 +80,7 @@ def test_nodes_are_upgraded_after_the_control_plane_and_add_ons_follow(stack: Lo
     assert (again.ok, editing.operations(again)) == (True, {}), again.output
 
 
+@pytest.mark.mission_only
 def test_an_interrupted_upgrade_is_completed_by_the_next_up(stack: LocalStack) -> None:
     editing.write(stack, to("1.35", stack))
     stack.cloud.control().plan_fault(operation="UpdateNodegroupVersion", **DENIED, match={"nodegroupName": "*-train-*"})
@@ -94,6 +95,7 @@ def test_an_interrupted_upgrade_is_completed_by_the_next_up(stack: LocalStack) -
     assert not {"replace", "create", "delete"} & set(editing.operations(up))
 
 
+@pytest.mark.mission_only
 def test_a_running_cluster_in_extended_support_is_accepted_with_a_warning_and_upgraded(cloud: LocalCloud, tmp_path: Path) -> None:
     stack = LocalStack(cloud, "upgrade", Path(__file__).parent / "data")
     stack.prepare()

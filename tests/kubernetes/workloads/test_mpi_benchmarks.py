@@ -17,6 +17,7 @@ NAME = "mpi-benchmarks"
 SIZES = [1, 4, 16, 64, 256, 1024, 4096, 16384, 65536]
 
 
+@pytest.mark.mission_only
 def test_latency_bandwidth_and_allreduce_are_measured_by_size_and_saved_on_the_volume(
     job_cluster: JobCluster, tmp_path: Path
 ) -> None:
