@@ -44,7 +44,7 @@ MUST_BE_JUDGED = {
 }
 """Checks that at least one resource must pass, because an empty scan would also report no failures."""
 
-pytestmark = pytest.mark.xdist_group("checkov")
+pytestmark = [pytest.mark.xdist_group("checkov"), pytest.mark.mission_only]
 
 
 def recorded(path: Path) -> list[Recorded]:

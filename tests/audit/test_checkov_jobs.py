@@ -21,7 +21,7 @@ MUST_BE_JUDGED = {
     *("CKV_K8S_10", "CKV_K8S_11", "CKV_K8S_12", "CKV_K8S_13", "CKV_K8S_15", "CKV_K8S_38"),
 }
 
-pytestmark = pytest.mark.xdist_group("checkov")
+pytestmark = [pytest.mark.xdist_group("checkov"), pytest.mark.mission_only]
 
 
 def plain_pods() -> list[dict[str, Any]]:

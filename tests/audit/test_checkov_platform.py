@@ -22,7 +22,7 @@ MUST_BE_JUDGED = {
     *("CKV_K8S_49", "CKV_K8S_155", "CKV_K8S_156", "CKV_K8S_157", "CKV_K8S_158", "CKV2_K8S_5"),
 }
 
-pytestmark = pytest.mark.xdist_group("checkov")
+pytestmark = [pytest.mark.xdist_group("checkov"), pytest.mark.mission_only]
 
 
 def judged() -> list[dict[str, Any]]:

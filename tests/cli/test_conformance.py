@@ -161,6 +161,7 @@ def test_a_local_cloud_with_an_official_plugin_needs_no_emulator(home: Path, tmp
     assert listed[0] == str(cloud.bin), "the engine finds plugins on PATH"
 
 
+@pytest.mark.mission_only
 def test_a_comparison_runs_both_sides_and_writes_a_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -185,6 +186,7 @@ def test_a_comparison_runs_both_sides_and_writes_a_report(
     assert capsys.readouterr().out == (tmp_path / "conformance.md").read_text()
 
 
+@pytest.mark.mission_only
 def test_both_sides_of_a_stack_are_compared_step_by_step(cloud_home: Path, checkout: Checkout, tmp_path: Path) -> None:
     (tmp_path / "Pulumi.tiny.yaml").write_text(TINY)
     cloud = LocalCloud(cloud_home)

@@ -30,6 +30,7 @@ def shell(checkout: Checkout, home: Path, script: str) -> Said:
     return Said(checkout.sh(["sh", "-eu", "-c", f"{take}\n{script}"], FOREIGN_SHELL))
 
 
+@pytest.mark.mission_only
 def test_plain_pulumi_runs_a_stacks_whole_lifecycle(checkout: Checkout, started: Path) -> None:
     control = LocalCloud(started).control()
     preview = shell(checkout, started, f"{WITHOUT_PLATFORM}\npulumi preview -s local").succeeded()

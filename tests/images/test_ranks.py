@@ -14,7 +14,7 @@ from tests.images.conftest import needs_roots
 from tests.images.pods import ADDRESSES, LAUNCHER, WORKERS, Job, Pod, until
 from tests.pure.job_world import pods
 
-pytestmark = [needs_roots, pytest.mark.xdist_group("job-images")]
+pytestmark = [needs_roots, pytest.mark.xdist_group("job-images"), pytest.mark.mission_only]
 
 NAMES = ("stopped-worker-0.stopped.mpi-jobs.svc", "stopped-worker-1.stopped.mpi-jobs.svc")
 LIBRARIES = "/shared/lib:/opt/lib"

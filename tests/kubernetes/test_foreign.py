@@ -15,7 +15,7 @@ from localcloud import mirror
 from testkit.job_cluster import POOL, JobCluster
 from testkit.waiting import wait_until
 
-pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.usefixtures("no_foreign_jobs_left")]
+pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.mission_only, pytest.mark.usefixtures("no_foreign_jobs_left")]
 
 NAMESPACE = "foreign"
 PYTORCH_JOBS = "manifests/base/crds/kubeflow.org_pytorchjobs.yaml"

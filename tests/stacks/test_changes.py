@@ -298,6 +298,7 @@ def sizes(stack: LocalStack, name: str) -> tuple[int, int, int]:
     return scaling["minSize"], scaling["desiredSize"], scaling["maxSize"]
 
 
+@pytest.mark.mission_only
 def test_the_autoscaler_owns_a_pools_size_between_its_bounds(live: LocalStack, values: Values) -> None:
     scale(live, "train", 3)
     assert up(live, values) == {}
@@ -311,6 +312,7 @@ def test_the_autoscaler_owns_a_pools_size_between_its_bounds(live: LocalStack, v
     assert sizes(live, "train") == (5, 5, 6)
 
 
+@pytest.mark.mission_only
 def test_without_the_autoscaler_a_pools_size_is_restored(live: LocalStack, values: Values) -> None:
     without = editing.with_changes(values, {"platform.autoscaler": False, f"{TRAIN}.desiredSize": 1})
     up(live, without)
@@ -333,6 +335,7 @@ def test_another_tag_restarts_no_node_and_new_nodes_have_it(live: LocalStack, va
     assert (after[new]["cost-center"], after[new]["owner"]) == ("vision", "ada")
 
 
+@pytest.mark.mission_only
 def test_adding_and_removing_a_zone_moves_nothing(live: LocalStack, values: Values) -> None:
     more = editing.with_changes(values, {"network.zones": ["us-west-2a", "us-west-2b", "us-west-2c"]})
     made = up(live, more)["create"]
@@ -341,6 +344,7 @@ def test_adding_and_removing_a_zone_moves_nothing(live: LocalStack, values: Valu
     assert (back["delete"], set(back)) == (made, {"delete", "update"})
 
 
+@pytest.mark.mission_only
 def test_a_pool_with_nodes_is_replaced_and_rolled(live: LocalStack, values: Values) -> None:
     """A new zone needs a new placement group, and a first custom AMI needs a new node group."""
     scale(live, "train", 2)

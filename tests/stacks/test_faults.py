@@ -11,7 +11,7 @@ from testkit.projects import client
 from tests.stacks import editing
 from tests.stacks.account import Kinds, goes_without_a_trace, kinds, kinds_undisturbed, new_stack
 
-pytestmark = pytest.mark.xdist_group("faults")
+pytestmark = [pytest.mark.xdist_group("faults"), pytest.mark.mission_only]
 
 CLUSTER = "gpumpi-faults"
 DENIED = {"code": "AccessDeniedException", "message": "User: ada is not authorized."}

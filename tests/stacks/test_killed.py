@@ -14,7 +14,7 @@ from testkit.projects import client
 from tests.stacks import editing
 from tests.stacks.account import Kinds, goes_without_a_trace, kinds, kinds_undisturbed, new_stack
 
-pytestmark = [pytest.mark.xdist_group("killed"), pytest.mark.checkpoints]
+pytestmark = [pytest.mark.xdist_group("killed"), pytest.mark.checkpoints, pytest.mark.mission_only]
 
 DELAY_FACTOR = 0.02
 """With this factor, creating the control plane takes ten seconds, which is enough time to kill the engine."""

@@ -14,7 +14,7 @@ from testkit.projects import client
 from tests.stacks import editing
 from tests.stacks.editing import Values
 
-pytestmark = pytest.mark.xdist_group("stacks")
+pytestmark = [pytest.mark.xdist_group("stacks"), pytest.mark.mission_only]
 
 CLUSTER = "gpumpi-upgrade"
 DENIED = {"service": "eks", "code": "AccessDeniedException", "message": "Not you."}
