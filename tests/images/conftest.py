@@ -10,7 +10,7 @@ import pytest
 
 from localcloud.images import build, layers
 from localcloud.images.archive import layer_paths
-from localcloud.images.catalogue import JOB_IMAGES, Image
+from localcloud.images.catalogue import INTEL_MPI, JOB_IMAGES, OPENMPI_5, Image
 from localcloud.images.root import ImageError, require
 
 
@@ -38,7 +38,15 @@ def unpacked(image: Image) -> Iterator[Path]:
         yield root
 
 
-@pytest.fixture(scope="module", params=JOB_IMAGES, ids=lambda image: image.name)
+SHORT = (OPENMPI_5, INTEL_MPI)
+"""Job images that `make test` tests here; `make mission` tests all of them. tests/kubernetes runs jobs with every MPI."""
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(one, marks=() if one in SHORT else pytest.mark.mission_only) for one in JOB_IMAGES],
+    ids=lambda image: image.name,
+)
 def image(request: pytest.FixtureRequest) -> Image:
     """A job image. Tests run once per job image, and each image contains a different MPI."""
     chosen: Image = request.param

@@ -139,7 +139,7 @@ def workshop(work: Path, buildah: Buildah) -> Iterator[Workshop]:
         yield Workshop(work, buildah, stack)
 
 
-@pytest.fixture(params=RECIPES)
+@pytest.fixture(params=["mpi", pytest.param("pytorch", marks=pytest.mark.mission_only)])
 def name(request: pytest.FixtureRequest) -> str:
     chosen: str = request.param
     return chosen

@@ -234,6 +234,7 @@ def closed(cloud: LocalCloud) -> Closed:
     return Closed(stack, wanted, early)
 
 
+@pytest.mark.mission_only
 def test_up_from_outside_a_private_cluster_reports_the_fix(closed: Closed) -> None:
     early = closed.early
     assert not early.ok and not editing.operations(early)
@@ -254,6 +255,7 @@ def private(closed: Closed) -> PrivateCluster:
     return PrivateCluster(closed.stack.cloud)
 
 
+@pytest.mark.mission_only
 def test_nodes_and_pods_of_a_private_cluster_reach_what_they_need(private: PrivateCluster) -> None:
     assert (private.join(), private.pull(), private.call("sts")) == ("", "", "")
     with private.pods_may_read():
@@ -264,14 +266,15 @@ NOT_JOINED = "Instances failed to join the kubernetes cluster: "
 NOT_READY = "Unhealthy nodes in the kubernetes cluster: "
 
 
+@pytest.mark.mission_only
 @pytest.mark.parametrize(
     ("service", "message", "host"),
     [
         ("ec2", NOT_JOINED, "ec2.us-east-1.amazonaws.com"),
-        pytest.param("ecr.api", NOT_READY, "api.ecr.us-east-1.amazonaws.com", marks=pytest.mark.mission_only),
-        pytest.param("ecr.dkr", NOT_READY, "602401143452.dkr.ecr.us-east-1.amazonaws.com", marks=pytest.mark.mission_only),
+        ("ecr.api", NOT_READY, "api.ecr.us-east-1.amazonaws.com"),
+        ("ecr.dkr", NOT_READY, "602401143452.dkr.ecr.us-east-1.amazonaws.com"),
         ("s3", NOT_READY, "prod-us-east-1-starport-layer-bucket.s3.us-east-1.amazonaws.com"),
-        pytest.param("eks-auth", NOT_READY, "eks-auth.us-east-1.api.aws", marks=pytest.mark.mission_only),
+        ("eks-auth", NOT_READY, "eks-auth.us-east-1.api.aws"),
     ],
 )
 def test_without_an_endpoint_nodes_do_not_join(private: PrivateCluster, service: str, message: str, host: str) -> None:
@@ -280,11 +283,12 @@ def test_without_an_endpoint_nodes_do_not_join(private: PrivateCluster, service:
     assert message in reason and f"{host} cannot be reached" in reason
 
 
+@pytest.mark.mission_only
 @pytest.mark.parametrize(
     ("service", "host"),
     [
         ("ecr.api", "no basic auth credentials: api.ecr.us-east-1.amazonaws.com"),
-        pytest.param("ecr.dkr", "602401143452.dkr.ecr.us-east-1.amazonaws.com", marks=pytest.mark.mission_only),
+        ("ecr.dkr", "602401143452.dkr.ecr.us-east-1.amazonaws.com"),
     ],
 )
 def test_without_an_endpoint_images_cannot_be_pulled(private: PrivateCluster, service: str, host: str) -> None:
@@ -294,12 +298,13 @@ def test_without_an_endpoint_images_cannot_be_pulled(private: PrivateCluster, se
     assert f"{host} cannot be reached" in reason
 
 
+@pytest.mark.mission_only
 @pytest.mark.parametrize(
     ("service", "endpoint"),
     [
-        pytest.param("autoscaling", "autoscaling", marks=pytest.mark.mission_only),
-        pytest.param("efs", "elasticfilesystem", marks=pytest.mark.mission_only),
-        pytest.param("eks", "eks", marks=pytest.mark.mission_only),
+        ("autoscaling", "autoscaling"),
+        ("efs", "elasticfilesystem"),
+        ("eks", "eks"),
         ("sts", "sts"),
     ],
 )
@@ -308,11 +313,13 @@ def test_without_an_endpoint_pods_do_not_reach_the_service(private: PrivateClust
         assert f'Connect timeout on endpoint URL: "https://{endpoint}.us-east-1.amazonaws.com/"' in private.call(service)
 
 
+@pytest.mark.mission_only
 def test_without_an_endpoint_pods_get_no_credentials(private: PrivateCluster) -> None:
     with private.without_endpoint("eks-auth"):
         assert "eks-auth.us-east-1.api.aws cannot be reached" in str(private.credentials())
 
 
+@pytest.mark.mission_only
 def test_nodes_of_a_private_cluster_need_its_other_permissions(private: PrivateCluster) -> None:
     with private.without_ingress():
         assert "do not allow ingress from the node on port 443" in private.join()
