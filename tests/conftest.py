@@ -34,10 +34,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    """Run tests in random order, except within a group: the tests in a group share a cluster, and the last ones break
-    it. Groups also stay together without xdist, so their module-scoped fixtures are set up only once.
+    """Run tests in random order, except within a named group: the tests in such a group share a cluster, and the last
+    ones break it. Groups also stay together without xdist, so their fixtures are set up only once.
     """
     written = {id(item): place for place, item in enumerate(items)}
+    named = {_group(item) for item in items}
+    for item in items:
+        if not _group(item) and (shared := _shared(item)):
+            item.add_marker(pytest.mark.xdist_group(shared))
     yield
     drawn = {id(item): place for place, item in enumerate(items)}
     start: dict[str, int] = {}
@@ -46,7 +50,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
 
     def key(item: pytest.Item) -> tuple[int, int, int]:
         group = _group(item)
-        return (_rank(item), start[group], written[id(item)]) if group else (_rank(item), drawn[id(item)], 0)
+        place = written[id(item)] if group in named else drawn[id(item)]
+        return (_rank(item), start[group], place) if group else (_rank(item), drawn[id(item)], 0)
 
     items.sort(key=key)
 
@@ -54,6 +59,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
 def _group(item: pytest.Item) -> str:
     mark = item.get_closest_marker("xdist_group")
     return str(mark.args[0]) if mark else ""
+
+
+def _shared(item: pytest.Item) -> str:
+    """Return the package or module whose fixtures a test uses; an empty string if the test uses only its own fixtures.
+
+    Without a group, pytest would set up such fixtures once in each worker.
+    """
+    if not isinstance(item, pytest.Function):
+        return ""
+    used = item._fixtureinfo.name2fixturedefs
+    scopes = {used[name][-1].scope for name in item.fixturenames if name in used}
+    if "package" in scopes:
+        return str(item.module.__package__)
+    return str(item.module.__name__) if "module" in scopes else ""
 
 
 def _rank(item: pytest.Item) -> int:

@@ -45,15 +45,6 @@ def server(server_process: LocalAws) -> LocalAws:
     return server_process
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put tests that share a server into one xdist group, so that the same worker runs them."""
-    if not config.pluginmanager.hasplugin("xdist"):
-        return
-    for item in items:
-        if isinstance(item, pytest.Function) and "server_process" in item.fixturenames:
-            item.add_marker(pytest.mark.xdist_group(f"server of {item.module.__name__}"))
-
-
 @pytest.fixture
 def account_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     """Set the credentials of the account's user in the environment, for code that creates its own clients."""

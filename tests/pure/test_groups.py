@@ -3,8 +3,10 @@
 pytest 9.2 silently distributes them across processes: https://github.com/pytest-dev/pytest-xdist/issues/1386
 """
 
+import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.conftest import LONGEST_FIRST
@@ -26,6 +28,35 @@ pytestmark = pytest.mark.xdist_group("{group}")
 def test_where(number: int) -> None:
     Path("{group}", str(os.getpid())).touch()
 """
+SHARES = """
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="{scope}")
+def shared() -> None:
+    Path("{name}", str(os.getpid())).touch()
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_where(number: int, shared: None) -> None:
+    pass
+"""
+
+
+def run_in_two_processes(folder: Path, *options: str) -> None:
+    command = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadgroup", "-p", "no:cacheprovider", *options]
+    command += ["--rootdir", str(folder), str(folder)]
+    done = subprocess.run(
+        command, cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT.parent)}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def processes(folder: Path, names: Sequence[str]) -> list[int]:
+    return [len(list((folder / name).iterdir())) for name in names]
 
 
 def test_the_tests_of_a_group_run_in_one_process(tmp_path: Path) -> None:
@@ -33,10 +64,20 @@ def test_the_tests_of_a_group_run_in_one_process(tmp_path: Path) -> None:
     for group in groups:
         (tmp_path / group).mkdir()
         (tmp_path / f"test_{group}.py").write_text(MODULE.format(group=group))
-    command = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadgroup", "-p", "no:cacheprovider", "--rootdir", tmp_path]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout
-    assert [len(list((tmp_path / group).iterdir())) for group in groups] == [1, 1]
+    run_in_two_processes(tmp_path)
+    assert processes(tmp_path, groups) == [1, 1]
+
+
+def test_a_fixture_of_a_module_or_package_is_set_up_in_one_process(tmp_path: Path) -> None:
+    scopes = ("module", "package")
+    package = tmp_path / "tested"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    for scope in scopes:
+        (tmp_path / scope).mkdir()
+        (package / f"test_{scope}.py").write_text(SHARES.format(scope=scope, name=scope))
+    run_in_two_processes(tmp_path, "-p", "tests.conftest")
+    assert processes(tmp_path, scopes) == [1, 1]
 
 
 def test_groups_that_are_begun_first_exist() -> None:

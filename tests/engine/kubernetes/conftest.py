@@ -1,4 +1,4 @@
-"""An API server for tests of the Kubernetes provider emulator: one server per test process, one namespace per test."""
+"""An API server for tests of the Kubernetes provider emulator: one server for all tests, one namespace per test."""
 
 import os
 import uuid
@@ -16,7 +16,7 @@ from testkit.projects import Project
 from tests.engine.kubernetes.waits_world import Maker
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     running = ControlPlane(tmp_path_factory.mktemp("plane"))
     try:
