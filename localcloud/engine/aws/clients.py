@@ -124,6 +124,7 @@ def _make(key: ClientKey) -> Any:
             max_pool_connections=64,
             connect_timeout=10,
             read_timeout=120,
+            proxies={},  # the local AWS runs on this machine; otherwise botocore would read the environment, which tests change
         ),
     )
     service_id = new.meta.service_model.service_id.hyphenize()
