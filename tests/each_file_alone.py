@@ -93,7 +93,8 @@ def main() -> int:
     )
     failed: list[str] = []
     skipped = 0
-    for file in files:
+    for number, file in enumerate(files, 1):
+        print(f"{number} of {len(files)}: {file.relative_to(ROOT)}", file=sys.stderr, flush=True)
         record = PASSED / fingerprint(file)
         if record.exists() and not arguments.again:
             skipped += 1
