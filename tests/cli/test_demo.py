@@ -35,7 +35,6 @@ NEED_NODES = ["build the images", "run an MPI job"]
 """Steps that are skipped on machines where no node can run containers."""
 
 
-@pytest.mark.mission_only
 def test_the_demo_shows_a_clusters_lifecycle_and_leaves_nothing(checkout: Checkout) -> None:
     done = checkout.cluster("demo", "--json")
     assert done.returncode == 0, done.stderr[-4000:]
