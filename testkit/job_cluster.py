@@ -14,8 +14,12 @@ from typing import Any
 import yaml
 from tenacity import RetryError
 
+from cli import job_objects
+from cli.cluster_access import Access
+from cli.errors import NotFound
 from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack
+from testkit.tokens import with_token
 from testkit.waiting import wait_until
 
 ROOT = Path(__file__).parents[1]
@@ -48,10 +52,14 @@ class JobCluster:
 
     cloud: LocalCloud
     kubeconfig: Path
+    reuses_token: bool = False
+    """Whether commands share a token, instead of getting their own one from the kubeconfig's credential plugin."""
 
     @property
     def environment(self) -> dict[str, str]:
-        return self.cloud.process_environment() | {"KUBECONFIG": str(self.kubeconfig)}
+        variables = self.cloud.process_environment()
+        used = with_token(self.kubeconfig, variables) if self.reuses_token else self.kubeconfig
+        return variables | {"KUBECONFIG": str(used)}
 
     def cluster(self, *arguments: str, **environment: str) -> Done:
         """Run `scripts/cluster ...`."""
@@ -107,8 +115,12 @@ class JobCluster:
         return [f"{one['kind']}/{one['metadata']['name']}" for one in found]
 
     def phase(self, job: str) -> str:
-        found = [one["phase"] for one in self.cluster("jobs", "--json").json if one["name"] == job]
-        return found[0] if found else "gone"
+        """Return the phase that `jobs` shows. Runs in this process: polling with a new process would use a whole core."""
+        kubeconfig = with_token(self.kubeconfig, self.cloud.process_environment())
+        try:
+            return job_objects.find(Access(kubeconfig).connect(), job, NAMESPACE).phase
+        except NotFound:
+            return "gone"
 
     def await_phase(self, job: str, *phases: str) -> str:
         """Wait until the job is in one of the phases. On a timeout, the error shows pods, events and launcher logs."""
@@ -162,7 +174,7 @@ def bring_up(folder: Path, name: str = STACK) -> Iterator[JobCluster]:
 
 def cluster_of(cloud: LocalCloud, stack: str, folder: Path, source: Path = SOURCE) -> JobCluster:
     """Return the cluster of a deployed stack. `source`: the folder with the stack file."""
-    cluster = JobCluster(cloud, folder / "kubeconfig.yaml")
-    done = cluster.cluster("kubeconfig", "-s", stack, "--config-dir", str(source), "-o", str(cluster.kubeconfig))
+    kubeconfig = folder / "kubeconfig.yaml"
+    done = JobCluster(cloud, kubeconfig).cluster("kubeconfig", "-s", stack, "--config-dir", str(source), "-o", str(kubeconfig))
     assert done.code == 0, done.err
-    return cluster
+    return JobCluster(cloud, kubeconfig, reuses_token=True)

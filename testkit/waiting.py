@@ -1,20 +1,29 @@
-"""Poll until other processes reach a state. On a timeout, `wait_until` and `wait_while` raise tenacity's RetryError."""
+"""Poll until other processes reach a state. On a timeout, `wait_until` and `wait_while` raise tenacity's RetryError.
+
+The pauses between polls are as long as the polls: a poll that starts a program then leaves CPU time for the processes
+that it waits for.
+"""
 
 from collections.abc import Callable
 from typing import TypeVar
 
-from tenacity import Retrying, retry_if_exception_type, retry_if_not_result, stop_after_delay, wait_fixed
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, retry_if_not_result, stop_after_delay
 
 T = TypeVar("T")
 
 LIMIT_SECONDS = 240.0
-PAUSE = wait_fixed(0.1)
+SHORTEST_PAUSE_SECONDS = 0.1
+
+
+def _pause(polls: RetryCallState) -> float:
+    """Return the average duration of the polls so far."""
+    return max(SHORTEST_PAUSE_SECONDS, ((polls.seconds_since_start or 0.0) - polls.idle_for) / polls.attempt_number)
 
 
 def wait_until(look: Callable[[], T], condition: Callable[[T], object] = bool, seconds: float = LIMIT_SECONDS) -> T:
     """Poll until the condition holds; return the last value."""
     again = retry_if_not_result(lambda seen: bool(condition(seen)))
-    return Retrying(retry=again, wait=PAUSE, stop=stop_after_delay(seconds))(look)
+    return Retrying(retry=again, wait=_pause, stop=stop_after_delay(seconds))(look)
 
 
 def wait_while(look: Callable[[], T], condition: Callable[[T], object], seconds: float = LIMIT_SECONDS) -> T:
@@ -26,4 +35,4 @@ def eventually(check: Callable[[], T], *errors: type[Exception], seconds: float 
     """Retry the check until it raises none of `errors` (default: OSError); return its value. On a timeout, raise the
     last error."""
     again = retry_if_exception_type(errors or (OSError,))
-    return Retrying(retry=again, wait=PAUSE, stop=stop_after_delay(seconds), reraise=True)(check)
+    return Retrying(retry=again, wait=_pause, stop=stop_after_delay(seconds), reraise=True)(check)

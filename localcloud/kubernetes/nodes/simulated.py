@@ -22,6 +22,11 @@ KWOK = "kwok"
 """Supervisor name of the process."""
 POD_NETWORK = "198.19.0.1/16"
 """IP addresses that simulated pods report. Nothing listens on them."""
+RENEWAL_SECONDS = 25
+"""Time between two renewals of a node's lease: a quarter of the lease's duration. The node controller marks a node as
+unreachable after 50 seconds (node-monitor-grace-period). Kubelets renew every 10 seconds; for simulated nodes, that
+would use a quarter of the CPU time of the whole cluster (docs/measurements.md).
+"""
 _MIB = 1024
 
 
@@ -54,7 +59,7 @@ class Simulator:
             "--manage-all-nodes=false",
             f"--manage-nodes-with-label-selector={labels.SIMULATED_TAINT}=true",
             f"--cidr={POD_NETWORK}",
-            "--node-lease-duration-seconds=40",
+            f"--node-lease-duration-seconds={4 * RENEWAL_SECONDS}",
         ]
         self._cluster.supervisor.start(KWOK, [ensure(catalogue.KWOK, log.info), *options])
 
