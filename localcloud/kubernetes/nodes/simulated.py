@@ -22,10 +22,9 @@ KWOK = "kwok"
 """Supervisor name of the process."""
 POD_NETWORK = "198.19.0.1/16"
 """IP addresses that simulated pods report. Nothing listens on them."""
-RENEWAL_SECONDS = 25
-"""Time between two renewals of a node's lease: a quarter of the lease's duration. The node controller marks a node as
-unreachable after 50 seconds (node-monitor-grace-period). Kubelets renew every 10 seconds; for simulated nodes, that
-would use a quarter of the CPU time of the whole cluster (docs/measurements.md).
+LEASE_SECONDS = 40
+"""Duration of a node's lease, as kubelets set it. kwok renews after a quarter of it. Longer leases save CPU time, but on a
+busy machine their renewals come too late (docs/measurements.md).
 """
 _MIB = 1024
 
@@ -59,7 +58,7 @@ class Simulator:
             "--manage-all-nodes=false",
             f"--manage-nodes-with-label-selector={labels.SIMULATED_TAINT}=true",
             f"--cidr={POD_NETWORK}",
-            f"--node-lease-duration-seconds={4 * RENEWAL_SECONDS}",
+            f"--node-lease-duration-seconds={LEASE_SECONDS}",
         ]
         self._cluster.supervisor.start(KWOK, [ensure(catalogue.KWOK, log.info), *options])
 
