@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-SOURCES := infra cli localcloud testkit tests bench __main__.py
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gpumpi
 # Two workers per core: most tests spend half of their time waiting for servers, nodes or jobs.
 WORKERS ?= $(shell expr 2 \* $$(nproc))
 
@@ -61,8 +61,8 @@ format-check: setup ## fail if `make format` would change a file
 lint: setup ## run the linter
 	@$(BIN)/ruff check .
 
-types: setup ## check types in strict mode
-	@$(BIN)/mypy
+types: setup ## check types in strict mode; all clones share mypy's cache, which mypy compares with the sources
+	@MYPY_CACHE_DIR=$(CACHE)/mypy $(BIN)/mypy
 
 bench: tools ## run the benchmarks whose figures are in docs/measurements.md
 	$(BIN)/python -m bench.up
