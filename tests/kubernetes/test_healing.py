@@ -71,13 +71,13 @@ def test_a_job_leaves_a_broken_gpu_without_a_failure_and_the_rebooted_node_is_ve
 def test_a_job_leaves_a_node_whose_kubelet_has_stopped_although_its_ranks_still_run(
     job_cluster: JobCluster, tmp_path: Path
 ) -> None:
-    command = [*python(TWICE), f"silent-{secrets.token_hex(3)}"]
-    file = job_file(tmp_path, "silent", command=command, workers=1, maxRestarts=0)
+    command = [*python(TWICE), f"no-kubelet-{secrets.token_hex(3)}"]
+    file = job_file(tmp_path, "no-kubelet", command=command, workers=1, maxRestarts=0)
     home = ("--home", str(job_cluster.cloud.folder))
     with job_cluster.running("submit", file, "--follow") as process:
         assert process.stdout is not None
         read_to(process.stdout, "first attempt")
-        (worker,) = job_cluster.pods("silent", "worker")
+        (worker,) = job_cluster.pods("no-kubelet", "worker")
         silent = worker["spec"]["nodeName"]
         assert job_cluster.cluster("local", "break", silent, "--kubelet", *home).code == 0
         try:
@@ -85,6 +85,6 @@ def test_a_job_leaves_a_node_whose_kubelet_has_stopped_although_its_ranks_still_
         finally:
             assert job_cluster.cluster("local", "break", silent, "--restore", *home).code == 0
     wait_until(lambda: health(job_cluster, silent)["state"], lambda state: state == "healthy")
-    (record,) = [one for one in job_cluster.cluster("jobs", "--all", "--json").json if one["name"] == "silent"]
+    (record,) = [one for one in job_cluster.cluster("jobs", "--all", "--json").json if one["name"] == "no-kubelet"]
     assert record["disruptions"] == 1 and record["attempts"][0]["cause"].endswith(f"its node {silent} is not ready")
-    assert job_cluster.cluster("delete", "silent").code == 0
+    assert job_cluster.cluster("delete", "no-kubelet").code == 0
