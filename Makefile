@@ -61,7 +61,8 @@ format-check: setup ## fail if `make format` would change a file
 lint: setup ## run the linter
 	@$(BIN)/ruff check .
 
-types: setup ## check types in strict mode; all clones share mypy's cache, which mypy compares with the sources
+# All clones share the cache: mypy compares the hashes of the sources (docs/measurements.md).
+types: setup ## check types in strict mode
 	@MYPY_CACHE_DIR=$(CACHE)/mypy $(BIN)/mypy
 
 bench: tools ## run the benchmarks whose figures are in docs/measurements.md

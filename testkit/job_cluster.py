@@ -53,7 +53,7 @@ class JobCluster:
     cloud: LocalCloud
     kubeconfig: Path
     reuses_token: bool = False
-    """Whether commands share a token, instead of getting their own one from the kubeconfig's credential plugin."""
+    """Whether commands share a token. Otherwise, each command runs the kubeconfig's credential plugin."""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -115,7 +115,7 @@ class JobCluster:
         return [f"{one['kind']}/{one['metadata']['name']}" for one in found]
 
     def phase(self, job: str) -> str:
-        """Return the phase that `jobs` shows. Runs in this process: polling with a new process would use a whole core."""
+        """Return the phase that `jobs` shows. Starts no process, because polling with new processes would use a whole core."""
         kubeconfig = with_token(self.kubeconfig, self.cloud.process_environment())
         try:
             return job_objects.find(Access(kubeconfig).connect(), job, NAMESPACE).phase

@@ -1,7 +1,7 @@
 """Poll until other processes reach a state. On a timeout, `wait_until` and `wait_while` raise tenacity's RetryError.
 
-The pauses between polls are as long as the polls: a poll that starts a program then leaves CPU time for the processes
-that it waits for.
+The pause between two polls is as long as a poll takes on average. So polls that start a program leave half of a core to
+the processes that they wait for.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ SHORTEST_PAUSE_SECONDS = 0.1
 
 
 def _pause(polls: RetryCallState) -> float:
-    """Return the average duration of the polls so far."""
+    """Return the seconds until the next poll: the average duration of the polls so far."""
     return max(SHORTEST_PAUSE_SECONDS, ((polls.seconds_since_start or 0.0) - polls.idle_for) / polls.attempt_number)
 
 

@@ -14,9 +14,9 @@ import pytest
 
 from infra.monitoring.dashboards import DASHBOARDS
 from infra.naming import MONITORING_NAMESPACE
+from localcloud.images.build import ensure_image
+from localcloud.images.catalogue import MONITORING_IMAGES
 from localcloud.kubernetes.network_policy.part import ENFORCED
-from localcloud.tools import catalogue
-from localcloud.tools.build import ensure
 from testkit.job_cluster import NAMESPACE, JobCluster, bring_up, job_file, python
 from testkit.projects import client
 from testkit.waiting import wait_until
@@ -25,8 +25,6 @@ pytestmark = [pytest.mark.xdist_group("monitoring"), pytest.mark.mission_only]
 
 STACK = "monitored"
 JOBS = {"prometheus", "alertmanager", "kube-state-metrics", "node-exporter", "dcgm-exporter", "kueue", "kubelet"}
-BUILT_FIRST = (catalogue.PROMETHEUS, catalogue.ALERTMANAGER, catalogue.KUBE_STATE_METRICS, catalogue.NODE_EXPORTER)
-"""Programs that `make tools` does not build. On a slow machine, a pull that builds them exceeds Pulumi's ten minutes."""
 SLEEPS = python("import signal; print('runs', flush=True); signal.pause()")
 NOT_HERE = re.compile(
     r"DCGM_FI_DEV_(POWER_USAGE|GPU_TEMP|SM_CLOCK|UNCORRECTABLE_REMAPPED_ROWS|PCIE_REPLAY_COUNTER)"
@@ -70,8 +68,8 @@ for address in sys.argv[1:]:
 
 @pytest.fixture(scope="module")
 def cluster(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobCluster]:
-    for tool in BUILT_FIRST:
-        ensure(tool, print)
+    for image in MONITORING_IMAGES:  # on a slow machine, pods that wait for a build exceed Pulumi's timeout of ten minutes
+        ensure_image(image, print)
     yield from bring_up(tmp_path_factory.mktemp("monitored"), STACK)
 
 

@@ -95,7 +95,7 @@ def test_one_screen_has_pools_queue_jobs_and_volumes_and_the_launch_that_failed(
 
 
 def test_with_only_a_kubeconfig_everything_but_desired_sizes_is_shown(two_jobs: JobCluster) -> None:
-    """Without a stack, `status` makes no AWS calls. Only the kubeconfig's exec plugin calls AWS, to get a token."""
+    """Without a stack, `status` makes no AWS calls."""
     done = two_jobs.cluster("status", "--json")
     assert done.code == 0, done.err
     train = pool(done.json)
@@ -111,9 +111,11 @@ def test_watch_refreshes_the_screen(two_jobs: JobCluster, tmp_path: Path) -> Non
         assert process.stdout is not None
         screens = map(json.loads, process.stdout)
         assert names(next(screens)) == {"works", "waits"}
-        assert two_jobs.cluster("submit", job_file(tmp_path, "comes", command=FOREVER)).code == 0
-        assert next(screen for screen in screens if names(screen) == {"works", "waits", "comes"})
-        two_jobs.cluster("cancel", "comes")
+        try:
+            assert two_jobs.cluster("submit", job_file(tmp_path, "comes", command=FOREVER)).code == 0
+            assert next(screen for screen in screens if names(screen) == {"works", "waits", "comes"})
+        finally:
+            two_jobs.cluster("cancel", "comes")
         assert next(screen for screen in screens if names(screen) == {"works", "waits"})
 
 

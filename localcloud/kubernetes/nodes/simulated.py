@@ -23,8 +23,8 @@ KWOK = "kwok"
 POD_NETWORK = "198.19.0.1/16"
 """IP addresses that simulated pods report. Nothing listens on them."""
 LEASE_SECONDS = 40
-"""Duration of a node's lease, as kubelets set it. kwok renews after a quarter of it. Longer leases save CPU time, but on a
-busy machine their renewals come too late (docs/measurements.md).
+"""Duration of a node's lease; the same as the kubelet's default. kwok renews a lease after a quarter of this time. With
+longer leases, kwok renews too late on a busy machine (docs/measurements.md).
 """
 _MIB = 1024
 
