@@ -311,11 +311,11 @@ def _run(verb: Verb, stack: LocalStack, as_json: bool) -> int:
         stack.must_exist()
     if as_json:
         with progress.shown(make_console(stderr=True), verb) as watch:
-            run = stack.run(verb, watch=watch)
+            run = stack.run(verb, watch=watch, report=progress_line)
         print_json(summary(stack.name, run))
     else:
         console = make_console()
-        run = stack.run(verb, stream=sys.stdout, color=console.is_terminal and not console.no_color)
+        run = stack.run(verb, stream=sys.stdout, color=console.is_terminal and not console.no_color, report=progress_line)
         if fix := stack.how_to_unlock(run.output):
             report(pasteable(fix))
     return OK if run.ok else FAILED

@@ -27,7 +27,9 @@ from infra.config import stack_file
 from infra.recovery import recover_stack
 from infra.recovery.pending_operations import Report
 from localcloud.engine_events import EventLog, Step
+from localcloud.images import build, stack_images
 from localcloud.instance import LocalCloud
+from localcloud.kubernetes import capability
 from localcloud.processes import ROOT
 
 Verb = Literal["preview", "up", "refresh", "destroy"]
@@ -174,8 +176,21 @@ class LocalStack:
         """Remove an empty stack from the backend."""
         self._pulumi("stack", "rm", "--yes", "--preserve-config", "--stack", self.name)
 
-    def run(self, verb: Verb, *extra: str, stream: TextIO | None = None, color: bool = False, watch: Watch | None = None) -> Run:
-        """Run a Pulumi operation to completion. Write its output to `stream` live and call `watch` every second."""
+    def run(
+        self,
+        verb: Verb,
+        *extra: str,
+        stream: TextIO | None = None,
+        color: bool = False,
+        watch: Watch | None = None,
+        report: Report = print,
+    ) -> Run:
+        """Run a Pulumi operation to completion. Write its output to `stream` live and call `watch` every second.
+
+        `up` first builds missing images. Raises ImageError.
+        """
+        if verb == "up":
+            self._build_images(report)
         started = time.monotonic()
         with (
             self.started(verb, *extra, color=color) as (process, events),
@@ -187,6 +202,16 @@ class LocalStack:
         seconds = time.monotonic() - started
         errors = (*events.errors, *filter(None, [self.how_to_unlock(output)]))
         return Run(verb, process.returncode, seconds, events.changes, tuple(events.steps), errors, output)
+
+    def _build_images(self, report: Report) -> None:
+        """Build the images of the platform that are not cached yet.
+
+        Otherwise the registry would build them during the nodes' pulls, which can take longer than the ten minutes that
+        Pulumi waits for pods.
+        """
+        if capability.examine().real_nodes:
+            for image in stack_images.of_platform(stack_file.read(self.config_file)):
+                build.ensure_image(image, report)
 
     def how_to_unlock(self, output: str) -> str:
         """Return how to unlock the stack, or "" if `output` does not report a lock.

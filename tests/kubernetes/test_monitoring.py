@@ -14,8 +14,6 @@ import pytest
 
 from infra.monitoring.dashboards import DASHBOARDS
 from infra.naming import MONITORING_NAMESPACE
-from localcloud.images.build import ensure_image
-from localcloud.images.catalogue import MONITORING_IMAGES
 from localcloud.kubernetes.network_policy.part import ENFORCED
 from testkit.job_cluster import NAMESPACE, JobCluster, bring_up, job_file, python
 from testkit.projects import client
@@ -68,8 +66,6 @@ for address in sys.argv[1:]:
 
 @pytest.fixture(scope="module")
 def cluster(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobCluster]:
-    for image in MONITORING_IMAGES:  # on a slow machine, pods that wait for a build exceed Pulumi's timeout of ten minutes
-        ensure_image(image, print)
     yield from bring_up(tmp_path_factory.mktemp("monitored"), STACK)
 
 

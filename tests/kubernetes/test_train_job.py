@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 from tenacity import RetryError
 
-from localcloud.images.build import ensure_image
-from localcloud.images.catalogue import TRAINER_IMAGES
 from localcloud.stack import LocalStack
 from testkit.job_cluster import SOURCE, STACK, JobCluster
 from testkit.waiting import wait_until
@@ -22,8 +20,6 @@ pytestmark = [pytest.mark.xdist_group("jobs"), pytest.mark.mission_only, pytest.
 @pytest.fixture
 def trainer_installed(job_cluster: JobCluster, tmp_path: Path) -> None:
     """Install Trainer. The fixture does not uninstall Trainer, because Trainer does not affect later tests."""
-    for image in TRAINER_IMAGES:  # on a slow machine, pods that wait for a build exceed Pulumi's timeout of ten minutes
-        ensure_image(image, print)
     name = f"Pulumi.{STACK}.yaml"
     with_trainer = (SOURCE / name).read_text().replace("platform:\n", "platform:\n    trainer: true\n")
     (tmp_path / name).write_text(with_trainer)

@@ -1,0 +1,23 @@
+"""Images that nodes pull while Pulumi creates a stack."""
+
+from infra.config import preflight, stack_file
+from infra.config.stack_file import RawStack
+from localcloud.images.catalogue import MONITORING_IMAGES, PLATFORM_IMAGES, TRAINER_IMAGES, Image
+
+
+def of_platform(raw: RawStack) -> tuple[Image, ...]:
+    """Return the images of a stack's platform.
+
+    The result is empty for stacks without a platform, for invalid stacks, and for existing clusters, whose nodes may
+    use other registries.
+    """
+    if stack_file.is_existing(raw.values):
+        return ()
+    examined = preflight.examine_aws(raw, offline=True)
+    settings = examined.settings
+    if examined.problems or settings is None or not settings.installs_platform:
+        return ()
+    platform = settings.platform
+    trainer = TRAINER_IMAGES if platform.trainer else ()
+    monitoring = MONITORING_IMAGES if platform.monitoring else ()
+    return (*PLATFORM_IMAGES, *trainer, *monitoring)
