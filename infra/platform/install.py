@@ -177,17 +177,18 @@ class Platform(pulumi.ComponentResource):
                 self._naming.name("mpi-operator"), MpiOperatorArgs(site, args.manifests, args.system_nodes), self._child
             )
             running.append(operator.deployment)
-        if args.parts.trainer:
-            running += self._install_trainer()
+        train_jobs = self._install_trainer() if args.parts.trainer else []
+        running += train_jobs
         if args.parts.queue:
             queue_args = QueueArgs(
                 site,
                 args.manifests,
                 args.description.pools,
                 mpi_jobs=args.parts.mpi_operator,
+                train_jobs=args.parts.trainer,
                 strict=args.parts.strict_queue,
                 start_attempts=args.parts.start_attempts,
-                after=args.system_nodes,
+                after=(*args.system_nodes, *train_jobs),
             )
             running.append(Queue(self._naming.name("queue"), queue_args, self._child).cluster_queue)
         return running

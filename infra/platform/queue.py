@@ -31,12 +31,14 @@ class QueueArgs:
     manifests: Manifests
     pools: Sequence[PoolDescription]
     mpi_jobs: bool
+    train_jobs: bool
+    """Whether Trainer and JobSet are installed."""
     strict: bool
     """Strict FIFO: no job overtakes a job that waits ahead of it."""
     start_attempts: int
     """0 for no limit."""
     after: tuple[pulumi.Resource, ...] = ()
-    """Node groups that the controller's pod needs."""
+    """What must exist before the controller starts: its node groups, and the kinds that it must find at its start."""
 
 
 class Queue(pulumi.ComponentResource):
@@ -121,16 +123,22 @@ class Queue(pulumi.ComponentResource):
                 "replicas": 1,
                 "selector": {"match_labels": LABELS},
                 "template": {
-                    # The hash restarts the controller if the configuration changes.
-                    "metadata": {
-                        "labels": LABELS,
-                        "annotations": {"gpumpi.io/configuration": hashlib.sha256(text.encode()).hexdigest()[:16]},
-                    },
+                    "metadata": {"labels": LABELS, "annotations": self._restarts(text)},
                     "spec": self._pod(),
                 },
             },
             opts=self._options(self._namespace, configuration, secret, *needs, *self._args.after),
         )
+
+    def _restarts(self, configuration: str) -> dict[str, str]:
+        """Return annotations whose change restarts the controller.
+
+        A running controller finds newly installed kinds only after up to two minutes. Until then it treats the Jobs of a
+        JobSet as jobs of their own, and suspends them each time JobSet resumes them.
+        Source: kubernetes-sigs/kueue@v0.16.1:pkg/controller/jobframework/setup.go
+        """
+        digest = {"gpumpi.io/configuration": hashlib.sha256(configuration.encode()).hexdigest()[:16]}
+        return digest | ({"gpumpi.io/kinds": "JobSet,TrainJob"} if self._args.train_jobs else {})
 
     def _pod(self) -> Any:
         site = self._site

@@ -141,3 +141,10 @@ def test_the_description_does_not_wait_for_nodes_or_the_queue(stack: Deployment)
 def test_without_queue_operator_and_storage_a_namespace_waits_for_no_node() -> None:
     bare = deployed(asked(queue=False, mpiOperator=False, storage={"efs": "none"}))
     assert SYSTEM not in waits(bare, bare.only(NAMESPACE, "mpi-jobs"))
+
+
+def test_the_queue_starts_after_trainer_so_that_it_finds_train_jobs_at_its_start() -> None:
+    stack = deployed(asked(trainer=True))
+    before = waits(stack, stack.only(DEPLOYMENT, "queue-controller"))
+    trainer = {one.name for one in stack.created(DEPLOYMENT) if one.name.split("-")[2] in ("jobset", "trainer")}
+    assert len(trainer) == 2 and trainer <= before

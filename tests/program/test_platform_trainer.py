@@ -51,3 +51,12 @@ def test_train_jobs_can_refer_to_the_runtime_for_pytorch(stack: Deployment) -> N
     assert runtime["spec"]["mlPolicy"]["torch"] == {"numProcPerNode": "auto"}
     definitions = {one["metadata"]["name"] for one in objects(stack, "CustomResourceDefinition")}
     assert {"trainjobs.trainer.kubeflow.org", "jobsets.jobset.x-k8s.io"} <= definitions
+
+
+def test_installing_trainer_restarts_the_queue_which_otherwise_finds_its_kinds_late(stack: Deployment) -> None:
+    def annotations(one: Deployment) -> dict[str, str]:
+        controller = only(one, "Deployment", "kueue-controller-manager", "kueue-system")
+        found: dict[str, str] = controller["spec"]["template"]["metadata"]["annotations"]
+        return found
+
+    assert annotations(stack) == annotations(usual()) | {"gpumpi.io/kinds": "JobSet,TrainJob"}
