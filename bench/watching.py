@@ -38,7 +38,8 @@ class Watch(threading.Thread):
 
     def __exit__(self, *_: object) -> None:
         self._is_over = True
-        with suppress(RuntimeError):  # the API server has already closed the connection
+        # urllib3's errors if the API server has already closed the connection, depending on how far urllib3 has noticed
+        with suppress(RuntimeError, ValueError, OSError):
             self._response.shutdown()
         self.join()
 
