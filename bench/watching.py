@@ -38,7 +38,7 @@ class Watch(threading.Thread):
 
     def __exit__(self, *_: object) -> None:
         self._is_over = True
-        # urllib3's errors if the API server has already closed the connection, depending on how far urllib3 has noticed
+        # urllib3 raises one of these errors if the API server has already closed the connection.
         with suppress(RuntimeError, ValueError, OSError):
             self._response.shutdown()
         self.join()

@@ -19,13 +19,12 @@ from localcloud.images.catalogue import OPENMPI_5
 NAME: Final = "train"
 XID: Final = 79
 LIMIT_SECONDS: Final = 180.0
-STEPS, SAVED_EVERY, SEEN = 40, 5, 7
+STEPS, SAVED_EVERY, SEEN = 30, 5, 7
 PROGRAM: Final = f"""
-import pathlib, time
+import itertools, pathlib, time
 saved = pathlib.Path("/shared/demo-heal")
 first = int(saved.read_text()) if saved.exists() else 0
-last = max(first + {SEEN}, {STEPS}) if first else 1_000_000
-for step in range(first + 1, last + 1):
+for step in range(first + 1, first + {STEPS} + 1) if first else itertools.count(1):
     time.sleep(0.5)
     print("step", step, flush=True)
     if step % {SAVED_EVERY} == 0:
@@ -33,7 +32,8 @@ for step in range(first + 1, last + 1):
 """
 """Program that simulates a training job and saves its progress on the shared volume.
 
-Before a restart it does not end by itself: on a slow machine, it could otherwise end before the fault is handled.
+The first attempt runs until it is stopped, because on a slow machine it could otherwise finish before the node is taken
+out of service. After the restart, the program runs STEPS more steps.
 """
 
 Answer = TypeVar("Answer")

@@ -187,7 +187,7 @@ class LocalStack:
     ) -> Run:
         """Run a Pulumi operation to completion. Write its output to `stream` live and call `watch` every second.
 
-        `up` first builds missing images. Raises ImageError.
+        `up` first builds the platform's images that are not cached. Raises ImageError.
         """
         if verb == "up":
             self._build_images(report)
@@ -202,16 +202,6 @@ class LocalStack:
         seconds = time.monotonic() - started
         errors = (*events.errors, *filter(None, [self.how_to_unlock(output)]))
         return Run(verb, process.returncode, seconds, events.changes, tuple(events.steps), errors, output)
-
-    def _build_images(self, report: Report) -> None:
-        """Build the images of the platform that are not cached yet.
-
-        Otherwise the registry would build them during the nodes' pulls, which can take longer than the ten minutes that
-        Pulumi waits for pods.
-        """
-        if capability.examine().real_nodes:
-            for image in stack_images.of_platform(stack_file.read(self.config_file)):
-                build.ensure_image(image, report)
 
     def how_to_unlock(self, output: str) -> str:
         """Return how to unlock the stack, or "" if `output` does not report a lock.
@@ -251,6 +241,17 @@ class LocalStack:
                     raise
         finally:
             events.close()
+
+    def _build_images(self, report: Report) -> None:
+        """Build the images of the platform that are not cached yet.
+
+        Otherwise, the registry would build them when nodes pull them, which can take longer than the ten minutes that
+        Pulumi waits for pods.
+        """
+        images = stack_images.of_platform(stack_file.read(self.config_file))
+        if images and capability.examine().real_nodes:
+            for image in images:
+                build.ensure_image(image, report)
 
     def _pulumi(self, *arguments: str, text: str | None = None) -> str:
         result = subprocess.run(

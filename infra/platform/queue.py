@@ -38,7 +38,7 @@ class QueueArgs:
     start_attempts: int
     """0 for no limit."""
     after: tuple[pulumi.Resource, ...] = ()
-    """What must exist before the controller starts: its node groups, and the kinds that it must find at its start."""
+    """Resources that must exist before the controller starts: its node groups, and the operators of TrainJobs."""
 
 
 class Queue(pulumi.ComponentResource):
@@ -133,8 +133,8 @@ class Queue(pulumi.ComponentResource):
     def _restarts(self, configuration: str) -> dict[str, str]:
         """Return annotations whose change restarts the controller.
 
-        A running controller finds newly installed kinds only after up to two minutes. Until then it treats the Jobs of a
-        JobSet as jobs of their own, and suspends them each time JobSet resumes them.
+        A running controller can take two minutes to notice new custom resource definitions. Until then, it treats the
+        Jobs of a JobSet as independent jobs, and suspends them whenever JobSet resumes them.
         Source: kubernetes-sigs/kueue@v0.16.1:pkg/controller/jobframework/setup.go
         """
         digest = {"gpumpi.io/configuration": hashlib.sha256(configuration.encode()).hexdigest()[:16]}

@@ -1,4 +1,4 @@
-"""Images that nodes pull while Pulumi creates a stack."""
+"""Images that the nodes of a stack pull during `up`."""
 
 from infra.config import preflight, stack_file
 from infra.config.stack_file import RawStack

@@ -143,7 +143,7 @@ def test_without_queue_operator_and_storage_a_namespace_waits_for_no_node() -> N
     assert SYSTEM not in waits(bare, bare.only(NAMESPACE, "mpi-jobs"))
 
 
-def test_the_queue_starts_after_trainer_so_that_it_finds_train_jobs_at_its_start() -> None:
+def test_kueue_starts_after_trainer_so_that_it_knows_train_jobs_from_the_start() -> None:
     stack = deployed(asked(trainer=True))
     before = waits(stack, stack.only(DEPLOYMENT, "queue-controller"))
     trainer = {one.name for one in stack.created(DEPLOYMENT) if one.name.split("-")[2] in ("jobset", "trainer")}

@@ -53,7 +53,7 @@ def test_train_jobs_can_refer_to_the_runtime_for_pytorch(stack: Deployment) -> N
     assert {"trainjobs.trainer.kubeflow.org", "jobsets.jobset.x-k8s.io"} <= definitions
 
 
-def test_installing_trainer_restarts_the_queue_which_otherwise_finds_its_kinds_late(stack: Deployment) -> None:
+def test_installing_trainer_restarts_kueue_which_would_otherwise_notice_the_new_kinds_late(stack: Deployment) -> None:
     def annotations(one: Deployment) -> dict[str, str]:
         controller = only(one, "Deployment", "kueue-controller-manager", "kueue-system")
         found: dict[str, str] = controller["spec"]["template"]["metadata"]["annotations"]

@@ -1,5 +1,6 @@
 """Images that `up` builds before Pulumi waits for the pods that use them."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ STACKS = Path(__file__).parents[2] / "stacks"
 
 def images(name: str, **platform: Any) -> tuple[Image, ...]:
     raw = stack_file.read(STACKS / f"Pulumi.{name}.yaml")
-    return stack_images.of_platform(stack_file.RawStack(raw.stack, raw.region, {**raw.values, "platform": platform}))
+    return stack_images.of_platform(replace(raw, values={**raw.values, "platform": platform}))
 
 
 @pytest.mark.parametrize(
@@ -44,7 +45,7 @@ def test_ec2_stacks_and_existing_clusters_need_no_images(name: str) -> None:
 
 @pytest.fixture
 def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalStack:
-    """A stack on a machine that can run nodes but not Pulumi, and on which no image can be built."""
+    """A stack on a machine that can run nodes. No image can be built, and starting the engine fails the test."""
 
     def fail(image: Image, report: build.Report) -> Path:
         raise ImageError(f"image {image.name}: cannot be built")
