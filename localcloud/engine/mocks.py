@@ -84,7 +84,7 @@ class MotoMocks(Mocks):
         self._exit.enter_context(patch.object(boto3, "DEFAULT_SESSION", None))  # remembers credentials
         self._exit.enter_context(mock_aws(config={"core": {"mock_credentials": False}}))
         mock_random.seed(0)
-        _event_loop()
+        _event_loop().set_exception_handler(_report)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -169,6 +169,15 @@ def _event_loop() -> asyncio.AbstractEventLoop:
     except RuntimeError:
         policy.set_event_loop(policy.new_event_loop())
         return policy.get_event_loop()
+
+
+def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Report an error of the event loop, except the repetitions of an error that a failed program has already raised.
+
+    Pulumi's other futures keep that error, and asyncio would print it for each of them when they are deleted.
+    """
+    if "never retrieved" not in context["message"]:
+        loop.default_exception_handler(context)
 
 
 def _cancel_tasks() -> None:

@@ -1,6 +1,7 @@
 """The handlers run behind Pulumi's mocks, so that unit tests also check AWS's rules."""
 
 import asyncio
+import gc
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -178,6 +179,16 @@ def test_a_program_that_failed_ends_with_its_test() -> None:
     with MotoMocks() as first, pytest.raises(Exception, match=r"InvalidVpc\.Range"):
         run(first, refused)
     assert asyncio.all_tasks(asyncio.get_event_loop_policy().get_event_loop()) == set(), "tasks would leak into the next test"
+
+
+def test_errors_that_a_failed_program_leaves_in_its_futures_are_not_printed(
+    mocks: MotoMocks, caplog: pytest.LogCaptureFixture
+) -> None:
+    loop = asyncio.get_event_loop_policy().get_event_loop()
+    loop.create_future().set_exception(ValueError("raised by the program"))
+    gc.collect()  # asyncio reports such an error when the future is deleted
+    loop.call_exception_handler({"message": "another error"})
+    assert [one.message for one in caplog.records if one.name == "asyncio"] == ["another error"]
 
 
 def test_a_test_that_runs_no_program_does_not_block_the_next_one() -> None:
