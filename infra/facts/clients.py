@@ -83,7 +83,11 @@ class Clients:
             retries={"mode": "adaptive", "total_max_attempts": attempts},
             max_pool_connections=20,
         )
-        return self._session.client(service, region_name=self.region, config=config)
+        client = self._session.client(service, region_name=self.region, config=config)
+        # botocore creates a client's exception classes on first use, without a lock. If two threads do so at the same
+        # time, `except client.exceptions.SomeError` may not match an error that the same client raised.
+        _ = client.exceptions
+        return client
 
     @cached_property
     def sts(self) -> Any:

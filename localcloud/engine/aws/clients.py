@@ -132,6 +132,7 @@ def _make(key: ClientKey) -> Any:
     new.meta.events.register("needs-retry", _retry_pause)
     new.meta.events.register("before-send", _refuse_when_over)
     new.meta.events.register("after-call", _add_service)
+    _ = new.exceptions  # botocore creates the exception classes on first use, without a lock
     return new
 
 
