@@ -95,7 +95,7 @@ PREVIEWS: dict[str, list[Change]] = {
                 deletes("*-tag-k8s.io/cluster-autoscaler/*", "autoscaler", "autoscaler-*", "cluster-autoscaler-*"),
             ),
         ),
-        change("platform.trainer", True, creates("jobset-*", "trainer-*")),
+        change("platform.trainer", True, both(creates("jobset-*", "trainer-*"), updates("queue-controller"))),
         change("platform.imageRepositories", True, both(creates("images-*"), DESCRIPTION)),
         change("jobs", REMOVED, deletes(JOB)),
     ],
