@@ -78,12 +78,13 @@ def test_a_pool_lives_with_the_block_that_was_bought_for_it(cloud: LocalCloud, f
     assert _nodes(cloud) == 2
     block = _in_status(ask)
     assert (block["state"], datetime.fromisoformat(block["end"])) == ("active", end)
-    assert block["hoursLeft"] == pytest.approx((end - start - MINUTE) / timedelta(hours=1), abs=0.02)
+    left = (end - start - MINUTE) / timedelta(hours=1)
+    assert left - 0.5 < block["hoursLeft"] < left + 0.01, "the clock went on since then"
     assert f"Capacity Block {bought['reservationId']}: " in _clock(ask)
 
     advance(start + 61 * MINUTE)
     spent = ask("cost", "--kubeconfig", str(folder / "none"))["pools"]["train"]
-    assert (spent["usd"], spent["instanceHours"]) == (0, pytest.approx(2, rel=0.05)), "two nodes for an hour, plus test time"
+    assert spent["usd"] == 0 and 1.9 < spent["instanceHours"] < 2.5, "two nodes for an hour, plus test time"
 
     advance(end - 46 * MINUTE)
     assert _nodes(cloud) == 2
