@@ -55,7 +55,10 @@ HOSTS: Final = "instances are hosts in namespaces with their own systemd"
 LOCAL_AWS: Final = "AWS is the local AWS"
 MOCKS: Final = "the program runs with Pulumi's mocks"
 PLUGIN: Final = "NVIDIA's device plugin reads simulated GPUs from an NVML emulator and needs no NVIDIA runtime"
-GPU_NODES: Final = "the same on nodes with NVIDIA GPUs"
+GPU_NODES: Final = (
+    "the same on nodes with NVIDIA GPUs; with NVIDIA's plugin and runtime, a kernel ran in a pod on one H200 "
+    "(`python3 bench/gpu/one_pod.py --work FOLDER`)"
+)
 EC2_PROGRAM: Final = "tests/program/test_ec2_cluster.py"
 
 ROWS: Final[tuple[Row, ...]] = (

@@ -1,0 +1,45 @@
+"""bench/gpu/one_pod.py refuses to touch a machine's kubelet or an existing folder."""
+
+import importlib
+import json
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def one_pod() -> Any:
+    return importlib.import_module("bench.gpu.one_pod")
+
+
+@pytest.mark.parametrize("existing", ["work", "plugins"])
+def test_an_existing_folder_ends_in_an_error(
+    one_pod: Any, existing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / existing).mkdir()
+    monkeypatch.setattr(one_pod, "PLUGINS", tmp_path / "plugins")
+    monkeypatch.setattr(sys, "argv", ["one_pod.py", "--work", str(tmp_path / "work")])
+    with pytest.raises(SystemExit) as ended:
+        one_pod.main()
+    assert ended.value.code == 2 and f"{tmp_path / existing} exists" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == [existing]
+
+
+def test_the_image_has_python_and_the_programs_but_no_driver(
+    one_pod: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("pause", "nvidia-device-plugin"):
+        (tmp_path / name).write_text(name)
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/sbin:/usr/bin:/sbin:/bin")
+    one_pod.image(tmp_path / "image.tar")
+    with tarfile.open(tmp_path / "image.tar") as archive:
+        (layer,) = json.load(archive.extractfile("manifest.json"))[0]["Layers"]  # type: ignore[arg-type]
+        with tarfile.open(fileobj=archive.extractfile(layer)) as files:
+            names = files.getnames()
+    assert {"usr/bin/pause", "usr/bin/nvidia-device-plugin", str(Path(sys.executable).resolve()).lstrip("/")} <= set(names)
+    assert any(name.endswith("/ctypes/__init__.py") for name in names)
+    assert not any("libcuda.so" in name or "libnvidia" in name for name in names)
