@@ -1,10 +1,10 @@
 """Run CUDA in a pod, with NVIDIA's device plugin and container runtime: `python3 bench/gpu/one_pod.py --work FOLDER`.
 
-The machine needs an NVIDIA GPU and driver, and these programs on PATH: containerd, ctr, runc, kubelet, pause, curl,
-nvidia-device-plugin, nvidia-container-runtime, nvidia-ctk and nvidia-cdi-hook. It needs no network and no registry: the
-script builds the only image from this machine's Python and from these programs. containerd gets the configuration that
-`amis/provisioners/install-containerd.sh` writes on nodes, except for its folders and the cgroup driver (cgroupfs,
-because there may be no systemd). The kubelet runs without an API server and starts pods from files.
+The machine needs an NVIDIA GPU and driver, and on PATH the programs that CONTAINERS and NVIDIA name. It needs no network
+and no registry: the script builds the only image from this machine's Python and from these programs. containerd gets the
+configuration that `amis/provisioners/install-containerd.sh` writes on nodes (also to this machine's /etc/containerd),
+except for its folders and the cgroup driver: cgroupfs, because there may be no systemd. The kubelet runs without an API
+server and starts pods from files.
 
 Run it as root. Prints a table. Exit code 1: a check failed.
 """
@@ -31,6 +31,8 @@ ROOT = Path(__file__).resolve().parents[2]
 CUDA = ROOT / "infra" / "jobs" / "in_pods" / "cuda.py"
 PROVISIONER = ROOT / "amis" / "provisioners" / "install-containerd.sh"
 CONTAINERD_CONFIG = Path("/etc/containerd/config.toml")
+CONTAINERS = ("containerd", "containerd-shim-runc-v2", "ctr", "runc", "kubelet", "pause", "curl")
+NVIDIA = ("nvidia-device-plugin", "nvidia-container-runtime", "nvidia-ctk", "nvidia-cdi-hook")
 IMAGE = "localhost/gpu-check:1"
 GPU = "nvidia.com/gpu"
 PLUGIN = "/usr/bin/nvidia-device-plugin"
@@ -120,7 +122,9 @@ class Node:
         subprocess.run(["bash", str(PROVISIONER)], check=True)
         given = CONTAINERD_CONFIG.read_text()
         if 'default_runtime_name = "nvidia"' not in given:
-            raise CheckFailed(f"{CONTAINERD_CONFIG}: NVIDIA's runtime is not the default")
+            raise CheckFailed(
+                f"{CONTAINERD_CONFIG}: NVIDIA's runtime is not the default. Install nvidia-container-runtime in /usr/bin"
+            )
         own = given.replace("SystemdCgroup = true", "SystemdCgroup = false")
         own = re.sub(
             r'sandbox_image = ".*"', f'sandbox_image = "{IMAGE}"\n  restrict_oom_score_adj = true\n  disable_apparmor = true', own
@@ -294,6 +298,8 @@ def main() -> int:
     for path in (folder, PLUGINS):
         if path.exists():
             parser.error(f"{path} exists. Choose a new folder, and a machine without a kubelet")
+    if missing := [program for program in (*CONTAINERS, *NVIDIA) if not shutil.which(program)]:
+        parser.error(f"these programs are not on PATH: {', '.join(missing)}. Install them")
     folder.mkdir(parents=True)
     try:
         with Node(folder) as node:

@@ -28,6 +28,18 @@ def test_an_existing_folder_ends_in_an_error(
     assert [path.name for path in tmp_path.iterdir()] == [existing]
 
 
+def test_all_missing_programs_are_named_at_once(
+    one_pod: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(one_pod, "PLUGINS", tmp_path / "plugins")
+    monkeypatch.setattr(sys, "argv", ["one_pod.py", "--work", str(tmp_path / "work")])
+    with pytest.raises(SystemExit):
+        one_pod.main()
+    assert "not on PATH: containerd, " in (said := capsys.readouterr().err) and "nvidia-cdi-hook. Install them" in said
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_image_has_python_and_the_programs_but_no_driver(
     one_pod: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
