@@ -46,6 +46,11 @@ def test_the_image_has_python_and_the_programs_but_no_driver(
     for name in ("pause", "nvidia-device-plugin"):
         (tmp_path / name).write_text(name)
         (tmp_path / name).chmod(0o755)
+    standard = tmp_path / "lib"
+    for module in ("ctypes/__init__.py", "test/test_ctypes.py", "site-packages/torch/__init__.py"):
+        (standard / module).parent.mkdir(parents=True)
+        (standard / module).touch()
+    monkeypatch.setattr(one_pod.sysconfig, "get_path", lambda _: str(standard))
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/sbin:/usr/bin:/sbin:/bin")
     one_pod.image(tmp_path / "image.tar")
     with tarfile.open(tmp_path / "image.tar") as archive:
@@ -53,5 +58,5 @@ def test_the_image_has_python_and_the_programs_but_no_driver(
         with tarfile.open(fileobj=archive.extractfile(layer)) as files:
             names = files.getnames()
     assert {"usr/bin/pause", "usr/bin/nvidia-device-plugin", str(Path(sys.executable).resolve()).lstrip("/")} <= set(names)
-    assert any(name.endswith("/ctypes/__init__.py") for name in names)
+    assert [Path("/", name) for name in names if name.endswith(".py")] == [standard / "ctypes" / "__init__.py"]
     assert not any("libcuda.so" in name or "libnvidia" in name for name in names)
