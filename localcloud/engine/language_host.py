@@ -31,7 +31,7 @@ SHOWN = 32
 """Exit code of a failed program whose error has already been shown to the user."""
 LOOK_FOR_ENGINE_SECONDS = 0.5
 PATIENCE_SECONDS = 3.0
-"""Grace period between SIGTERM and SIGKILL for a program."""
+"""Grace period between SIGTERM and SIGKILL for a program, and for the engine to end a canceled call."""
 
 
 class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
@@ -41,6 +41,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         self.engine = engine
         self._programs: set[subprocess.Popen[bytes]] = set()
         self._lock = threading.Lock()
+        self._canceled = threading.Event()
 
     def Handshake(self, request: Any, context: grpc.ServicerContext) -> Any:
         return language_pb2.LanguageHandshakeResponse()
@@ -62,8 +63,14 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         )
         with self._lock:
             self._programs.add(program)
+        call_ended = threading.Event()
+        context.add_callback(call_ended.set)
         context.add_callback(lambda: _end(program))
         code = program.wait()
+        if self._canceled.is_set():
+            # A canceled engine does not wait for this response. If it arrived early, the engine could report the exit
+            # code instead of the cancellation: pulumi/pulumi@v3.246.0:pkg/resource/deploy/deployment_executor.go
+            call_ended.wait(PATIENCE_SECONDS)
         with self._lock:
             self._programs.discard(program)
         if code == SHOWN:
@@ -93,6 +100,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         return empty_pb2.Empty()
 
     def end_programs(self) -> None:
+        self._canceled.set()
         with self._lock:
             running = list(self._programs)
         for program in running:

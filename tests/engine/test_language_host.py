@@ -6,8 +6,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import grpc
 import psutil
@@ -15,6 +17,7 @@ import pytest
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import language_pb2, language_pb2_grpc
 
+from localcloud.engine import language_host
 from localcloud.engine.aws.server import plugin_version
 from localcloud.installed_programs import LANGUAGE_HOST, Programs
 from localcloud.instance import LocalCloud
@@ -197,3 +200,25 @@ def test_it_stops_on_request(host: Any) -> None:
     process, _ = host
     process.send_signal(signal.SIGINT)
     assert process.wait(10) == 0
+
+
+def test_the_response_of_a_canceled_run_comes_after_the_engine_has_ended_the_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(language_host, "PATIENCE_SECONDS", 600)
+    pid, program = tmp_path / "pid", tmp_path / "program.py"
+    program.write_text(f"import os, time\nopen({str(pid)!r}, 'w').write(f'{{os.getpid()}}\\n')\ntime.sleep(600)\n")
+    monkeypatch.setattr(language_host.language_exec, "path", lambda: program)
+    host, context, order = language_host.LanguageHost("127.0.0.1:1"), Mock(), list[str]()
+    request = language_pb2.RunRequest(info=info(tmp_path))
+    with ThreadPoolExecutor() as pool:
+        run = pool.submit(host.Run, request, context)
+        run.add_done_callback(lambda _: order.append("response"))
+        wait_until(lambda: run.done() or (pid.exists() and pid.read_text().endswith("\n")))
+        host.Cancel(empty_pb2.Empty(), context)
+        wait_until(lambda: not psutil.pid_exists(int(pid.read_text())))
+        order.append("call ended")
+        for call in context.add_callback.call_args_list:
+            call.args[0]()
+    assert "-15" in run.result().error
+    assert order == ["call ended", "response"]
