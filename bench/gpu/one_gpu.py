@@ -245,8 +245,9 @@ class Checks:
 
 def named(host: str, command: Sequence[str]) -> list[str]:
     """Return the command with a host name of its own, which resolves to the loopback address: JAX's Gloo needs that."""
-    script = 'hostname "$1"; echo "127.0.0.1 localhost $1" >"$2"; mount --bind "$2" /etc/hosts; shift 2; exec "$@"'
-    return ["unshare", "--uts", "--mount", "sh", "-e", "-c", script, "sh", host, f"/tmp/hosts-of-{host}", *command]
+    hosts = 'file=$(mktemp); echo "127.0.0.1 localhost $1" >"$file"; mount --bind "$file" /etc/hosts; rm "$file"'
+    script = f'hostname "$1"; {hosts}; shift; exec "$@"'
+    return ["unshare", "--uts", "--mount", "sh", "-e", "-c", script, "sh", host, *command]
 
 
 def torchrun(program: Sequence[str]) -> Callable[[int], list[str]]:

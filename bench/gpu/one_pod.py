@@ -195,7 +195,7 @@ class Node:
         command = ["curl", "--silent", "--insecure", "https://127.0.0.1:10250/pods"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         pods = (json.loads(done.stdout).get("items") or []) if done.stdout.startswith("{") else []
-        found = [pod["status"] for pod in pods if pod["metadata"]["name"].startswith(name)]
+        found = [pod["status"] for pod in pods if pod["metadata"]["name"].startswith(f"{name}-")]
         return found[0] if found else {}
 
     def ended(self, name: str) -> Mapping[str, Any]:
@@ -203,7 +203,7 @@ class Node:
         return self.status(name)
 
     def log(self, name: str) -> str:
-        files = [path for path in (self.folder / "logs").rglob("*.log") if path.parts[-3].startswith(f"default_{name}")]
+        files = [path for path in (self.folder / "logs").rglob("*.log") if path.parts[-3].startswith(f"default_{name}-")]
         lines = "".join(path.read_text(errors="replace") for path in files).splitlines()
         return "\n".join(line.split(" ", 3)[-1] for line in lines)
 
