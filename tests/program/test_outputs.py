@@ -112,5 +112,7 @@ def test_the_api_is_checked_only_after_aws_has_granted_access_to_it() -> None:
         granted.set_result("demo:admin")
         await config.future()
 
-    asyncio.run(run())
+    # asyncio.run would remove the main thread's event loop, which Pulumi's mocks need in the tests after this one
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        runner.run(run())
     assert checked == [ApiServer("demo", "us-west-2", "https://api", "Y2E=")]
