@@ -1,5 +1,6 @@
 """boto3 clients for the local AWS, which runs in this process or as a separate server."""
 
+import functools
 import json
 import subprocess
 import sys
@@ -26,7 +27,9 @@ _SESSION = boto3.Session()
 """boto3 session for all tests, so that botocore loads its service models only once."""
 
 
+@functools.lru_cache(maxsize=256)
 def client(service: str, region: str = REGION, **options: Any) -> Any:
+    """Return a client; the same one for the same arguments, because creating one takes botocore several milliseconds."""
     keys = {"aws_access_key_id": account.ACCESS_KEY_ID, "aws_secret_access_key": account.SECRET_ACCESS_KEY}
     return _SESSION.client(service, region, config=NO_RETRIES, **(keys | options))
 

@@ -38,6 +38,7 @@ def token(sts: Any, cluster: str = "demo") -> str:
 
     sts.meta.events.register("before-sign.sts.GetCallerIdentity", add_header)
     url = sts.generate_presigned_url("get_caller_identity", ExpiresIn=60, HttpMethod="GET")
+    sts.meta.events.unregister("before-sign.sts.GetCallerIdentity", add_header)  # other tests use the same client
     return "k8s-aws-v1." + base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")
 
 
