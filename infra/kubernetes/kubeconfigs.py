@@ -50,14 +50,15 @@ class ApiConnection:
         body: Any = None,
         *,
         stream: bool = False,
-        timeout: tuple[int, int] = TIMEOUT,
+        timeout: tuple[float, float] | None = None,
     ) -> Any:
-        """Return the server's response (urllib3). Streams have no read timeout.
+        """Return the server's response (urllib3). Streams have no read timeout; without `timeout`, TIMEOUT applies.
 
         Raises NoAnswer if there is no response, and `kubernetes.client.ApiException` for error responses.
         """
         import urllib3.exceptions
 
+        connect, read = timeout or TIMEOUT
         try:
             return self.client.call_api(
                 f"/{path}",
@@ -68,7 +69,7 @@ class ApiConnection:
                 auth_settings=["BearerToken"],
                 _preload_content=False,
                 _return_http_data_only=True,
-                _request_timeout=(timeout[0], None) if stream else timeout,
+                _request_timeout=(connect, None if stream else read),
             )
         except urllib3.exceptions.HTTPError as error:
             raise NoAnswer(_cause(error)) from None
