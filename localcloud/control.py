@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
@@ -74,6 +75,14 @@ class Control:
         If `only` lists kinds of operations, all other kinds have no delay.
         """
         self._ask("PUT", "delays", {"factor": factor, "only": only})
+
+    def now(self) -> datetime:
+        """Return the date and time in the local AWS."""
+        return datetime.fromisoformat(self._ask("GET", "clock")["now"])
+
+    def advance_to(self, moment: datetime) -> None:
+        """Advance the clock of the local AWS to this date and time."""
+        self._ask("POST", "clock", {"seconds": (moment - self.now()).total_seconds()})
 
     def grant(self, region: str, values: Mapping[str, Any]) -> list[str]:
         """Create the resources that a stack references but does not create. Return their names."""

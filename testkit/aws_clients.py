@@ -29,7 +29,7 @@ _SESSION = boto3.Session()
 
 @functools.lru_cache(maxsize=256)
 def client(service: str, region: str = REGION, **options: Any) -> Any:
-    """Return a client; the same one for the same arguments, because creating one takes botocore several milliseconds."""
+    """Return a client. Calls with the same arguments share one, because botocore needs several milliseconds to create it."""
     keys = {"aws_access_key_id": account.ACCESS_KEY_ID, "aws_secret_access_key": account.SECRET_ACCESS_KEY}
     return _SESSION.client(service, region, config=NO_RETRIES, **(keys | options))
 

@@ -52,7 +52,7 @@ class ApiConnection:
         stream: bool = False,
         timeout: tuple[float, float] | None = None,
     ) -> Any:
-        """Return the server's response (urllib3). Streams have no read timeout; without `timeout`, TIMEOUT applies.
+        """Return the server's response (urllib3). The default for `timeout` is TIMEOUT. Streams have no read timeout.
 
         Raises NoAnswer if there is no response, and `kubernetes.client.ApiException` for error responses.
         """

@@ -31,7 +31,9 @@ SHOWN = 32
 """Exit code of a failed program whose error has already been shown to the user."""
 LOOK_FOR_ENGINE_SECONDS = 0.5
 PATIENCE_SECONDS = 3.0
-"""Grace period between SIGTERM and SIGKILL for a program, and for the engine to end a canceled call."""
+"""A program has this long to end after SIGTERM, before it gets SIGKILL. After a cancellation, the engine has this long to
+end the call.
+"""
 
 
 class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):

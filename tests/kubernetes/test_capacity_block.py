@@ -45,21 +45,21 @@ def test_jobs_save_a_checkpoint_before_their_capacity_block_ends(own_cloud: Loca
     cluster = Running(Account(own_cloud), f"gpumpi-{NAME}")
     assert _nodes(cluster) == []
 
-    _advance(own_cloud, start + timedelta(minutes=1))
+    own_cloud.control().advance_to(start + timedelta(minutes=1))
     (node,) = wait_while(lambda: _nodes(cluster), lambda found: not found or not all(map(is_ready, found)))
     job = pod("job", CHECKPOINTS, node=node, terminationGracePeriodSeconds=60)
     with pods(cluster, job):
         pod_in(cluster, "job", "Running")
         watched = cluster.api.watch("/api/v1/namespaces/default/pods", fieldSelector="metadata.name=job")
         next(watched)
-        _advance(own_cloud, end - timedelta(minutes=44))
+        own_cloud.control().advance_to(end - timedelta(minutes=44))
         last = next(event["object"] for event in watched if event["type"] == "DELETED")
     conditions = {condition["type"]: condition.get("reason") for condition in last["status"]["conditions"]}
     assert conditions["DisruptionTarget"] == "EvictionByEvictionAPI"
     assert last["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == SAVED
     wait_while(lambda: _nodes(cluster), bool)
 
-    _advance(own_cloud, end + timedelta(minutes=1))
+    own_cloud.control().advance_to(end + timedelta(minutes=1))
     destroy = stack.run("destroy")
     assert destroy.ok, destroy.output
 
@@ -80,12 +80,6 @@ def _cluster(cloud: LocalCloud, folder: Path, *arguments: str) -> Any:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
-
-
-def _advance(cloud: LocalCloud, to: datetime) -> None:
-    control = cloud.control()
-    ahead = to - datetime.fromisoformat(control.send("GET", "clock")["now"])
-    control.send("POST", "clock", {"seconds": ahead.total_seconds()})
 
 
 def _nodes(cluster: Running) -> list[dict[str, Any]]:

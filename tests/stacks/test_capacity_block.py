@@ -63,12 +63,6 @@ def test_a_pool_lives_with_the_block_that_was_bought_for_it(cloud: LocalCloud, f
     assert "# the large one" in (folder / f"Pulumi.{NAME}.yaml").read_text()
     start, end = (datetime.fromisoformat(bought[name]) for name in ("start", "end"))
 
-    def now() -> datetime:
-        return datetime.fromisoformat(control.send("GET", "clock")["now"])
-
-    def advance(to: datetime) -> None:
-        control.send("POST", "clock", {"seconds": (to - now()).total_seconds()})
-
     stack.prepare()
     control.accept()
     up = stack.run("up")
@@ -76,27 +70,27 @@ def test_a_pool_lives_with_the_block_that_was_bought_for_it(cloud: LocalCloud, f
     assert (_nodes(cloud), _actions(cloud)) == (0, {"block-starts": (2, start), "block-ends": (0, end - 45 * MINUTE)})
     assert f"Capacity Block {bought['reservationId']} is scheduled: nodes start in " in _clock(ask)
 
-    advance(start + MINUTE)
+    control.advance_to(start + MINUTE)
     assert _nodes(cloud) == 2
-    launched = now()
+    launched = control.now()
     block = _in_status(ask)
     assert (block["state"], datetime.fromisoformat(block["end"])) == ("active", end)
-    assert _hours(end - now()) - 0.01 <= block["hoursLeft"] <= _hours(end - launched) + 0.01
+    assert _hours(end - control.now()) - 0.01 <= block["hoursLeft"] <= _hours(end - launched) + 0.01
     assert f"Capacity Block {bought['reservationId']}: " in _clock(ask)
 
-    advance(start + 61 * MINUTE)
-    asked = now()
+    control.advance_to(start + 61 * MINUTE)
+    asked = control.now()
     spent = ask("cost", "--kubeconfig", str(folder / "none"))["pools"]["train"]
     assert spent["usd"] == 0
-    assert 2 * _hours(asked - launched) - 0.01 <= spent["instanceHours"] <= 2 * _hours(now() - start) + 0.01, "two nodes"
+    assert 2 * _hours(asked - launched) - 0.01 <= spent["instanceHours"] <= 2 * _hours(control.now() - start) + 0.01, "two nodes"
 
-    advance(end - 46 * MINUTE)
+    control.advance_to(end - 46 * MINUTE)
     assert _nodes(cloud) == 2
-    advance(end - 44 * MINUTE)
+    control.advance_to(end - 44 * MINUTE)
     assert _nodes(cloud) == 0
     assert "its nodes are being drained" in _clock(ask)
 
-    advance(end + MINUTE)
+    control.advance_to(end + MINUTE)
     over = ask("plan", "--no-preview", code=REFUSED)
     [refused] = [one for one in over["checks"] if one["verdict"] == "no"]
     assert (refused["check"], "is expired" in refused["sentences"][0]) == (RESERVATIONS, True)
