@@ -39,8 +39,8 @@ class Ec2HeadNodeArgs:
 
 class Ec2HeadNode(pulumi.ComponentResource):
     """Creates:
-    - a launch template with interfaces, an encrypted disk, IMDSv2 and user data
-    - the head node; changing the template replaces it, because user data only runs at first boot
+    - a launch template with interfaces, an encrypted disk and IMDSv2
+    - the head node; changing the template or the user data, which only runs at first boot, replaces it
     - if SSH is open: a security group for the given addresses only, and an Elastic IP address
     """
 
@@ -54,6 +54,12 @@ class Ec2HeadNode(pulumi.ComponentResource):
         self._instance = aws.ec2.Instance(
             name,
             launch_template={"id": template.id, "version": template.latest_version.apply(str)},
+            # The provider reads user data back. If it came from the template, the next `pulumi up` would stop the instance and
+            # clear its user data: https://github.com/pulumi/pulumi-aws/issues/3449
+            user_data_base64=args.user_data,
+            user_data_replace_on_change=True,
+            # The provider always sends this setting, so the template's setting has no effect.
+            monitoring=True,
             tags=self._tags,
             opts=pulumi.ResourceOptions(
                 parent=self,
@@ -102,7 +108,6 @@ class Ec2HeadNode(pulumi.ComponentResource):
             tags=self._tags,
             root_device=spec.root_device,
             root_volume_gib=spec.root_volume_gib,
-            user_data=args.user_data,
             security_groups=(),
             network_interfaces=[first, *rest],
             image_id=spec.ami_id,

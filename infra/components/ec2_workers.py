@@ -71,7 +71,7 @@ class Ec2Workers(pulumi.ComponentResource):
             vpc_zone_identifiers=list(args.subnet_ids),
             # No instance refresh, because it would interrupt jobs on running instances.
             launch_template={"id": template.id, "version": template.latest_version.apply(str)},
-            # Created with the group, because the first workers could be in service before a separate hook exists.
+            # The provider puts the hooks before it sets the group's size, so no worker starts without the hook.
             initial_lifecycle_hooks=[
                 {
                     "name": HOOK,
@@ -87,7 +87,9 @@ class Ec2Workers(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(
                 parent=self,
                 depends_on=list(args.after),
-                ignore_changes=["desiredCapacity"] if spec.keep_desired else None,
+                # The provider would replace the group, with all workers, to change a hook. The time limit follows the hook
+                # that exists (facts/ec2_cluster.py), so it differs from the recorded one if somebody changed the hook.
+                ignore_changes=["initialLifecycleHooks", *(["desiredCapacity"] if spec.keep_desired else [])],
             ),
         )
 

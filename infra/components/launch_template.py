@@ -33,12 +33,12 @@ class LaunchTemplateArgs:
     tags: Mapping[str, str]
     root_device: str
     root_volume_gib: int
-    user_data: pulumi.Input[str]
-    """Base64-encoded."""
     security_groups: Sequence[pulumi.Input[str]]
     """Used if `network_interfaces` is empty. EC2 accepts security groups on the instance or on each interface, never
     both: https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html"""
     network_interfaces: Sequence[NetworkInterface] = ()
+    user_data: pulumi.Input[str] | None = None
+    """Base64-encoded."""
     image_id: pulumi.Input[str] | None = None
     instance_type: str | None = None
     market: Literal["spot", "capacity-block"] | None = None

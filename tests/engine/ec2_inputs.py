@@ -371,7 +371,17 @@ INPUTS: Mapping[str, tuple[Inputs, ...]] = {
         },
     ),
     w.INSTANCE: (
-        lambda world: {"launchTemplate": {"id": world.launch_template, "version": "1"}, "tags": TAGS},
+        lambda world: {
+            "launchTemplate": {"id": world.launch_template, "version": "1"},
+            "monitoring": True,
+            "userData": "#!/bin/sh\ntrue\n",
+            "tags": TAGS,
+        },
+        lambda world: {
+            "launchTemplate": {"name": named(world)},
+            "userDataBase64": USER_DATA,
+            "userDataReplaceOnChange": True,
+        },
         lambda world: {"launchTemplate": {"name": named(world)}},
     ),
     w.AUTOSCALING_GROUP: (

@@ -41,7 +41,7 @@ IDENTITY = {
     ROUTE: ("routeTableId", "destinationCidrBlock", "destinationIpv6CidrBlock", "destinationPrefixListId"),
     INGRESS_RULE: ("ipProtocol",),  # AWS reports `udp` for protocol 17
     EGRESS_RULE: ("ipProtocol",),
-    INSTANCE: ("launchTemplate",),  # DescribeInstances reports the resulting settings, not the launch template
+    INSTANCE: ("launchTemplate", "userDataBase64"),  # the provider reports `$Default` and encoded user data to their users
 }
 """Properties that a handler needs to find its resource, or to report a value in the program's notation."""
 
@@ -138,6 +138,7 @@ def test_write_only_inputs_take_effect(token: str, name: str, ec2_world: World) 
     def state() -> Recorder:
         return Recorder({**inputs, **(resource.read(ec2_world.aws, id, inputs) or {})}, used)
 
+    resource.replacing(state(), args, frozenset({name}))
     resource.update(ec2_world.aws, id, state(), args, frozenset({name}))
     resource.delete(ec2_world.aws, id, state())
     assert name in used

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
+from localcloud.aws import faults
 from localcloud.engine.aws.diff import same
 from localcloud.engine.aws.lifecycle import InitializationFailed, OperationFailed
 from localcloud.engine.aws.resource import RESOURCES, Args
 from localcloud.engine.aws.resources.ec2_launch_template_data import DATA
 from tests.engine import ec2_world as w
-from tests.engine.ec2_inputs import INPUTS, POLICY, rules
+from tests.engine.ec2_inputs import INPUTS, POLICY, USER_DATA, rules
 from tests.engine.ec2_world import World, empty_world, shared_account  # noqa: F401
 
 Changes = Callable[[World], Args]
@@ -71,8 +72,15 @@ IN_PLACE: list[tuple[str, int, Changes]] = [
     (w.AUTOSCALING_GROUP, 0, to(capacityRebalance=None, terminationPolicies=["OldestInstance"])),
     (w.AUTOSCALING_GROUP, 0, lambda world: {"vpcZoneIdentifiers": [world.other_subnet]}),
     (w.AUTOSCALING_GROUP, 0, to(tags=[{"key": "Name", "value": "renamed", "propagateAtLaunch": True}])),
-    (w.AUTOSCALING_GROUP, 0, to(initialLifecycleHooks=[LATER_HOOK], forceDelete=False)),
+    (w.AUTOSCALING_GROUP, 0, to(forceDelete=False)),
     (w.AUTOSCALING_GROUP, 1, lambda world: {"launchTemplate": {"id": world.launch_template, "version": "1"}}),
+    (w.INSTANCE, 0, to(monitoring=False)),
+    (w.INSTANCE, 1, to(monitoring=True)),
+    (w.INSTANCE, 0, to(userData="#!/bin/sh\nfalse\n")),
+    (w.INSTANCE, 0, to(userData=None)),
+    (w.INSTANCE, 1, to(userDataReplaceOnChange=False)),
+    (w.INSTANCE, 2, to(userData="#!/bin/sh\n")),
+    (w.INSTANCE, 2, to(userDataBase64=USER_DATA)),
 ]
 TAGGED = [token for token in INPUTS if "tags" in RESOURCES[token].props and token != w.AUTOSCALING_GROUP]
 """Types whose tags are a map. Auto Scaling groups are excluded, because their tags are a list of objects."""
@@ -114,6 +122,9 @@ REPLACED: list[tuple[str, int, Changes, set[str]]] = [
     (w.AUTOSCALING_TAG, 0, to(autoscalingGroupName="other"), {"autoscalingGroupName"}),
     (w.AUTOSCALING_TAG, 0, to(tag={"key": "other", "value": "a100", "propagateAtLaunch": True}), {"tag"}),
     (w.INSTANCE, 0, to(launchTemplate={"id": "lt-1", "version": "1"}), {"launchTemplate"}),
+    (w.INSTANCE, 0, lambda world: {"launchTemplate": {"id": world.launch_template, "version": "2"}}, {"launchTemplate"}),
+    (w.INSTANCE, 1, to(userDataBase64="IyEvYmluL3NoCg=="), {"userDataBase64"}),
+    (w.AUTOSCALING_GROUP, 0, to(initialLifecycleHooks=[LATER_HOOK]), {"initialLifecycleHooks"}),
     (w.AUTOSCALING_GROUP, 0, to(name="others"), {"name"}),
     (w.AUTOSCALING_GROUP, 1, to(namePrefix="other-"), {"namePrefix"}),
 ]
@@ -217,12 +228,47 @@ def test_some_changes_require_a_replacement_depending_on_the_old_value(
     assert replaced == (set(new) if expected else set())
 
 
-def test_another_template_version_of_an_instance_is_refused_with_the_reason(ec2_world: World) -> None:
-    thing = ec2_world.make(w.INSTANCE, **INPUTS[w.INSTANCE][0](ec2_world))
-    new = thing.changed(launchTemplate={"id": ec2_world.launch_template, "version": "2"})
-    assert thing.replaced(new) == set()
-    with pytest.raises(InitializationFailed, match="use replace_on_changes"):
-        thing.update(new)
+def instance_with_template_data(world: World, **data: Any) -> w.Thing:
+    template = world.make(w.LAUNCH_TEMPLATE, imageId=world.image, instanceType="t3.large", **data)
+    return world.make(w.INSTANCE, launchTemplate={"id": template.id, "version": "1"})
+
+
+def test_user_data_from_the_launch_template_counts_as_a_change(ec2_world: World) -> None:
+    """https://github.com/pulumi/pulumi-aws/issues/3449"""
+    thing = instance_with_template_data(ec2_world, userData=USER_DATA)
+    assert thing.state["userData"] == "#!/bin/sh\ntrue\n"
+    assert thing.differences() == {"userData"}
+    thing.refresh()
+    assert thing.differences() == {"userData"}
+
+
+def test_clearing_the_user_data_stops_and_starts_the_instance(ec2_world: World) -> None:
+    thing = instance_with_template_data(ec2_world, userData=USER_DATA)
+    faults.add(faults.Fault("ec2", "StartInstances", code="IncorrectInstanceState"))
+    with pytest.raises(InitializationFailed, match="StartInstances"):
+        thing.update(thing.given())
+    [reservation] = ec2_world.ec2.describe_instances(InstanceIds=[thing.id])["Reservations"]
+    assert reservation["Instances"][0]["State"]["Name"] == "stopped"
+    described = ec2_world.ec2.describe_instance_attribute(InstanceId=thing.id, Attribute="userData")
+    assert described["UserData"] == {}
+
+
+@pytest.mark.parametrize(("set_on_instance", "expected"), [({}, False), ({"monitoring": True}, True)])
+def test_monitoring_of_the_launch_template_has_no_effect(
+    set_on_instance: dict[str, bool], expected: bool, ec2_world: World
+) -> None:
+    thing = instance_with_template_data(ec2_world, monitoring={"enabled": True})
+    instance = ec2_world.make(w.INSTANCE, **thing.given(), **set_on_instance)
+    assert instance.state["monitoring"] is expected
+
+
+def test_no_instance_starts_before_the_group_has_its_hooks(ec2_world: World) -> None:
+    """The provider creates the group with size 0, puts the hooks, and then sets the size."""
+    faults.add(faults.Fault("autoscaling", "PutLifecycleHook", code="AccessDenied"))
+    with pytest.raises(InitializationFailed, match="AccessDenied"):
+        ec2_world.make(w.AUTOSCALING_GROUP, **INPUTS[w.AUTOSCALING_GROUP][0](ec2_world))
+    group = ec2_world.aws.client("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"][0]
+    assert (group["MinSize"], group["DesiredCapacity"], group["MaxSize"], group["Instances"]) == (0, 0, 0, [])
 
 
 def test_waiting_for_a_groups_capacity_is_refused(ec2_world: World) -> None:

@@ -32,7 +32,8 @@ def template(stack: Deployment, role: str) -> Resource:
 
 
 def script(stack: Deployment, role: str) -> str:
-    return base64.b64decode(template(stack, role).inputs["userData"]).decode()
+    owner = stack.only(engine.INSTANCE) if role == "master" else template(stack, role)
+    return base64.b64decode(owner.inputs.get("userDataBase64") or owner.inputs["userData"]).decode()
 
 
 def node_settings(stack: Deployment, role: str) -> dict[str, Any]:
@@ -218,7 +219,7 @@ def test_an_existing_group_keeps_its_size() -> None:
     workers = ExistingPool("us-west-2b", 0, 1, 4, zones=("us-west-2b",), instance_type="g6.48xlarge", placement="group")
     known = replace(facts(settings), existing=Existing(zones=("us-west-2b",), pools={"workers": workers}, ami_id="ami-1"))
     one = deploy(settings, known).only(engine.GROUP)
-    assert one.inputs["desiredCapacity"] == 1 and one.ignored_changes == ("desiredCapacity",)
+    assert one.inputs["desiredCapacity"] == 1 and "desiredCapacity" in one.ignored_changes
 
 
 @pytest.mark.mission("C", "outputs")

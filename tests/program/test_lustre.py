@@ -121,7 +121,8 @@ def test_the_csi_driver_is_installed_only_with_a_lustre_file_system(usual: Deplo
 
 
 def user_data(made: Deployment, role: str) -> str:
-    return base64.b64decode(made.only(engine.LAUNCH_TEMPLATE, f"-{role}").inputs["userData"]).decode()
+    owner = made.only(engine.INSTANCE) if role == "master" else made.only(engine.LAUNCH_TEMPLATE, f"-{role}")
+    return base64.b64decode(owner.inputs.get("userDataBase64") or owner.inputs["userData"]).decode()
 
 
 def test_ec2_nodes_mount_the_file_system_and_the_head_node_makes_it_writable() -> None:

@@ -16,6 +16,7 @@ _PARTS = (
     "gateways",
     "image_calls",
     "image_making",
+    "instance_attributes",
     "instance_calls",
     "images",
     "instance_types",

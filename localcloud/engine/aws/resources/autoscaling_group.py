@@ -5,11 +5,21 @@ from typing import Any
 
 from localcloud.engine.aws.resource import Args, AutoName, Aws, Failed, Prop, Resource, State, register
 from localcloud.engine.aws.resources.names import physical_name
-from localcloud.engine.aws.resources.requests import MINUTE, only, retry, to_request, to_state, unless_gone, wait_gone
+from localcloud.engine.aws.resources.requests import (
+    MINUTE,
+    completing,
+    only,
+    retry,
+    to_request,
+    to_state,
+    unless_gone,
+    wait_gone,
+)
 
 DELETED = 10 * MINUTE
 PROFILE_KNOWN = 2 * MINUTE
 GROUP_GONE = "ValidationError"
+SIZES = ("MinSize", "MaxSize", "DesiredCapacity")
 HOOK = {
     "name": "LifecycleHookName",
     "lifecycleTransition": "LifecycleTransition",
@@ -52,21 +62,24 @@ class Group(Resource):
         "terminationPolicies": Prop(),
         "vpcZoneIdentifiers": Prop(unordered=True),
         "launchTemplate": Prop(fields={"id": Prop(), "name": Prop(), "version": Prop()}),
-        "initialLifecycleHooks": Prop(unordered=True, write_only=True, fields=dict.fromkeys(HOOK, Prop())),
+        "initialLifecycleHooks": Prop(replace=True, unordered=True, write_only=True, fields=dict.fromkeys(HOOK, Prop())),
         "tags": Prop(unordered=True, fields={"key": Prop(), "value": Prop(), "propagateAtLaunch": Prop()}),
         "forceDelete": Prop(write_only=True, default=False),
         "waitForCapacityTimeout": Prop(write_only=True, default="10m"),
     }
 
     def create(self, aws: Aws, args: Args) -> str:
-        name, hooks = physical_name(args), args.get("initialLifecycleHooks") or []
+        """Create the group. With initial lifecycle hooks, create it with size 0, and set its size after the hooks exist."""
+        autoscaling, name, hooks = aws.client("autoscaling"), physical_name(args), args.get("initialLifecycleHooks") or []
         self._refuse_waiting(args)
+        wanted = self._wanted(args)
+        sizes = {key: wanted.pop(key) for key in SIZES if key in wanted}
         make = partial(
-            aws.client("autoscaling").create_auto_scaling_group,
+            autoscaling.create_auto_scaling_group,
             AutoScalingGroupName=name,
             Tags=[_tag(name, one) for one in args.get("tags") or []],
-            LifecycleHookSpecificationList=[to_request({**one, **_number(one)}, HOOK) for one in hooks],
-            **self._wanted(args),
+            **wanted,
+            **({"MinSize": 0, "MaxSize": 0} if hooks else sizes),
         )
         # A new instance profile takes some time to propagate to Auto Scaling:
         # https://github.com/hashicorp/terraform-provider-aws (resourceGroupCreate)
@@ -78,6 +91,12 @@ class Group(Resource):
             containing="nvalid IAM Instance Profile",
             timeout=PROFILE_KNOWN,
         )
+        if hooks:
+            with completing(name):
+                for hook in hooks:
+                    request = to_request({**hook, **_number(hook)}, HOOK)
+                    autoscaling.put_lifecycle_hook(AutoScalingGroupName=name, **request)
+                autoscaling.update_auto_scaling_group(AutoScalingGroupName=name, **sizes)
         return name
 
     def read(self, aws: Aws, id: str, known: State) -> State | None:

@@ -138,8 +138,10 @@ class Eip(Resource):
         if address is None:
             return None
         private, public = address.get("PrivateIpAddress"), address.get("PublicIp")
+        described = aws.client("ec2").describe_addresses_attribute(AllocationIds=[id], Attribute="domain-name")["Addresses"]
         return {
             **to_state(address, self.OUTPUTS),
+            **to_state(described[0] if described else {}, {"ptrRecord": "PtrRecord"}),
             **read_tags(address.get("Tags")),
             "arn": arn(aws, f"elastic-ip/{id}"),
             **({"privateDns": private_name(aws.region, private)} if private else {}),

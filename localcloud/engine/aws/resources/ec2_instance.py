@@ -1,5 +1,11 @@
-"""EC2 instances that are defined entirely by a launch template, except for their tags."""
+"""EC2 instances that are launched from a launch template.
 
+https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/service/ec2/ec2_instance.go
+"""
+
+import base64
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -8,16 +14,19 @@ from localcloud.engine.aws.resources.ec2_tags import TAGS, read_tags, tag_specif
 from localcloud.engine.aws.resources.requests import MINUTE, arn, client_token, completing, only, retry, to_state, unless_gone
 
 CREATED = 10 * MINUTE
+STOPPED = STARTED = 10 * MINUTE
 DELETED = 20 * MINUTE
 PROFILE_KNOWN = 2 * MINUTE
+USER_DATA = {"userData", "userDataBase64"}
 ABSENT = "InvalidInstanceID.NotFound"
 
 
 @register
 class Instance(Resource):
-    """EC2 instance. A new launch template version causes a replacement only if the program sets `replace_on_changes`.
+    """EC2 instance. Another launch template or version replaces it.
 
-    Without `replace_on_changes`, the official provider's behavior depends on the fields that the new version changes.
+    User data is read back as `userData`, which is not computed, unless the program sets `userDataBase64`. So if user data
+    comes from the launch template, the next update clears it. This stops and starts the instance.
     """
 
     token = "aws:ec2/instance:Instance"
@@ -31,21 +40,37 @@ class Instance(Resource):
         "publicDns": "PublicDnsName",
         "subnetId": "SubnetId",
     }
+    ATTRIBUTES = {
+        "disableApiStop": "DisableApiStop",
+        "disableApiTermination": "DisableApiTermination",
+        "instanceInitiatedShutdownBehavior": "InstanceInitiatedShutdownBehavior",
+    }
     props = {
-        "launchTemplate": Prop(fields={"id": Prop(replace=True), "name": Prop(replace=True), "version": Prop()}),
+        "launchTemplate": Prop(replace=True, fields={"id": Prop(), "name": Prop(), "version": Prop(default="$Default")}),
+        "monitoring": Prop(),
+        "userData": Prop(default=""),
+        "userDataBase64": Prop(),
+        "userDataReplaceOnChange": Prop(write_only=True, default=False),
         **TAGS,
     }
 
     def create(self, aws: Aws, args: Args) -> str:
         ec2, template = aws.client("ec2"), args["launchTemplate"]
         named = {"LaunchTemplateId": template["id"]} if template.get("id") else {"LaunchTemplateName": template["name"]}
+        version = str(template.get("version") or "$Default")
+        ec2.describe_launch_template_versions(**named, Versions=[version])
         launch = partial(
             ec2.run_instances,
             MinCount=1,
             MaxCount=1,
             ClientToken=client_token(),
-            LaunchTemplate={**named, "Version": str(template.get("version") or "$Default")},
+            LaunchTemplate={**named, "Version": version},
             TagSpecifications=tag_specification("instance", args),
+            # The official provider always sends these values. They override those of the launch template.
+            DisableApiTermination=False,
+            EbsOptimized=False,
+            Monitoring={"Enabled": bool(args.get("monitoring"))},
+            **({"UserData": text} if (text := _user_data(args)) else {}),
         )
         # A new instance profile takes some time to propagate to EC2:
         # https://github.com/hashicorp/terraform-provider-aws (resourceInstanceCreate)
@@ -53,27 +78,42 @@ class Instance(Resource):
         made = retry(aws, f"{self.title} create", launch, transient, containing=words, timeout=PROFILE_KNOWN)
         id = str(made["Instances"][0]["InstanceId"])
         with completing(id):
-            aws.wait(f"{self.title} ({id}) create", lambda: self._running(aws, id), timeout=CREATED)
+            aws.wait(f"{self.title} ({id}) create", lambda: self._in_state(aws, id, "running"), timeout=CREATED)
+            if args.get("monitoring"):
+                ec2.monitor_instances(InstanceIds=[id])
         return id
 
     def read(self, aws: Aws, id: str, known: State) -> State | None:
         instance = self._describe(aws, id)
         if instance is None:
             return None
+        ec2 = aws.client("ec2")
         primary = next((one for one in instance["NetworkInterfaces"] if one["Attachment"]["DeviceIndex"] == 0), None)
+        ec2.describe_volumes(Filters=[{"Name": "attachment.instance-id", "Values": [id]}])
         return {
             **to_state(instance, self.OUTPUTS),
             **read_tags(instance.get("Tags")),
-            **({"launchTemplate": known["launchTemplate"]} if known.get("launchTemplate") else {}),
+            **self._template(aws, id, known),
             **({"primaryNetworkInterfaceId": primary["NetworkInterfaceId"]} if primary else {}),
+            **self._credits(aws, instance),
+            **{ours: _attribute(ec2, id, ours, theirs) for ours, theirs in self.ATTRIBUTES.items()},
+            **self._user_data(aws, id, known),
             "arn": arn(aws, f"instance/{id}"),
             "availabilityZone": instance["Placement"]["AvailabilityZone"],
             "instanceState": instance["State"]["Name"],
+            "monitoring": instance["Monitoring"]["State"] in ("enabled", "pending"),
         }
 
+    def replacing(self, old: State, new: Args, changed: frozenset[str]) -> frozenset[str]:
+        return changed & USER_DATA if new.get("userDataReplaceOnChange") else frozenset()
+
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
-        if "launchTemplate" in changed:
-            raise Failed("changing an instance's launch template in place is not emulated; use replace_on_changes")
+        ec2 = aws.client("ec2")
+        if changed & USER_DATA:
+            with self._stopped(aws, id):
+                ec2.modify_instance_attribute(InstanceId=id, UserData={"Value": _user_data(new).encode()})
+        if "monitoring" in changed:
+            (ec2.monitor_instances if new.get("monitoring") else ec2.unmonitor_instances)(InstanceIds=[id])
         if "tags" in changed:
             update_tags(aws, id, old, new)
 
@@ -91,8 +131,66 @@ class Instance(Resource):
         instance = found["Instances"][0] if found else None
         return None if instance is None or instance["State"]["Name"] == "terminated" else instance
 
-    def _running(self, aws: Aws, id: str) -> dict[str, Any] | None:
+    @staticmethod
+    def _template(aws: Aws, id: str, known: State) -> State:
+        """Return the launch template and version that EC2 recorded in the instance's tags."""
+        ec2 = aws.client("ec2")
+        of_instance = {"Name": "resource-id", "Values": [id]}
+
+        def tag(part: str) -> str | None:
+            key = {"Name": "key", "Values": [f"aws:ec2launchtemplate:{part}"]}
+            tags = ec2.describe_tags(Filters=[of_instance, key])["Tags"]
+            return tags[0]["Value"] if tags else None
+
+        template, version = tag("id"), tag("version")
+        describe = partial(ec2.describe_launch_templates, LaunchTemplateIds=[template])
+        details = only(lambda: describe()["LaunchTemplates"], "InvalidLaunchTemplateId.NotFound") if template else None
+        if not details:
+            return {}
+        before = known["launchTemplate"].get("version", "$Default") if known.get("launchTemplate") else version
+        moving = {"$Default": details["DefaultVersionNumber"], "$Latest": details["LatestVersionNumber"]}
+        shown = before if str(moving.get(before)) == version else version
+        return {"launchTemplate": {"id": template, "name": details["LaunchTemplateName"], "version": shown}}
+
+    @staticmethod
+    def _user_data(aws: Aws, id: str, known: State) -> State:
+        encoded = _attribute(aws.client("ec2"), id, "userData", "UserData")
+        if not encoded:
+            return {}
+        if known.get("userDataBase64"):
+            return {"userDataBase64": encoded}
+        return {"userData": base64.b64decode(encoded).decode(errors="replace")}
+
+    @staticmethod
+    def _credits(aws: Aws, instance: dict[str, Any]) -> State:
+        ec2 = aws.client("ec2")
+        kind = ec2.describe_instance_types(InstanceTypes=[instance["InstanceType"]])["InstanceTypes"][0]
+        if not kind["BurstablePerformanceSupported"]:
+            return {}
+        ids = [instance["InstanceId"]]
+        found = ec2.describe_instance_credit_specifications(InstanceIds=ids)["InstanceCreditSpecifications"]
+        return {"creditSpecification": {"cpuCredits": found[0]["CpuCredits"]}} if found else {}
+
+    @contextmanager
+    def _stopped(self, aws: Aws, id: str) -> Iterator[None]:
+        ec2 = aws.client("ec2")
+        ec2.stop_instances(InstanceIds=[id])
+        aws.wait(f"{self.title} ({id}) stop", lambda: self._in_state(aws, id, "stopped"), timeout=STOPPED)
+        yield
+        ec2.start_instances(InstanceIds=[id])
+        aws.wait(f"{self.title} ({id}) start", lambda: self._in_state(aws, id, "running"), timeout=STARTED)
+
+    def _in_state(self, aws: Aws, id: str, state: str) -> dict[str, Any] | None:
         instance = self._describe(aws, id)
         if instance is None or instance["State"]["Name"] == "shutting-down":
-            raise Failed(f"waiting for {self.title} ({id}) create: unexpected state 'terminated', wanted target 'running'")
-        return instance if instance["State"]["Name"] == "running" else None
+            raise Failed(f"waiting for {self.title} ({id}): unexpected state 'terminated', wanted target '{state}'")
+        return instance if instance["State"]["Name"] == state else None
+
+
+def _attribute(ec2: Any, id: str, attribute: str, key: str) -> Any:
+    """Return the value of an instance attribute, or None if it is not set."""
+    return ec2.describe_instance_attribute(InstanceId=id, Attribute=attribute).get(key, {}).get("Value")
+
+
+def _user_data(args: Args) -> str:
+    return str(args.get("userData") or base64.b64decode(args.get("userDataBase64") or "").decode())
