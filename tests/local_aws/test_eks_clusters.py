@@ -357,3 +357,25 @@ def test_a_zone_without_eks_is_refused_with_the_zones_that_have_it(aws: Client) 
     assert error["Error"]["Code"] == "UnsupportedAvailabilityZoneException"
     assert f"Cannot create cluster 'demo' because {without}" in error["Error"]["Message"]
     assert without not in error["validZones"]
+
+
+OFF: dict[str, Any] = {
+    "computeConfig": {"enabled": False},
+    "storageConfig": {"blockStorage": {"enabled": False}},
+    "kubernetesNetworkConfig": {"elasticLoadBalancing": {"enabled": False}},
+}
+"""The official provider sends these settings for every cluster without EKS Auto Mode."""
+
+
+@pytest.mark.parametrize("settings", [OFF, {"zonalShiftConfig": {"enabled": False}}, {"computeConfig": {"nodePools": []}}])
+def test_a_cluster_may_turn_off_what_the_local_eks_lacks(world: World, settings: dict[str, Any]) -> None:
+    created = world.cluster(**settings)
+    assert created["kubernetesNetworkConfig"]["elasticLoadBalancing"] == {"enabled": False}
+
+
+def test_a_cluster_without_auto_mode_may_turn_it_off_again(world: World) -> None:
+    world.cluster()
+    update = world.eks.update_cluster_config(name="demo", **OFF)["update"]
+    assert (update["type"], update["errors"]) == ("AutoModeUpdate", [])
+    with pytest.raises(ClientError, match="computeConfig"):
+        world.eks.update_cluster_config(name="demo", **{**OFF, "computeConfig": {"enabled": True}})

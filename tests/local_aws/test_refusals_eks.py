@@ -274,6 +274,9 @@ def test_eks_refuses_a_bad_new_cluster(refusing: Refusing, refusal: Refusal) -> 
     "settings",
     [
         {"computeConfig": {"enabled": True}},
+        {"storageConfig": {"blockStorage": {"enabled": True}}},
+        {"zonalShiftConfig": {"enabled": True}},
+        {"controlPlaneScalingConfig": {"tier": "tier-xl"}},
         {"remoteNetworkConfig": {"remoteNodeNetworks": [{"cidrs": ["10.80.0.0/16"]}]}},
         {"kubernetesNetworkConfig": {"ipFamily": "ipv6"}},
     ],

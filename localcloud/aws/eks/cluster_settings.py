@@ -3,6 +3,7 @@
 https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateCluster.html and API_UpdateClusterConfig.html
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from localcloud.aws.call import Call
@@ -29,13 +30,21 @@ NOT_EMULATED = (
 
 
 def refuse_not_emulated(params: Record) -> None:
-    for name in NOT_EMULATED:
-        if name in params:
+    """Refuse features that are not emulated. The official provider also sends them to turn them off, which is accepted."""
+    network, load_balancing = params.get("resourcesVpcConfig", {}), params.get("kubernetesNetworkConfig", {})
+    requested = {name: params.get(name) for name in NOT_EMULATED}
+    requested["controlPlaneEgressMode"] = network.get("controlPlaneEgressMode")
+    requested["elasticLoadBalancing"] = load_balancing.get("elasticLoadBalancing")
+    for name, value in requested.items():
+        if not _is_off(value):
             raise not_emulated(name)
-    if "controlPlaneEgressMode" in params.get("resourcesVpcConfig", {}):
-        raise not_emulated("controlPlaneEgressMode")
-    if params.get("kubernetesNetworkConfig", {}).get("elasticLoadBalancing", {}).get("enabled"):
-        raise not_emulated("elasticLoadBalancing")
+
+
+def _is_off(value: Any) -> bool:
+    """Return whether a setting is missing or empty, or only turns a feature off."""
+    if isinstance(value, Mapping):
+        return ("enabled" in value and value["enabled"] is False) or all(_is_off(inner) for inner in value.values())
+    return value in (None, False, "", [])
 
 
 def logging(wanted: Record, current: Record | None = None) -> Record:

@@ -20,6 +20,8 @@ https://kubernetes.io/releases/version-skew-policy/#kubelet
 """
 
 _KINDS = ("resourcesVpcConfig", "logging", "accessConfig", "upgradePolicy", "deletionProtection")
+_AUTO_MODE = {"computeConfig", "kubernetesNetworkConfig", "storageConfig"}
+"""Parameters that turn EKS Auto Mode on and off, in one update."""
 _ENDPOINT = ("endpointPublicAccess", "endpointPrivateAccess", "publicAccessCidrs")
 _VPC = ("subnetIds", "securityGroupIds")
 
@@ -31,9 +33,11 @@ Change = tuple[str, Record, Callable[[], None]]
 def update_cluster_config(call: Call) -> Record:
     cluster = cluster_of(call)
     cluster_settings.refuse_not_emulated(call.params)
-    if "kubernetesNetworkConfig" in call.params:
+    if set(call.params.get("kubernetesNetworkConfig", {})) - {"elasticLoadBalancing"}:
         raise invalid_parameter("kubernetesNetworkConfig can only change elasticLoadBalancing", clusterName=cluster.name)
     kinds = [kind for kind in _KINDS if kind in call.params]
+    if not kinds and _AUTO_MODE & call.params.keys():  # it is off, and stays off
+        return {"update": _start(cluster, "AutoModeUpdate", {}, "eks-cluster-update", lambda: None)}
     if len(kinds) > 1:
         raise invalid_parameter("Only one type of update can be allowed.", clusterName=cluster.name)
     if not kinds:

@@ -17,6 +17,7 @@ RESOURCE_TYPES = Path(__file__).with_name("resource_types.yaml")
 _PREFIXES = {
     "cloudwatch": "cloudwatch",
     "efs": "elasticfilesystem",
+    "s3control": "s3",
     "service-quotas": "servicequotas",
     "elbv2": "elasticloadbalancing",
     "resourcegroupstaggingapi": "tag",

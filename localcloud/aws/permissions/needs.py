@@ -11,7 +11,7 @@ from localcloud.aws.s3 import actions as s3
 
 
 def of(call: Call) -> Iterator[Need]:
-    if call.service == "s3":
+    if call.service in ("s3", "s3control"):
         yield from s3.needs(call)
         return
     action = actions.name_of(call)

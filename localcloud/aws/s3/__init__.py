@@ -15,7 +15,7 @@ _CONFUSED = (
 
 def install() -> None:
     """Register this service's operations."""
-    from localcloud.aws.s3 import access, buckets, configurations, policies  # noqa: F401
+    from localcloud.aws.s3 import access, buckets, configurations, lifecycle, policies, tags  # noqa: F401
 
     buckets.install()
     access.install()

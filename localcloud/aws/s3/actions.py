@@ -52,7 +52,11 @@ _OF_NO_BUCKET = ("ListBuckets",)
 
 
 def needs(call: Call) -> Iterator[Need]:
+    """Yield the actions for an operation of S3 or S3 Control, whose actions have the same prefix."""
     action = f"s3:{ACTIONS.get(call.operation, call.operation)}"
+    if call.service == "s3control":
+        yield Need(action, (call.params.get("ResourceArn"),))
+        return
     if call.operation in _OF_NO_BUCKET:
         yield Need(action)
         return

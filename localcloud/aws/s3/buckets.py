@@ -15,6 +15,7 @@ from moto.s3.models import FakeBucket, PublicAccessBlock
 from localcloud.aws.call import Call
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
+from localcloud.aws.s3 import tags
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _RESERVED_STARTS = ("xn--", "sthree-", "amzn-s3-demo-")
@@ -59,7 +60,9 @@ def _create_bucket(call: Call) -> dict[str, Any]:
             "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting",
             400,
         )
-    return call.moto()
+    created = call.moto()
+    tags.tag_new_bucket(call)
+    return created
 
 
 def is_valid_name(name: str) -> bool:

@@ -124,6 +124,7 @@ def _make(key: ClientKey) -> Any:
             max_pool_connections=64,
             connect_timeout=10,
             read_timeout=120,
+            inject_host_prefix=key.endpoint is None,  # S3 Control's prefix, as in 123456789012.127.0.0.1, does not resolve
             proxies={},  # the local AWS runs on this machine; otherwise botocore would read the environment, which tests change
         ),
     )

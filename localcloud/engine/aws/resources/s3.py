@@ -8,7 +8,7 @@ from localcloud.engine.aws.resource import Args, AutoName, Aws, Failed, Prop, Re
 from localcloud.engine.aws.resources.efs import DNS_SUFFIXES
 from localcloud.engine.aws.resources.names import physical_name
 from localcloud.engine.aws.resources.progress import Seen, until_gone
-from localcloud.engine.aws.resources.requests import code_of, completing, unless_gone
+from localcloud.engine.aws.resources.requests import code_of, unless_gone
 from localcloud.engine.aws.resources.tags import TAGS, from_pairs, pairs, tag_changes, tag_state, wanted_tags
 
 BUCKET_GONE = "NoSuchBucket"
@@ -32,14 +32,14 @@ class Bucket(Resource):
     def create(self, aws: Aws, args: Args) -> str:
         name = physical_name(args, "bucket", "bucketPrefix")
         request: dict[str, Any] = {}
-        if aws.region != "us-east-1":  # S3 refuses us-east-1 as a location constraint
-            request["CreateBucketConfiguration"] = {"LocationConstraint": aws.region}
+        # S3 refuses us-east-1 as a location constraint.
+        place = {} if aws.region == "us-east-1" else {"LocationConstraint": aws.region}
+        tags = {"Tags": pairs(wanted_tags(args))} if wanted_tags(args) else {}
+        if place or tags:
+            request["CreateBucketConfiguration"] = {**place, **tags}
         if args.get("objectLockEnabled"):
             request["ObjectLockEnabledForBucket"] = True
         aws.client("s3").create_bucket(Bucket=name, **request)
-        with completing(name):
-            if wanted_tags(args):
-                aws.client("s3").put_bucket_tagging(Bucket=name, Tagging={"TagSet": pairs(wanted_tags(args))})
         return name
 
     def read(self, aws: Aws, id: str, known: State) -> State | None:
@@ -49,22 +49,19 @@ class Bucket(Resource):
         return {
             "bucket": id,
             "objectLockEnabled": self._is_locked(aws, id),
-            **tag_state(self._tags(aws, id)),
-            "arn": f"arn:{aws.partition}:s3:::{id}",
+            **tag_state(from_pairs(aws.client("s3control").list_tags_for_resource(**self._named(aws, id))["Tags"])),
+            "arn": self._named(aws, id)["ResourceArn"],
             "bucketDomainName": f"{id}.s3.{suffix}",
             "bucketRegionalDomainName": f"{id}.s3.{aws.region}.{suffix}",
             "bucketRegion": aws.client("s3").get_bucket_location(Bucket=id).get("LocationConstraint") or "us-east-1",
         }
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
-        if "tags" not in changed:
-            return
-        s3, tags = aws.client("s3"), tag_changes(old, new)
-        kept = {key: value for key, value in self._tags(aws, id).items() if key not in tags.removed}
-        if kept or tags.written:
-            s3.put_bucket_tagging(Bucket=id, Tagging={"TagSet": pairs({**kept, **tags.written})})
-        else:
-            s3.delete_bucket_tagging(Bucket=id)
+        control, tags = aws.client("s3control"), tag_changes(old, new)
+        if "tags" in changed and tags.removed:
+            control.untag_resource(**self._named(aws, id), TagKeys=sorted(tags.removed))
+        if "tags" in changed and tags.written:
+            control.tag_resource(**self._named(aws, id), Tags=pairs(tags.written))
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
         s3, may_empty = aws.client("s3"), bool(state.get("forceDestroy"))
@@ -91,13 +88,9 @@ class Bucket(Resource):
                     raise Failed(f"emptying S3 Bucket ({id}): {error['Key']}: {error['Code']}: {error['Message']}")
 
     @staticmethod
-    def _tags(aws: Aws, id: str) -> dict[str, str]:
-        try:
-            return from_pairs(aws.client("s3").get_bucket_tagging(Bucket=id)["TagSet"])
-        except ClientError as error:
-            if code_of(error) == "NoSuchTagSet":
-                return {}
-            raise
+    def _named(aws: Aws, id: str) -> dict[str, str]:
+        """Return the parameters with which S3 Control identifies the bucket."""
+        return {"AccountId": aws.account_id, "ResourceArn": f"arn:{aws.partition}:s3:::{id}"}
 
     @staticmethod
     def _is_locked(aws: Aws, id: str) -> bool:

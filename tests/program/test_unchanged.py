@@ -1,0 +1,30 @@
+"""The next `up` of an unchanged stack changes nothing, although the provider reads every resource back from AWS."""
+
+from pathlib import Path
+
+import pytest
+
+from localcloud.engine.aws import lifecycle
+from localcloud.engine.aws.resource import RESOURCES, Aws
+from tests.program.engine import deploy
+from tests.program.worlds import STACKS, account_for
+
+
+def stack_name(path: Path) -> str:
+    return path.name.removeprefix("Pulumi.").removesuffix(".yaml")
+
+
+@pytest.mark.parametrize("path", STACKS, ids=stack_name)
+def test_a_refresh_of_an_unchanged_stack_shows_no_change(path: Path) -> None:
+    with account_for(path) as (settings, facts, mocks):
+        deployed = deploy(settings, facts, mocks)
+        aws = Aws(settings.region, endpoint=None)
+        changes = {}
+        for one in deployed.resources:
+            if one.type in RESOURCES and one.id:
+                handler = RESOURCES[one.type]
+                state = lifecycle.read(handler, aws, one.id, {**one.state})
+                assert state is not None, one.name
+                changes[one.name] = lifecycle.difference(handler, state, dict(one.inputs), one.ignored_changes).keys
+    assert len(changes) > 20
+    assert {name: sorted(keys) for name, keys in changes.items() if keys} == {}
