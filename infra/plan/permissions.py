@@ -33,7 +33,7 @@ EVERY_STACK: Final = (
     *("ec2:DescribeLaunchTemplateVersions", "ec2:DescribeLaunchTemplates", "ec2:DescribeRouteTables"),
     *("ec2:DescribeSecurityGroupRules", "ec2:DescribeSecurityGroups", "ec2:DescribeSubnets", "ec2:DescribeVpcAttribute"),
     *("ec2:DescribeVpcs", "kms:DescribeKey", "kms:GetKeyPolicy", "kms:GetKeyRotationStatus", "kms:ListAliases"),
-    "kms:ListResourceTags",
+    *("ec2:DescribeNetworkInterfaces", "kms:ListResourceTags"),
 )
 ROLES: Final = (
     *("iam:AttachRolePolicy", "iam:CreateRole", "iam:DeleteRole", "iam:DeleteRolePolicy", "iam:DetachRolePolicy"),
@@ -42,10 +42,10 @@ ROLES: Final = (
 )
 BUCKET: Final = (
     *("s3:CreateBucket", "s3:DeleteBucket", "s3:DeleteBucketPolicy", "s3:PutBucketOwnershipControls", "s3:PutBucketPolicy"),
-    *("s3:PutBucketPublicAccessBlock", "s3:PutBucketTagging", "s3:PutEncryptionConfiguration", "s3:PutLifecycleConfiguration"),
+    *("s3:PutBucketPublicAccessBlock", "s3:PutEncryptionConfiguration", "s3:PutLifecycleConfiguration", "s3:TagResource"),
     *("s3:GetBucketLocation", "s3:GetBucketObjectLockConfiguration", "s3:GetBucketOwnershipControls", "s3:GetBucketPolicy"),
-    *("s3:GetBucketPublicAccessBlock", "s3:GetBucketTagging", "s3:GetEncryptionConfiguration", "s3:GetLifecycleConfiguration"),
-    *("s3:ListBucket", "s3:ListBucketVersions"),
+    *("s3:GetBucketPublicAccessBlock", "s3:GetEncryptionConfiguration", "s3:GetLifecycleConfiguration"),
+    *("s3:ListBucket", "s3:ListBucketVersions", "s3:ListTagsForResource"),
 )
 OBJECTS: Final = ("s3:DeleteObject", "s3:DeleteObjectVersion")
 """`destroy` needs these to empty the bucket."""
@@ -59,11 +59,15 @@ NEW_VPC: Final = (
     *("ec2:DeleteVpcEndpoints", "ec2:DescribeFlowLogs", "ec2:DescribeNetworkAcls", "ec2:DescribePrefixLists"),
     *("ec2:DescribeVpcEndpoints", "ec2:DisassociateRouteTable", "ec2:ModifyVpcAttribute"),
 )
-INTERNET: Final = (
-    *("ec2:AllocateAddress", "ec2:AttachInternetGateway", "ec2:CreateInternetGateway", "ec2:CreateNatGateway"),
-    *("ec2:CreateRoute", "ec2:DeleteInternetGateway", "ec2:DeleteNatGateway", "ec2:DeleteRoute", "ec2:DetachInternetGateway"),
-    *("ec2:DescribeAddresses", "ec2:DescribeInternetGateways", "ec2:DescribeNatGateways", "ec2:DisassociateAddress"),
+ADDRESS: Final = (
+    *("ec2:AllocateAddress", "ec2:DescribeAddresses", "ec2:DescribeAddressesAttribute", "ec2:DisassociateAddress"),
     "ec2:ReleaseAddress",
+)
+INTERNET: Final = (
+    *ADDRESS,
+    *("ec2:AttachInternetGateway", "ec2:CreateInternetGateway", "ec2:CreateNatGateway"),
+    *("ec2:CreateRoute", "ec2:DeleteInternetGateway", "ec2:DeleteNatGateway", "ec2:DeleteRoute", "ec2:DetachInternetGateway"),
+    *("ec2:DescribeInternetGateways", "ec2:DescribeNatGateways"),
 )
 NEW_FILE_SYSTEM: Final = (
     *("ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface", "elasticfilesystem:CreateFileSystem"),
@@ -71,13 +75,16 @@ NEW_FILE_SYSTEM: Final = (
     *("elasticfilesystem:DeleteMountTarget", "elasticfilesystem:DescribeFileSystemPolicy"),
     *("elasticfilesystem:DescribeFileSystems", "elasticfilesystem:DescribeLifecycleConfiguration"),
     *("elasticfilesystem:DescribeMountTargetSecurityGroups", "elasticfilesystem:DescribeMountTargets"),
-    *("elasticfilesystem:PutFileSystemPolicy", "ec2:DescribeNetworkInterfaceAttribute", "ec2:DescribeNetworkInterfaces"),
+    *("elasticfilesystem:PutFileSystemPolicy", "ec2:DescribeNetworkInterfaceAttribute"),
 )
 ACCESS_POINT: Final = (
     *("elasticfilesystem:CreateAccessPoint", "elasticfilesystem:DeleteAccessPoint", "elasticfilesystem:DescribeAccessPoints"),
     "elasticfilesystem:TagResource",
 )
-LUSTRE: Final = ("fsx:CreateFileSystem", "fsx:DeleteFileSystem", "fsx:DescribeFileSystems", "fsx:TagResource")
+LUSTRE: Final = (
+    *("fsx:CreateFileSystem", "fsx:DeleteFileSystem", "fsx:DescribeFileSystems", "fsx:TagResource"),
+    "ec2:GetSecurityGroupsForVpc",
+)
 LINKED_BUCKET: Final = (
     *("fsx:CreateDataRepositoryAssociation", "fsx:DeleteDataRepositoryAssociation"),
     "fsx:DescribeDataRepositoryAssociations",
@@ -106,7 +113,11 @@ POD_IDENTITY: Final = ("eks:DeletePodIdentityAssociation", "eks:DescribePodIdent
 GROUP_TAGS: Final = ("autoscaling:CreateOrUpdateTags", "autoscaling:DeleteTags", "autoscaling:DescribeTags")
 WORKERS: Final = (
     *("autoscaling:CreateAutoScalingGroup", "autoscaling:DeleteAutoScalingGroup", "autoscaling:DescribeAutoScalingGroups"),
-    *("autoscaling:DescribeLifecycleHooks", "ec2:DescribeInstances", "ec2:TerminateInstances"),
+    *("autoscaling:DescribeLifecycleHooks", "autoscaling:PutLifecycleHook", "autoscaling:UpdateAutoScalingGroup"),
+)
+HEAD_NODE: Final = (
+    *("ec2:DescribeInstanceAttribute", "ec2:DescribeInstanceCreditSpecifications", "ec2:DescribeInstances"),
+    *("ec2:DescribeTags", "ec2:DescribeVolumes", "ec2:MonitorInstances", "ec2:TerminateInstances"),
 )
 PROFILES: Final = (
     *("iam:AddRoleToInstanceProfile", "iam:CreateInstanceProfile", "iam:DeleteInstanceProfile"),
@@ -199,9 +210,9 @@ def _on_everything(settings: Settings, facts: Facts) -> Iterator[str]:
         yield from GROUP_TAGS
         yield from SCHEDULES if any(schedule(pool, facts) for pool in settings.pools) else ()
     else:
-        yield from WORKERS
+        yield from (*WORKERS, *HEAD_NODE)
         if settings.ec2.ssh.cidrs:
-            yield "ec2:AssociateAddress"
+            yield from (*ADDRESS, "ec2:AssociateAddress")
 
 
 def _services(settings: Settings) -> Sequence[str]:

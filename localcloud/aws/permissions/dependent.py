@@ -233,7 +233,11 @@ def _file_system(call: Call) -> Iterator[Need]:
 
 
 def _lustre(call: Call) -> Iterator[Need]:
-    """https://docs.aws.amazon.com/fsx/latest/LustreGuide/using-service-linked-roles.html, .../encryption-at-rest.html"""
+    """https://docs.aws.amazon.com/fsx/latest/LustreGuide/using-service-linked-roles.html, .../encryption-at-rest.html.
+
+    Not verified: with ec2:GetSecurityGroupsForVpc, FSx validates the security groups (.../security-iam-awsmanpol.html).
+    """
+    yield Need("ec2:GetSecurityGroupsForVpc", (resources.arn(call, "ec2", "vpc/*"),))
     yield from _of_file_system(call, "fsx")
 
 

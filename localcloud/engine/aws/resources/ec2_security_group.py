@@ -14,6 +14,7 @@ from localcloud.engine.aws.resources.requests import (
     arn,
     code_of,
     completing,
+    find_lingering_interfaces,
     only,
     retry,
     to_request,
@@ -104,6 +105,7 @@ class SecurityGroup(Resource):
     def delete(self, aws: Aws, id: str, state: State) -> None:
         """Delete the group. Retry while network interfaces and rules that are being deleted still reference it."""
         revoke = bool(state.get("revokeRulesOnDelete"))
+        find_lingering_interfaces(aws, "group-id", id)
         what, delete = f"Security Group ({id})", partial(aws.client("ec2").delete_security_group, GroupId=id)
         with unless_gone("InvalidGroup.NotFound"):
             if revoke:

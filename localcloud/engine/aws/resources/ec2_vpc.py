@@ -5,7 +5,17 @@ from typing import Any
 
 from localcloud.engine.aws.resource import Args, Aws, Prop, Resource, State, register
 from localcloud.engine.aws.resources.ec2_tags import TAGS, read_tags, tag_specification, update_tags
-from localcloud.engine.aws.resources.requests import MINUTE, arn, completing, only, retry, to_request, to_state, unless_gone
+from localcloud.engine.aws.resources.requests import (
+    MINUTE,
+    arn,
+    completing,
+    find_lingering_interfaces,
+    only,
+    retry,
+    to_request,
+    to_state,
+    unless_gone,
+)
 
 VPC_TIMEOUT = 10 * MINUTE
 SUBNET_CREATED = 10 * MINUTE
@@ -145,6 +155,7 @@ class Subnet(Resource):
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
         ec2 = aws.client("ec2")
+        find_lingering_interfaces(aws, "subnet-id", id)
         with unless_gone("InvalidSubnetID.NotFound"):
             delete = partial(ec2.delete_subnet, SubnetId=id)
             retry(aws, f"EC2 Subnet ({id}) delete", delete, "DependencyViolation", timeout=SUBNET_DELETED)

@@ -91,6 +91,14 @@ def to_state(seen: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any
     return {ours: seen[theirs] for ours, theirs in names.items() if seen.get(theirs) not in (None, "")}
 
 
+def find_lingering_interfaces(aws: Aws, filter_name: str, id: str) -> None:
+    """List the network interfaces that use a subnet or security group, as the official provider does before it deletes it.
+
+    The official provider deletes interfaces that AWS Lambda and other services left behind. The local AWS has none.
+    """
+    aws.client("ec2").describe_network_interfaces(Filters=[{"Name": filter_name, "Values": [id]}])
+
+
 def client_token() -> str:
     """Return a random client token, which prevents a retried request from creating a second resource.
 
