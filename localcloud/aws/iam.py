@@ -105,6 +105,11 @@ def _create_instance_profile(call: Call) -> dict[str, Any]:
     return call.moto()
 
 
+@operation("iam", "ListInstanceProfileTags")
+def _list_instance_profile_tags(call: Call) -> dict[str, Any]:
+    return {"Tags": call.backend.get_instance_profile(call.params["InstanceProfileName"]).tags, "IsTruncated": False}
+
+
 def check_name(name: str, parameter: str, longest: int) -> None:
     """Letters, digits and +=,.@-_ (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html)."""
     if len(name) > longest:

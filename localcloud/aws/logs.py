@@ -38,6 +38,15 @@ def _associate_kms_key(call: Call) -> dict[str, Any]:
     return call.moto()
 
 
+@operation("logs", "DisassociateKmsKey")
+def _disassociate_kms_key(call: Call) -> None:
+    """https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_DisassociateKmsKey.html"""
+    group = call.backend.groups.get(call.params.get("logGroupName", ""))
+    if group is None:
+        raise AwsError("ResourceNotFoundException", "The specified log group does not exist.")
+    group.kms_key_id = None
+
+
 def _check_key(call: Call, key_arn: str, name: str) -> None:
     """Check that the key policy allows CloudWatch Logs to use the key.
 

@@ -28,6 +28,7 @@ _PARTS = (
     "notices",
     "placement_group_calls",
     "power",
+    "refusals",
     "route_tables",
     "security_group_rules",
     "security_groups",

@@ -9,6 +9,11 @@ from typing import Any
 from moto.ec2.models.dhcp_options import DHCPOptionsSet, DHCPOptionsSetBackend
 from moto.ec2.models.vpcs import VPC
 
+from localcloud.aws.call import Call
+from localcloud.aws.ec2 import tagging
+from localcloud.aws.ec2.refusals import end_dry_run
+from localcloud.aws.patching import operation
+
 _make_backend = DHCPOptionsSetBackend.__init__
 _delete = DHCPOptionsSetBackend.delete_dhcp_options_set
 
@@ -41,3 +46,14 @@ def _delete_unless_default(self: Any, options_id: str | None) -> None:
     """
     if options_id != default_id(self):
         _delete(self, options_id)
+
+
+@operation("ec2", "CreateDhcpOptions")
+def create_dhcp_options(call: Call) -> dict[str, Any]:
+    """Create DHCP options with the requested tags, which moto drops."""
+    tags = tagging.requested(call.params.get("TagSpecifications"), "dhcp-options").get("dhcp-options", {})
+    end_dry_run(call)
+    answer = call.moto()
+    id = answer["DhcpOptions"]["DhcpOptionsId"]
+    call.backend.tags[id].update(tags)
+    return {"DhcpOptions": {**answer["DhcpOptions"], "Tags": tagging.shown(call.backend, id)}}

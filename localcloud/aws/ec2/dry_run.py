@@ -10,7 +10,6 @@ _CARRIED_OUT = (
     "AssociateDhcpOptions",
     "AssociateSubnetCidrBlock",
     "AssociateVpcCidrBlock",
-    "CreateDhcpOptions",
     "CreateEgressOnlyInternetGateway",
     "CreateNetworkAcl",
     "CreateNetworkAclEntry",

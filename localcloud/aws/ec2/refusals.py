@@ -3,8 +3,30 @@
 Codes: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
 """
 
+import re
+from typing import Any
+
+from moto.core.exceptions import ServiceException
+from moto.ec2.exceptions import EC2ClientError
+
 from localcloud.aws.call import Call
 from localcloud.aws.errors import AwsError
+
+_SET = re.compile(r"\{'[^'{}]*'(?:, '[^'{}]*')*\}")
+"""Python's notation of a set of strings, which moto inserts into messages."""
+
+
+def install() -> None:
+    """List the missing IDs in messages of moto's errors as EC2 does: `'vpc-1, vpc-2'`."""
+
+    def init(self: Any, *texts: Any) -> None:
+        ServiceException.__init__(self, *(_SET.sub(_listed, text) if isinstance(text, str) else text for text in texts))
+
+    EC2ClientError.__init__ = init  # type: ignore[method-assign]
+
+
+def _listed(found: re.Match[str]) -> str:
+    return ", ".join(sorted(re.findall(r"'([^']*)'", found[0])))
 
 
 def missing(parameter: str) -> AwsError:
