@@ -34,7 +34,7 @@ from localcloud.processes import ROOT
 
 Verb = Literal["preview", "up", "refresh", "destroy"]
 WATCH_EVERY_SECONDS = 1.0
-SERVICES = ("autoscaling", "ec2", "ecr", "efs", "eks", "fsx", "iam", "kms", "logs", "s3", "ssm", "sts")
+SERVICES = ("autoscaling", "ec2", "ecr", "efs", "eks", "fsx", "iam", "kms", "logs", "s3", "s3control", "ssm", "sts")
 """AWS services that the Pulumi program uses. An official provider is configured to send their API calls to the local
 AWS."""
 LOCKED = "the stack is currently locked by"
@@ -287,11 +287,15 @@ class LocalStack:
     def _point_official_provider_at_the_local_aws(self) -> None:
         """Send the official provider's API calls to the local AWS. NOT VERIFIED: never run.
 
+        The calls of S3 Control go to a host name with the account as prefix, which does not resolve
+        (123456789012.127.0.0.1). Go uses a proxy only for such names, not for loopback addresses, so the local AWS is
+        the proxy.
         Settings: https://www.pulumi.com/registry/packages/aws/api-docs/provider/ (2026-11-23)
         """
-        content = yaml.safe_load(self.config_file.read_text())
+        content, url = yaml.safe_load(self.config_file.read_text()), self.cloud.server("aws").url
         content["config"] |= {
-            "aws:endpoints": [dict.fromkeys(SERVICES, self.cloud.server("aws").url)],
+            "aws:endpoints": [dict.fromkeys(SERVICES, url)],
+            "aws:httpProxy": url,
             "aws:s3UsePathStyle": True,
             "aws:skipCredentialsValidation": True,
             "aws:skipMetadataApiCheck": True,

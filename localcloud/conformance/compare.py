@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-TO_THE_LOCAL_AWS: Final = ("endpoints", "s3UsePathStyle", "skipCredentialsValidation", "skipMetadataApiCheck")
+TO_THE_LOCAL_AWS: Final = ("endpoints", "httpProxy", "s3UsePathStyle", "skipCredentialsValidation", "skipMetadataApiCheck")
 """Settings that localcloud.stack uses to point an official AWS provider at the local AWS. The provider emulator does
 not need these settings.
 """

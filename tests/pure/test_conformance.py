@@ -58,7 +58,7 @@ def test_kubernetes_objects_are_compared_as_they_live_in_the_cluster() -> None:
 
 
 def test_the_settings_that_point_an_official_provider_at_the_local_aws_are_left_out() -> None:
-    inputs = {"region": "us-west-2", "endpoints": "[]", "s3UsePathStyle": "true"}
+    inputs = {"region": "us-west-2", "endpoints": "[]", "httpProxy": "http://127.0.0.1:1", "s3UsePathStyle": "true"}
     state = {"deployment": {"resources": [{"urn": "u", "type": "pulumi:providers:aws", "inputs": inputs}]}}
     assert resources(state) == {"u": {"inputs": {"region": "us-west-2"}}}
 
