@@ -124,8 +124,9 @@ def _make(key: ClientKey) -> Any:
             max_pool_connections=64,
             connect_timeout=10,
             read_timeout=120,
-            inject_host_prefix=key.endpoint is None,  # S3 Control's prefix, as in 123456789012.127.0.0.1, does not resolve
-            proxies={},  # the local AWS runs on this machine; otherwise botocore would read the environment, which tests change
+            # The local AWS runs on this machine; otherwise, botocore would read proxies from the environment, which tests change.
+            # S3 Control's host name has a prefix and does not resolve (123456789012.127.0.0.1), so the local AWS is its proxy.
+            proxies={"http": key.endpoint} if key.service == "s3control" and key.endpoint else {},
         ),
     )
     service_id = new.meta.service_model.service_id.hyphenize()
