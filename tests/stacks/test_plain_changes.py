@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from cli import main, pulumi_program
 from cli.exit_codes import OK
 from localcloud.instance import LocalCloud
-from localcloud.stack import LocalStack
+from localcloud.stack import LocalStack, Verb
 from localcloud.tools.build import cache_folder
 from testkit.projects import client
 from tests.stacks import editing
@@ -22,6 +22,7 @@ pytestmark = pytest.mark.xdist_group("plain-changes")
 OTHER_IMAGE = "ami-0123456789abcdef1"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPim3gD2Cip5/9R8LvxQqLqBNAGLTAw9pLTTRNgnyKRy bob@example.com"
 NEW_MASTER = both(recreates("master"), updates("master-launch-template", "master-address"))
+NEW_USER_DATA = both(recreates("master"), updates("master-address"))
 NEW_WORKERS = updates("workers", "workers-launch-template")
 
 SHORT = (
@@ -47,8 +48,8 @@ PREVIEWS: dict[str, list[Change]] = {
         )
     ],
     "another AMI": [change("target.amiId", OTHER_IMAGE, both(NEW_MASTER, NEW_WORKERS))],
-    "another user": [change("target.user", "ada", both(NEW_MASTER, NEW_WORKERS))],
-    "another user's key": [change("target.ssh.publicKeys", [KEY], both(NEW_MASTER, NEW_WORKERS))],
+    "another user": [change("target.user", "ada", both(NEW_USER_DATA, NEW_WORKERS))],
+    "another user's key": [change("target.ssh.publicKeys", [KEY], both(NEW_USER_DATA, NEW_WORKERS))],
 }
 
 
@@ -116,3 +117,41 @@ def test_another_ami_leaves_running_workers_alone(stack: LocalStack, cloud: Loca
     editing.write(stack, values)
     back = stack.run("up")
     assert back.ok, back.output
+
+
+@pytest.mark.parametrize("outside", [{"HeartbeatTimeout": 1800}, {"DefaultResult": "CONTINUE"}, {"NotificationMetadata": "x"}])
+def test_outside_change_of_the_join_hook_keeps_the_workers(
+    outside: dict[str, object], stack: LocalStack, cloud: LocalCloud, values: Values
+) -> None:
+    """The provider replaces a group to change its initial lifecycle hooks."""
+    autoscaling, group = client(cloud, "autoscaling"), f"gpumpi-{stack.name}-workers"
+    [hook] = autoscaling.describe_lifecycle_hooks(AutoScalingGroupName=group)["LifecycleHooks"]
+    named = {name: hook[name] for name in ("AutoScalingGroupName", "LifecycleHookName", "HeartbeatTimeout", "DefaultResult")}
+    autoscaling.put_lifecycle_hook(**{**named, **outside})
+    try:
+        editing.write(stack, values)
+        preview = stack.run("preview")
+    finally:
+        autoscaling.put_lifecycle_hook(**named)
+    assert preview.ok, preview.output
+    assert not {"replace", "create-replacement", "delete"} & preview.changed.keys(), preview.output
+
+
+def test_head_node_keeps_its_user_data_and_keeps_running(stack: LocalStack, cloud: LocalCloud, values: Values) -> None:
+    ec2 = client(cloud, "ec2")
+    head = [{"Name": "tag:gpumpi:role", "Values": ["master"]}, {"Name": "instance-state-name", "Values": ["running"]}]
+
+    def state() -> tuple[object, ...]:
+        [reservation] = ec2.describe_instances(Filters=head)["Reservations"]
+        [instance] = reservation["Instances"]
+        described = ec2.describe_instance_attribute(InstanceId=instance["InstanceId"], Attribute="userData")
+        return instance["InstanceId"], instance["LaunchTime"], instance["Monitoring"]["State"], described["UserData"]["Value"]
+
+    before = state()
+    editing.write(stack, values)
+    verbs: tuple[Verb, ...] = ("up", "refresh", "up")
+    for verb in verbs:
+        run = stack.run(verb)
+        assert run.ok and not run.changed, run.output
+    assert state() == before
+    assert before[2] == "enabled"
