@@ -14,7 +14,7 @@ from infra.settings.stack import Settings
 from infra.settings.storage import DataRepository, Fsx
 from infra.validation import ids
 from infra.validation.pool_paths import account
-from infra.validation.storage import admits, plain_path
+from infra.validation.storage import admits, login_user, plain_path
 
 _WHERE = "storage.fsx"
 _SMALLEST, _STEP = 1200, 2400
@@ -28,7 +28,7 @@ def mount_path(settings: Settings) -> Iterator[Problem]:
     if lustre is None:
         return
     where = f"{_WHERE}.mountPath"
-    yield from plain_path(where, lustre.mount_path)
+    yield from plain_path(where, lustre.mount_path, login_user(settings))
     if efs != "none" and _overlap(lustre.mount_path, efs.mount_path):
         yield Problem(where, f"{shown(lustre.mount_path)} and storage.efs.mountPath {shown(efs.mount_path)} overlap. Change one.")
 
