@@ -69,7 +69,7 @@ def test_problems_are_printed_one_a_line(folder: Path, capsys: pytest.CaptureFix
 
 
 WARNS = FINE.replace("kind: eks", "kind: eks, endpointAccess: {publicCidrs: [203.0.113.7/32]}")
-WARNING = '"203.0.113.7/32" is reserved for documentation (RFC 5737). Use your own (shown by https://checkip.amazonaws.com).'
+WARNING = '"203.0.113.7/32" is reserved for documentation (RFC 5737): EKS refuses it. Use your own (shown by https://checkip.amazonaws.com).'
 
 
 def test_warnings_are_printed_and_stop_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
