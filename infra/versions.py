@@ -89,6 +89,12 @@ https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html, read 
 KUBERNETES_VERSIONS: Final = tuple(version for version in LIVE_KUBERNETES_VERSIONS if version not in EXTENDED_SUPPORT)
 """The Kubernetes versions that a new cluster can have, oldest first."""
 
+WITHOUT_LUSTRE_CLIENT: Final = MappingProxyType({"1.36": "6.18"})
+"""The Kubernetes versions whose EKS AMI has a kernel for which no Lustre client is known, each with that kernel:
+awslabs/amazon-eks-ami@81fec2e:CHANGELOG.md, release v20260714, and
+https://docs.aws.amazon.com/fsx/latest/LustreGuide/install-lustre-client.html, read 2026-11-28. The AMIs for 1.33 to 1.35
+have kernel 6.12."""
+
 
 def addon_versions(kubernetes_version: str, *, lustre: bool = True) -> dict[str, str]:
     """Return the version to install for each EKS add-on; only stacks with `lustre` need FSx's CSI driver. Raises

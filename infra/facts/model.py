@@ -141,6 +141,8 @@ class Ami:
     id: str
     architecture: Architecture
     root_device: str
+    source: str = ""
+    """Name of the AMI that it was built from; empty for AMIs that were not built from amis/."""
 
 
 @dataclass(frozen=True)

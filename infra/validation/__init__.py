@@ -66,6 +66,7 @@ OFFLINE_EKS: Offline = (
     cluster.known_version,
     cluster.known_addons,
     cluster.log_retention,
+    lustre.kubernetes_version,
     access.public_endpoint,
     access.public_cidrs,
     access.admins,
@@ -145,7 +146,7 @@ WITH_FACTS_EKS: WithFacts = (
     jobs.in_cluster,
 )
 
-WITH_FACTS_EC2: WithFacts = (ec2_cluster.ami, ec2_cluster.head_node_zone)
+WITH_FACTS_EC2: WithFacts = (ec2_cluster.ami, lustre.ami, ec2_cluster.head_node_zone)
 
 
 def check_offline(settings: Settings) -> list[Problem]:
