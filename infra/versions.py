@@ -6,6 +6,7 @@ anything is created. `gpumpi:target.addonVersions` overrides the add-on versions
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import date, timedelta
 from types import MappingProxyType
 from typing import Final
 
@@ -81,13 +82,25 @@ localcloud/published/addons.yaml. `validate` prints these entries.
 LIVE_KUBERNETES_VERSIONS: Final = tuple(_ADDONS)
 """The Kubernetes versions that a running cluster may have, oldest first."""
 
-EXTENDED_SUPPORT: Final = MappingProxyType({"1.33": "2026-07-29"})
-"""The versions that only running clusters may have, each with the day on which EKS's standard support ended. Until such
-a cluster is upgraded, AWS bills extended support for it:
-https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html, read 2026-11-21 (through endoflife.date)"""
+STANDARD_SUPPORT_ENDS: Final = MappingProxyType(
+    {"1.33": date(2026, 7, 29), "1.34": date(2026, 12, 2), "1.35": date(2027, 3, 27)}  # no date was found for 1.36
+)
+"""Kubernetes version -> the last day of EKS's standard support. After it, AWS bills extended support, or upgrades the
+control plane, as the cluster's upgrade policy says:
+https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html, read 2026-11-28 (through endoflife.date)"""
+SUPPORT_NOTICE: Final = timedelta(days=60)
+"""`validate` warns this long before standard support ends."""
+_PINNED_ON: Final = date(2026, 11, 28)
 
-KUBERNETES_VERSIONS: Final = tuple(version for version in LIVE_KUBERNETES_VERSIONS if version not in EXTENDED_SUPPORT)
-"""The Kubernetes versions that a new cluster can have, oldest first."""
+
+def standard_support_ends_soon(kubernetes_version: str, today: date) -> bool:
+    """Return whether standard support for the version has ended or ends within the notice period."""
+    end = STANDARD_SUPPORT_ENDS.get(kubernetes_version)
+    return end is not None and today >= end - SUPPORT_NOTICE
+
+
+KUBERNETES_VERSIONS: Final = tuple(one for one in LIVE_KUBERNETES_VERSIONS if not standard_support_ends_soon(one, _PINNED_ON))
+"""The Kubernetes versions to choose from for a new cluster, oldest first."""
 
 WITHOUT_LUSTRE_CLIENT: Final = MappingProxyType({"1.36": "6.18"})
 """The Kubernetes versions whose EKS AMI has a kernel for which no Lustre client is known, each with that kernel:

@@ -279,3 +279,18 @@ def test_versions_without_a_source_are_marked(folder: Path, capsys: pytest.Captu
     assert json.loads(capsys.readouterr().out)["notVerified"] == {pin: known}
     validate.run("fine", folder, offline=True, as_json=True)
     assert json.loads(capsys.readouterr().out)["notVerified"] == {}
+
+
+@pytest.mark.parametrize("offline", [True, False])
+@pytest.mark.parametrize(("day", "warned"), [("2026-10-02", False), ("2026-10-03", True), ("2026-12-02", True)])
+def test_validate_warns_sixty_days_before_standard_support_ends(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, day: str, warned: bool, offline: bool
+) -> None:
+    (folder / "Pulumi.older.yaml").write_text(FINE.replace("kind: eks", 'kind: eks, kubernetesVersion: "1.34"'))
+    monkeypatch.setenv("GPUMPI_TODAY", day)
+    if not offline:
+        monkeypatch.setattr(preflight, "gather", unreachable)
+    validate.run("older", folder, offline=offline, as_json=True)
+    shown = json.loads(capsys.readouterr().out)["problems"]
+    ends = "EKS's standard support for 1.34 ends on 2026-12-02."
+    assert [one["severity"] for one in shown if one["message"].startswith(ends)] == ["warning"] * warned

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import date
 from typing import Any
 
 import pytest
@@ -121,16 +122,7 @@ FINE: dict[str, tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]] = {
     ),
     "versions that AWS did not report": ({}, [], {"kubernetes_versions": (), "addon_versions": {}}),
     "next minor": ({"target": {"kubernetesVersion": "1.35"}}, [], existing("1.34")),
-    "from extended support to the next minor version": (
-        {"target": {"kubernetesVersion": "1.34"}},
-        [],
-        {"addon_versions": {}, **existing("1.33")},
-    ),
-    "cluster version that EKS no longer offers": (
-        {"target": {"kubernetesVersion": "1.34"}},
-        [],
-        {"kubernetes_versions": ("1.35", "1.36"), "addon_versions": {}, **existing("1.34")},
-    ),
+    "version 61 days before its standard support ends": ({}, [], {"today": date(2027, 1, 25)}),
     "caller with a role that could not be read from IAM, and an admin": (
         {"target": {"admins": [ADMIN]}},
         [],

@@ -67,7 +67,7 @@ CASES: dict[str, OfflineCase] = {
     "version that this program does not support": (
         {"target": {"kubernetesVersion": "1.21"}},
         [],
-        'target.kubernetesVersion: "1.21" is not a version that this program was tested with. Choose from 1.34, 1.35 and 1.36.',
+        'target.kubernetesVersion: "1.21" is not a version that this program was tested with. Choose from 1.35 and 1.36.',
     ),
     "unknown add-on": (
         {"target": {"addonVersions": {"cordns": "v1.13.2-eksbuild.31"}}},
