@@ -134,9 +134,9 @@ def not_verified(kubernetes_version: str, own_addons: Collection[str] = (), *, m
 
 # --- platform ------------------------------------------------------------------------------------------------------------
 
-# v0.20.0 is newer (2026-08), but its Go module is not available, so its manifest was not tested. Before v0.18.1, the
-# plugin searched for NVML only in the dynamic linker's paths. v0.19.0 to v0.19.2 enabled GDRCopy by mistake.
-NVIDIA_DEVICE_PLUGIN: Final = "v0.18.2"
+# v0.20.0 is newer (2026-08), but its Go module is not available, so its manifest was not tested. v0.19.0 to v0.19.2 gave
+# containers with GPUs every InfiniBand device by default, which breaks EFA: NVIDIA/k8s-device-plugin#1692.
+NVIDIA_DEVICE_PLUGIN: Final = "v0.19.3"
 MPI_OPERATOR: Final = "v0.8.2"  # the newest release as of 2026-07
 # v0.19.2 is newer (2026-08). The Go modules of v0.19.2, v0.16.9, v0.17.7 and v0.17.8 are not available, so none of
 # these versions was tested. docs/operations.md lists the known bugs of v0.16.1; `infra.platform.admission` avoids them.
@@ -145,7 +145,8 @@ KUEUE: Final = "v0.16.1"
 # writes.
 JOBSET: Final = "v0.10.1"
 TRAINER: Final = "v2.1.0"
-EFA_DEVICE_PLUGIN: Final = "v0.5.20"  # in chart aws-efa-k8s-device-plugin v0.5.30 (2026-08); NOT VERIFIED in an account
+# From aws/eks-charts#1366 (release v0.0.244, 2026-09-10); v0.5.22-eksbuild.9 is newer. NOT VERIFIED in an account.
+EFA_DEVICE_PLUGIN: Final = "v0.5.21-eksbuild.13"
 
 # Image for the job controller, whose code is in a ConfigMap. AWS mirrors Docker Hub's official images in this registry,
 # without Docker Hub's rate limits. The tag was seen on Docker Hub with digest
@@ -204,7 +205,7 @@ NVIDIA_MANIFEST: Final = Pinned(
     "NVIDIA/k8s-device-plugin",
     NVIDIA_DEVICE_PLUGIN,
     "deployments/static/nvidia-device-plugin.yml",
-    "9e915ef012d6a036ce4c739cf98451db3c8f272e02ee1e4fd560f1ffcc85b507",
+    "3b298ec5a81fb4289479ebee7955d287176cefa6ca977ea485c227e80e41dee5",
 )
 MPI_OPERATOR_MANIFEST: Final = Pinned(
     "kubeflow/mpi-operator",
