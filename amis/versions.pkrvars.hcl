@@ -72,10 +72,10 @@ nvidia_driver_version="580.126.20"
 gdrcopy_version="2.6"
 gdrcopy_sha256="c9eaf0593567ac5765d04c48cf7923dacb2644240b35bb5f025edb3bde1d5b4f"
 
-# EFA installer for the EKS AMI: the version in the Deep Learning AMIs of October 2026. install-efa.sh verifies its
-# signature. The fingerprint is in https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html, read 2026-08.
-# NOT VERIFIED by a download here.
-efa_version="1.50.0"
+# EFA installer for the EKS AMI: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-changelog.html lists it with
+# the date 2026-10-22. install-efa.sh verifies its signature. The fingerprint is in
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html, read 2026-08. NOT VERIFIED by a download here.
+efa_version="1.51.0"
 efa_key_fingerprint="4E9091BCBB97A96B26B15E59A05480B1DD2D3CCC"
 
 # For job images. The checksum was computed from `git archive` of the tag. For version 2.17.6, this method reproduces

@@ -6,6 +6,7 @@ anything is created. `gpumpi:target.addonVersions` overrides the add-on versions
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import date, timedelta
 from types import MappingProxyType
 from typing import Final
 
@@ -81,13 +82,31 @@ localcloud/published/addons.yaml. `validate` prints these entries.
 LIVE_KUBERNETES_VERSIONS: Final = tuple(_ADDONS)
 """The Kubernetes versions that a running cluster may have, oldest first."""
 
-EXTENDED_SUPPORT: Final = MappingProxyType({"1.33": "2026-07-29"})
-"""The versions that only running clusters may have, each with the day on which EKS's standard support ended. Until such
-a cluster is upgraded, AWS bills extended support for it:
-https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html, read 2026-11-21 (through endoflife.date)"""
+STANDARD_SUPPORT_ENDS: Final = MappingProxyType(
+    {"1.33": date(2026, 7, 29), "1.34": date(2026, 12, 2), "1.35": date(2027, 3, 27)}  # no date was found for 1.36
+)
+"""Kubernetes version -> the last day of EKS's standard support. After it, AWS bills extended support, or upgrades the
+control plane, as the cluster's upgrade policy says:
+https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html, read 2026-11-28 (through endoflife.date)"""
+SUPPORT_NOTICE: Final = timedelta(days=60)
+"""`validate` warns this long before standard support ends."""
+_PINNED_ON: Final = date(2026, 11, 28)
 
-KUBERNETES_VERSIONS: Final = tuple(version for version in LIVE_KUBERNETES_VERSIONS if version not in EXTENDED_SUPPORT)
-"""The Kubernetes versions that a new cluster can have, oldest first."""
+
+def standard_support_ends_soon(kubernetes_version: str, today: date) -> bool:
+    """Return whether standard support for the version has ended or ends within the notice period."""
+    end = STANDARD_SUPPORT_ENDS.get(kubernetes_version)
+    return end is not None and today >= end - SUPPORT_NOTICE
+
+
+KUBERNETES_VERSIONS: Final = tuple(one for one in LIVE_KUBERNETES_VERSIONS if not standard_support_ends_soon(one, _PINNED_ON))
+"""The Kubernetes versions to choose from for a new cluster, oldest first."""
+
+WITHOUT_LUSTRE_CLIENT: Final = MappingProxyType({"1.36": "6.18"})
+"""The Kubernetes versions whose EKS AMI has a kernel for which no Lustre client is known, each with that kernel:
+awslabs/amazon-eks-ami@81fec2e:CHANGELOG.md, release v20260714, and
+https://docs.aws.amazon.com/fsx/latest/LustreGuide/install-lustre-client.html, read 2026-11-28. The AMIs for 1.33 to 1.35
+have kernel 6.12."""
 
 
 def addon_versions(kubernetes_version: str, *, lustre: bool = True) -> dict[str, str]:
@@ -115,9 +134,9 @@ def not_verified(kubernetes_version: str, own_addons: Collection[str] = (), *, m
 
 # --- platform ------------------------------------------------------------------------------------------------------------
 
-# v0.20.0 is newer (2026-08), but its Go module is not available, so its manifest was not tested. Before v0.18.1, the
-# plugin searched for NVML only in the dynamic linker's paths. v0.19.0 to v0.19.2 enabled GDRCopy by mistake.
-NVIDIA_DEVICE_PLUGIN: Final = "v0.18.2"
+# v0.20.0 is newer (2026-08), but its Go module is not available, so its manifest was not tested. v0.19.0 to v0.19.2 gave
+# containers with GPUs every InfiniBand device by default, which breaks EFA: NVIDIA/k8s-device-plugin#1692.
+NVIDIA_DEVICE_PLUGIN: Final = "v0.19.3"
 MPI_OPERATOR: Final = "v0.8.2"  # the newest release as of 2026-07
 # v0.19.2 is newer (2026-08). The Go modules of v0.19.2, v0.16.9, v0.17.7 and v0.17.8 are not available, so none of
 # these versions was tested. docs/operations.md lists the known bugs of v0.16.1; `infra.platform.admission` avoids them.
@@ -126,7 +145,8 @@ KUEUE: Final = "v0.16.1"
 # writes.
 JOBSET: Final = "v0.10.1"
 TRAINER: Final = "v2.1.0"
-EFA_DEVICE_PLUGIN: Final = "v0.5.20"  # in chart aws-efa-k8s-device-plugin v0.5.30 (2026-08); NOT VERIFIED in an account
+# From aws/eks-charts#1366 (release v0.0.244, 2026-09-10); v0.5.22-eksbuild.9 is newer. NOT VERIFIED in an account.
+EFA_DEVICE_PLUGIN: Final = "v0.5.21-eksbuild.13"
 
 # Image for the job controller, whose code is in a ConfigMap. AWS mirrors Docker Hub's official images in this registry,
 # without Docker Hub's rate limits. The tag was seen on Docker Hub with digest
@@ -185,7 +205,7 @@ NVIDIA_MANIFEST: Final = Pinned(
     "NVIDIA/k8s-device-plugin",
     NVIDIA_DEVICE_PLUGIN,
     "deployments/static/nvidia-device-plugin.yml",
-    "9e915ef012d6a036ce4c739cf98451db3c8f272e02ee1e4fd560f1ffcc85b507",
+    "3b298ec5a81fb4289479ebee7955d287176cefa6ca977ea485c227e80e41dee5",
 )
 MPI_OPERATOR_MANIFEST: Final = Pinned(
     "kubeflow/mpi-operator",

@@ -10,6 +10,7 @@ from infra.config.model_types import inner_types, models_for
 from infra.config.parse import parse
 from infra.config.problems import Problem, SettingsError, is_unreliable, without_echoes
 from infra.config.stack_file import RawStack
+from infra.config.today import today
 from infra.facts import Facts, FactsError, existing_cluster, gather
 from infra.facts.existing_cluster import ClusterFacts
 from infra.settings.existing import ExistingSettings
@@ -62,7 +63,7 @@ class TargetChecks(Generic[SettingsType, FactsType]):
 
 def examine_aws(raw: RawStack, *, offline: bool = False) -> Examined[Settings, Facts]:
     """Check a stack in AWS against every rule that applies, even if an earlier rule failed."""
-    checks = TargetChecks(Settings, gather, validation.check_offline, validation.check)
+    checks = TargetChecks(Settings, gather, lambda settings: validation.check_offline(settings, today()), validation.check)
     return judge(raw, checks, offline=offline or not names.is_region(raw.region), stack=raw.stack, region=raw.region)
 
 

@@ -7,7 +7,7 @@ from infra.facts.ec2 import subnet_zones
 from infra.facts.instance_types import Architecture
 from infra.facts.launch_templates import template_data
 from infra.facts.model import Ami, Existing, ExistingPool
-from infra.naming import AMI_TAG, OPENMPI_TAG, PLACEMENT_TAG, POOL_TAG, STACK_TAG
+from infra.naming import AMI_TAG, OPENMPI_TAG, PLACEMENT_TAG, POOL_TAG, SOURCE_TAG, STACK_TAG
 
 EC2_CLUSTER_AMI = "ec2"
 """Tag value that marks AMIs for EC2 clusters, as opposed to EKS."""
@@ -79,4 +79,5 @@ def newest_ami(clients: Clients, architecture: Architecture, openmpi: int) -> Am
 
 
 def _ami(image: Any) -> Ami:
-    return Ami(image["ImageId"], image["Architecture"], image["RootDeviceName"])
+    tags = {tag["Key"]: tag["Value"] for tag in image.get("Tags", [])}
+    return Ami(image["ImageId"], image["Architecture"], image["RootDeviceName"], tags.get(SOURCE_TAG, ""))

@@ -46,6 +46,8 @@ class InstanceType:
     placement_strategies: frozenset[str]
     usage_classes: frozenset[str]
     is_bare_metal: bool
+    runs_linux: bool = True
+    """False for the mac types, whose only architectures are `x86_64_mac` and `arm64_mac`."""
 
     @property
     def slots(self) -> int:
@@ -81,6 +83,7 @@ class InstanceType:
             placement_strategies=frozenset(described.get("PlacementGroupInfo", {}).get("SupportedStrategies", ())),
             usage_classes=frozenset(described.get("SupportedUsageClasses", ())),
             is_bare_metal=described.get("BareMetal", False),
+            runs_linux=not all(name.endswith("_mac") for name in architectures),
         )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any, Final, Literal
 
 from infra.cost.prices import Prices
@@ -141,6 +141,8 @@ class Ami:
     id: str
     architecture: Architecture
     root_device: str
+    source: str = ""
+    """Name of the AMI that it was built from; empty for AMIs that were not built from amis/."""
 
 
 @dataclass(frozen=True)
@@ -242,6 +244,7 @@ class Facts:
     """Versions that EKS offers for new clusters, oldest first."""
     addon_versions: Mapping[str, frozenset[str]]
     """EKS add-on -> versions available for the stack's Kubernetes version."""
+    today: date | None = None
     extended_support: frozenset[str] = frozenset()
     """Kubernetes versions that EKS offers, but only in extended support."""
     vpc: Vpc | None = None

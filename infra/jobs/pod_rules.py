@@ -8,7 +8,7 @@ from infra.config.messages import shown
 from infra.config.problems import Problem
 from infra.jobs import hostfile, rank_environment
 from infra.jobs.model import Job
-from infra.jobs.mount_paths import problem_of
+from infra.jobs.mount_paths import problem_of, problem_of_home
 from infra.jobs.pod_overrides import VOLUME_KINDS, PodOverrides, PodVolume
 from infra.jobs.pods import SSH_PORT
 
@@ -98,7 +98,7 @@ def _volumes(job: Job, one: PodOverrides, path: str) -> Iterator[Problem]:
             yield Problem(where, f"has {len(volume.kinds)} volume sources. {_EXACTLY_ONE} {_kinds()}.")
         if mounted in paths:
             yield Problem(f"{where}.mountPath", f"{shown(volume.mount_path)} is in use. Choose another.")
-        elif wrong := _wrong_path(volume):
+        elif wrong := _wrong_path(volume, job):
             yield Problem(f"{where}.mountPath", f"{shown(volume.mount_path)} {wrong}. Use a path such as /data.")
         names.add(volume.name)
         paths.add(mounted)
@@ -108,11 +108,12 @@ def _kinds() -> str:
     return ", ".join(str(PodVolume.model_fields[kind].alias) for kind in VOLUME_KINDS)
 
 
-def _wrong_path(volume: PodVolume) -> str | None:
+def _wrong_path(volume: PodVolume, job: Job) -> str | None:
     """Return what is wrong with a mount path; None if it is valid. ConfigMaps and Secrets may be mounted below /etc."""
     own = re.fullmatch(r"/etc/([\w.-]+)(/[\w.-]+)*", volume.mount_path.rstrip("/"))
     if own is None or own[1] in (".", "..") or (volume.config_map is None and volume.secret is None):
-        return problem_of(volume.mount_path)
+        uses_ssh = job.launcher != "torchrun"
+        return problem_of(volume.mount_path) or (problem_of_home(volume.mount_path, job.home) if uses_ssh else None)
     return "would hide files that the pod needs" if own[1] in FILES_IN_USE else None
 
 

@@ -21,7 +21,7 @@ from infra.jobs import (
 from infra.jobs import key_exchange as keys
 from infra.jobs.cluster import ClusterDescription, NamespaceDescription
 from infra.jobs.model import Job
-from infra.jobs.mount_paths import problem_of
+from infra.jobs.mount_paths import problem_of, problem_of_home
 from infra.jobs.pods import PlacedJob, writable_path
 from infra.jobs.quantities import bytes_of, millis_of
 
@@ -282,7 +282,7 @@ def volumes(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
             yield Problem(f"{where}.mountPath", f"is missing: {shown(mount.name)} is not a volume of the cluster. Add it{hint}")
         elif path.rstrip("/") in taken:
             yield Problem(f"{where}.mountPath", f"{shown(path)} is used by {taken[path.rstrip('/')]}. Choose another.")
-        elif wrong := problem_of(path):
+        elif wrong := problem_of(path) or (problem_of_home(path, job.home) if job.launcher != "torchrun" else None):
             yield Problem(f"{where}.mountPath", f"{shown(path)} {wrong}. Use a path such as /data.")
         else:
             taken[path.rstrip("/")] = f"volumes[{index}]"

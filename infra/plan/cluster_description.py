@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping
 
-from infra.boot.eks_node import HUGE_PAGES
 from infra.facts.model import Facts
 from infra.jobs.cluster import ClusterDescription, NamespaceDescription, PoolDescription, TaintDescription, VolumeDescription
 from infra.naming import JOB_SERVICE_ACCOUNT, LUSTRE_CLAIM, PRIORITIES, QUEUE_NAME, SHARED_CLAIM, SYSTEM_POOL, Naming
 from infra.plan.allocatable import for_jobs
-from infra.plan.eks_pools import HUGE_PAGE_MIB, PoolPlan
+from infra.plan.eks_pools import HUGE_PAGES_MIB, PoolPlan
 from infra.plan.image_repositories import address
 from infra.settings.platform import JobNamespace, TransportChoice
 from infra.settings.stack import Settings
@@ -34,7 +33,7 @@ def describe(settings: Settings, facts: Facts, plans: Mapping[str, PoolPlan]) ->
 
 def _pool(plan: PoolPlan, transport: TransportChoice, market: str) -> PoolDescription:
     spec, instance = plan.spec, plan.instance
-    hugepages_mib = HUGE_PAGES * HUGE_PAGE_MIB if spec.huge_pages else 0
+    hugepages_mib = HUGE_PAGES_MIB if spec.huge_pages else 0
     available = for_jobs(instance, huge_pages_mib=hugepages_mib, is_system=spec.name == SYSTEM_POOL)
     return PoolDescription(
         name=spec.name,

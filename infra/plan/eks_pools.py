@@ -26,7 +26,8 @@ from infra.settings.stack import Settings
 from infra.settings.targets import SystemPool
 
 SYSTEM_ROOT_VOLUME_GIB = 50
-HUGE_PAGE_MIB = 2
+HUGE_PAGES_MIB = HUGE_PAGES * 2
+"""Memory that huge pages of 2 MiB take on each node with EFA."""
 
 USABLE_DISK = 0.85
 """Share of a node's disk that pods can use. The kubelet keeps 10 % free, and images use part of the rest."""
@@ -129,7 +130,7 @@ def _resources(instance: InstanceType, interfaces: Sequence[Interface], root_vol
     resources["ephemeral-storage"] = _disk(instance, root_volume_gib, striped=True)
     if interfaces:
         resources[EFA_RESOURCE] = str(efa_count(interfaces))
-        resources[HUGEPAGES_RESOURCE] = f"{HUGE_PAGES * HUGE_PAGE_MIB}Mi"
+        resources[HUGEPAGES_RESOURCE] = f"{HUGE_PAGES_MIB}Mi"
     return resources
 
 

@@ -42,7 +42,8 @@ class EfaDevicePlugin(pulumi.ComponentResource):
     """Creates:
     - the DaemonSet of AWS's chart aws-efa-k8s-device-plugin on all nodes with EFA, regardless of taints. The chart
       selects nodes by a list of instance types, which lacks future types. This component selects nodes by the label
-      that every node with EFA has. As with the chart, the plugin does not run on nodes of EKS Auto Mode.
+      that every node with EFA has. As with the chart, the plugin does not run on nodes of EKS Auto Mode, whose AMI
+      contains a plugin.
     """
 
     def __init__(self, name: str, args: EfaDevicePluginArgs, opts: pulumi.ResourceOptions | None = None) -> None:

@@ -50,9 +50,12 @@ class NvidiaDevicePlugin(pulumi.ComponentResource):
         (container,) = pod["containers"]
         container["image"] = site.image(container["image"])
         # Upstream withdraws a GPU after a contained memory error (Xid 94), which affects only the program that hit it.
-        # https://github.com/NVIDIA/k8s-device-plugin/blob/v0.18.2/internal/rm/health.go
+        # https://github.com/NVIDIA/k8s-device-plugin/blob/v0.19.3/internal/rm/health.go
         ignored = ",".join(str(number) for number in sorted(APPLICATION))
-        container["env"] = [*container.get("env", []), {"name": "DP_DISABLE_HEALTHCHECKS", "value": ignored}]
+        # With MOFED, the plugin gives every container with GPUs all of the node's InfiniBand devices, which breaks EFA. This
+        # was the default from v0.19.0 to v0.19.2: https://github.com/NVIDIA/k8s-device-plugin/issues/1692
+        own = {"DP_DISABLE_HEALTHCHECKS": ignored, "MOFED_ENABLED": "false"}
+        container["env"] = [*container.get("env", []), *({"name": name, "value": value} for name, value in own.items())]
         container["resources"] = {"requests": {"cpu": site.cpu(10), "memory": "64Mi"}, "limits": {"memory": "256Mi"}}
 
 

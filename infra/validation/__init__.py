@@ -1,6 +1,7 @@
 """Rules that a stack must satisfy: pure functions of settings and facts. Every run reports all problems at once."""
 
 from collections.abc import Callable, Iterator
+from datetime import date
 
 from infra.config.problems import Problem, without_echoes
 from infra.facts.model import Facts
@@ -20,6 +21,7 @@ from infra.validation import (
     moves,
     names,
     network,
+    node_types,
     platform,
     pools,
     quotas,
@@ -65,6 +67,7 @@ OFFLINE_EKS: Offline = (
     cluster.known_version,
     cluster.known_addons,
     cluster.log_retention,
+    lustre.kubernetes_version,
     access.public_endpoint,
     access.public_cidrs,
     access.admins,
@@ -112,6 +115,7 @@ WITH_FACTS: WithFacts = (
     lustre.bucket,
     pools.types_exist,
     pools.types_have_gpus,
+    node_types.supported,
     pools.efa,
     pools.placement_groups,
     pools.stale_placement,
@@ -135,24 +139,30 @@ WITH_FACTS_EKS: WithFacts = (
     capacity_blocks.with_nodes,
     pools.images,
     pools.architectures,
+    node_types.launchers,
+    node_types.workers,
     zones.of_system,
     platform.reachable,
     platform.manifests,
     jobs.in_cluster,
 )
 
-WITH_FACTS_EC2: WithFacts = (ec2_cluster.ami, ec2_cluster.head_node_zone)
+WITH_FACTS_EC2: WithFacts = (ec2_cluster.ami, lustre.ami, ec2_cluster.head_node_zone)
 
 
-def check_offline(settings: Settings) -> list[Problem]:
-    """Return the errors and warnings that can be found in the stack file alone."""
+def check_offline(settings: Settings, today: date | None = None) -> list[Problem]:
+    """Return the errors and warnings that can be found in the stack file alone. Without a date, skip the rules that
+    depend on it."""
     rules = (*OFFLINE, *(OFFLINE_EKS if settings.is_eks else OFFLINE_EC2))
-    return without_echoes(problem for rule in rules for problem in rule(settings))
+    problems = [problem for rule in rules for problem in rule(settings)]
+    if settings.is_eks and today is not None:
+        problems += cluster.standard_support(settings, today)
+    return without_echoes(problems)
 
 
 def check(settings: Settings, facts: Facts) -> list[Problem]:
     """Return all errors and warnings."""
-    found = check_offline(settings)
+    found = check_offline(settings, facts.today)
     wrong = {problem.path for problem in found if problem.is_error}  # ignore what AWS reports about malformed values
     rules = (*WITH_FACTS, *(WITH_FACTS_EKS if settings.is_eks else WITH_FACTS_EC2))
     found += [problem for rule in rules for problem in rule(settings, facts) if problem.path not in wrong]

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from ipaddress import IPv4Network
 
 from infra.config.messages import shown
 from infra.config.problems import Problem, warning
@@ -31,22 +32,48 @@ def public_cidrs(settings: Settings) -> Iterator[Problem]:
     access, path = settings.eks.endpoint_access, "target.endpointAccess.publicCidrs"
     if len(access.public_cidrs) > MOST_CIDRS:
         yield Problem(path, f"has {len(access.public_cidrs)} entries, but EKS accepts at most {MOST_CIDRS}")
+    fix = "List your own addresses, or set allowAnywhere: true."
+    everywhere = [] if access.allow_anywhere else list(open_to_everyone(path, access.public_cidrs, fix))
     for index, text in enumerate(access.public_cidrs):
         where, network = f"{path}[{index}]", parsed(text, "203.0.113.0/24")
         if isinstance(network, str):
             yield Problem(where, network)
-        elif any(network.subnet_of(private) for private in _PRIVATE):
-            yield Problem(where, f"{shown(text)} is a private range, which the private endpoint already serves. Remove it.")
+        elif not everywhere:
+            yield from _reserved(where, network)
         if text in access.public_cidrs[:index]:
             yield Problem(where, f"{shown(text)} is listed twice. Remove one.")
-    if not access.allow_anywhere:
-        yield from open_to_everyone(path, access.public_cidrs, "List your own addresses, or set allowAnywhere: true.")
-    yield from documentation(path, access.public_cidrs)
+    yield from everywhere
+    yield from documentation(path, access.public_cidrs, "EKS refuses it")
 
 
-_PRIVATE = tuple(
-    network for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16") if not isinstance(network := parsed(text, text), str)
-)
+_PRIVATE = tuple(IPv4Network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
+_RESERVED = {
+    IPv4Network("0.0.0.0/8"): "this network (RFC 1122)",
+    IPv4Network("100.64.0.0/10"): "carrier-grade NAT (RFC 6598)",
+    IPv4Network("127.0.0.0/8"): "loopback (RFC 1122)",
+    IPv4Network("169.254.0.0/16"): "link-local addresses (RFC 3927)",
+    IPv4Network("192.0.0.0/24"): "IETF protocols (RFC 6890)",
+    IPv4Network("198.18.0.0/15"): "benchmarks (RFC 2544)",
+    IPv4Network("224.0.0.0/4"): "multicast (RFC 5771)",
+    IPv4Network("240.0.0.0/4"): "future use (RFC 1112)",
+}
+"""EKS's CIDRs "can't include reserved addresses":
+https://docs.aws.amazon.com/eks/latest/userguide/config-cluster-endpoint.html. EKS does not list them; this table follows
+https://www.iana.org/assignments/iana-ipv4-special-registry. CreateCluster refuses them with "The following CIDRs are not
+allowed in publicAccessCidrs". EKS accepts 0.0.0.0/0."""
+
+
+def _reserved(where: str, network: IPv4Network) -> Iterator[Problem]:
+    if any(network.subnet_of(private) for private in _PRIVATE):
+        yield Problem(where, f"{shown(str(network))} is a private range, which the private endpoint already serves. Remove it.")
+        return
+    fix = "List the public addresses of your network (yours: https://checkip.amazonaws.com)."
+    for block, purpose in _RESERVED.items():
+        if network.prefixlen and network.subnet_of(block):
+            yield Problem(where, f"{shown(str(network))} is reserved for {purpose}, and EKS refuses it. {fix}")
+    inside = [str(block) for block in (*_PRIVATE, *_RESERVED) if block != network and block.subnet_of(network)]
+    if network.prefixlen and inside:
+        yield Problem(where, f"{shown(str(network))} includes {inside[0]}, which is reserved, and EKS refuses it. {fix}")
 
 
 def admins(settings: Settings) -> Iterator[Problem]:

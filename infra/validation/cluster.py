@@ -2,13 +2,20 @@
 
 import re
 from collections.abc import Collection, Iterator
+from datetime import date
 
 from infra.config.messages import all_of, did_you_mean, one_of, shown
 from infra.config.problems import Problem, warning
 from infra.facts.eks import minor
 from infra.facts.model import Facts
 from infra.settings.stack import Settings
-from infra.versions import EXTENDED_SUPPORT, KUBERNETES_VERSIONS, LIVE_KUBERNETES_VERSIONS, addon_versions
+from infra.versions import (
+    KUBERNETES_VERSIONS,
+    LIVE_KUBERNETES_VERSIONS,
+    STANDARD_SUPPORT_ENDS,
+    addon_versions,
+    standard_support_ends_soon,
+)
 
 _VERSION = re.compile(r"1\.[0-9]{1,3}")
 _WHERE = "target.kubernetesVersion"
@@ -30,36 +37,59 @@ def known_version(settings: Settings) -> Iterator[Problem]:
         yield Problem(_WHERE, f"{shown(version)} is not a version that this program was tested with. Choose from {known}.")
 
 
+def standard_support(settings: Settings, today: date) -> Iterator[Problem]:
+    """Warn about a version whose standard support has ended or ends soon."""
+    version = settings.eks.kubernetes_version
+    if not standard_support_ends_soon(version, today):
+        return
+    end, newer = STANDARD_SUPPORT_ENDS[version], f'Set "1.{minor(version) + 1}"'
+    if today > end:
+        yield warning(_WHERE, f"{_ended(version)}, and AWS bills the cluster for extended support. {newer} to upgrade.")
+    else:
+        effect = "Then AWS upgrades the control plane or bills extended support, depending on the cluster's upgrade policy"
+        yield warning(_WHERE, f"EKS's standard support for {version} ends on {end}. {effect}. {newer}.")
+
+
+def _ended(version: str) -> str:
+    end = STANDARD_SUPPORT_ENDS.get(version)
+    return f"EKS's standard support for {version} {f'ended on {end}' if end else 'has ended'}"
+
+
 def offered_version(settings: Settings, facts: Facts) -> Iterator[Problem]:
     version, now = settings.eks.kubernetes_version, facts.existing.cluster_version
     if not _VERSION.fullmatch(version):
         return
-    if version in EXTENDED_SUPPORT:
-        yield from _extended_support(version, now)
-    if version == now or (now is None and version in EXTENDED_SUPPORT):
+    if now is None and version in _without_standard_support(facts):
+        # The cluster would soon need an upgrade.
+        fix = f"Set {one_of(KUBERNETES_VERSIONS)}."
+        yield Problem(_WHERE, f"{shown(version)} is only for running clusters: {_ended(version)}. {fix}")
+        return
+    if version == now:
         return
     if facts.kubernetes_versions and version not in facts.kubernetes_versions:
         choice = [one for one in facts.kubernetes_versions if one in KUBERNETES_VERSIONS]
         yield Problem(_WHERE, f"EKS does not offer {shown(version)} in {facts.region}. Choose {one_of(choice)}.")
     if now is not None and minor(version) < minor(now):
-        yield Problem(
-            _WHERE, f'{shown(version)} is older than the version of the cluster, and EKS cannot downgrade. Use "{now}".'
-        )
+        yield Problem(_WHERE, _older(version, now))
     if now is not None and minor(version) > minor(now) + 1:
         fix = f'Set "1.{minor(now) + 1}", run `pulumi up`, and continue from there.'
         yield Problem(_WHERE, f"{shown(version)} skips a minor version: the cluster has {now}. {fix}")
 
 
-def _extended_support(version: str, now: str | None) -> Iterator[Problem]:
-    """Warn about a running cluster in extended support. Reject a new cluster that would start in extended support,
-    because it would soon need an upgrade.
-    """
-    ended = f"EKS's standard support for {version} ended on {EXTENDED_SUPPORT[version]}"
-    if now is None:
-        yield Problem(_WHERE, f"{shown(version)} is only for running clusters: {ended}. Set {one_of(KUBERNETES_VERSIONS)}.")
-    elif now == version:
-        fix = f'Set "1.{minor(version) + 1}" to upgrade.'
-        yield warning(_WHERE, f"{ended}, and AWS bills the cluster for extended support. {fix}")
+def _without_standard_support(facts: Facts) -> Collection[str]:
+    """Return the versions in extended support, as reported by EKS or, if that could not be read, by date."""
+    if facts.kubernetes_versions or facts.today is None:
+        return facts.extended_support
+    return [version for version, end in STANDARD_SUPPORT_ENDS.items() if facts.today > end]
+
+
+def _older(version: str, now: str) -> str:
+    """https://docs.aws.amazon.com/eks/latest/userguide/rollback-cluster.html, read 2026-11-28"""
+    older = f"{shown(version)} is older than the version of the cluster"
+    if minor(version) < minor(now) - 1:
+        return f'{older}, and EKS rolls back at most one minor version. Use "{now}".'
+    rollback = "EKS rolls back only within 7 days of an upgrade, and `pulumi up` does not do it, because node groups go first"
+    return f'{older}. {rollback}. Use "{now}", or roll back with the AWS CLI (docs/operations.md).'
 
 
 def known_addons(settings: Settings) -> Iterator[Problem]:

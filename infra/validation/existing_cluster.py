@@ -9,7 +9,9 @@ from pathlib import PurePosixPath
 from infra.config.messages import all_of, did_you_mean, one_of, shown
 from infra.config.problems import Problem, is_below, warning, without_echoes
 from infra.facts.existing_cluster import ClusterFacts, Node
+from infra.jobs.pods import LAUNCHER_CPU_MILLIS, LAUNCHER_MEMORY_MIB
 from infra.jobs.quantities import bytes_of
+from infra.naming import SYSTEM_POOL
 from infra.plan.existing_cluster_description import describe, system_nodes
 from infra.settings.existing import ClassOfStorage, ExistingSettings, Nfs
 from infra.validation import jobs, labels, names, platform, storage
@@ -174,6 +176,16 @@ def nodes_for_operators(settings: ExistingSettings, facts: ClusterFacts) -> Iter
         yield Problem(where, f"all selected nodes ({_few(node.name for node in tainted)}) have taints. {fix}")
 
 
+def launchers(settings: ExistingSettings, facts: ClusterFacts) -> Iterator[Problem]:
+    """Check that a launcher fits on each node that may run it: otherwise MPI jobs would wait forever."""
+    description = describe(settings, facts)
+    pool, cpu_millis = description.pool(SYSTEM_POOL), int(LAUNCHER_CPU_MILLIS * settings.platform.cpu_request_factor)
+    if pool and pool.max_size and (pool.cpu_millis < cpu_millis or pool.memory_mib < LAUNCHER_MEMORY_MIB):
+        needs = f"a launcher needs {cpu_millis}m CPU and {LAUNCHER_MEMORY_MIB} MiB"
+        there = f"the smallest selected node has only {pool.cpu_millis}m and {pool.memory_mib} MiB left"
+        yield Problem("target.system.nodeSelector", f"{needs}, but {there}. Select larger nodes.")
+
+
 def nodes_of_pools(settings: ExistingSettings, facts: ClusterFacts) -> Iterator[Problem]:
     """Check that the cluster has enough nodes for each pool, and that no node belongs to two pools."""
     pool_of: dict[str, str] = {}
@@ -255,6 +267,7 @@ def jobs_in_cluster(settings: ExistingSettings, facts: ClusterFacts) -> Iterator
 WITH_FACTS: tuple[Callable[[ExistingSettings, ClusterFacts], Iterator[Problem]], ...] = (
     version,
     nodes_for_operators,
+    launchers,
     nodes_of_pools,
     gpus,
     rdma,

@@ -14,12 +14,17 @@ from infra.settings.stack import Settings
 from infra.settings.storage import DataRepository, Fsx
 from infra.validation import ids
 from infra.validation.pool_paths import account
-from infra.validation.storage import admits, plain_path
+from infra.validation.storage import admits, login_user, plain_path
+from infra.versions import KUBERNETES_VERSIONS, WITHOUT_LUSTRE_CLIENT
 
 _WHERE = "storage.fsx"
 _SMALLEST, _STEP = 1200, 2400
 _KEY = re.compile(r"arn:aws[a-z-]*:kms:([a-z0-9-]+):[0-9]{12}:key/[A-Za-z0-9-]+")
 _EXAMPLE_KEY = "arn:aws:kms:us-west-2:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+_WITHOUT_CLIENT = {"Ubuntu 24.04": "7.0"}
+"""Systems of the Deep Learning AMIs with a kernel for which no Lustre client is known:
+https://docs.aws.amazon.com/dlami/latest/devguide/appendix-ami-release-notes.html, read 2026-11-22. The AMI for Ubuntu
+22.04 has kernel 6.8."""
 _PATH = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^/]+)*/?")
 
 
@@ -28,7 +33,7 @@ def mount_path(settings: Settings) -> Iterator[Problem]:
     if lustre is None:
         return
     where = f"{_WHERE}.mountPath"
-    yield from plain_path(where, lustre.mount_path)
+    yield from plain_path(where, lustre.mount_path, login_user(settings))
     if efs != "none" and _overlap(lustre.mount_path, efs.mount_path):
         yield Problem(where, f"{shown(lustre.mount_path)} and storage.efs.mountPath {shown(efs.mount_path)} overlap. Change one.")
 
@@ -115,7 +120,28 @@ def _events(where: str, found: DataRepository) -> Iterator[Problem]:
             yield Problem(f"{where}.{name}", f"lists {twice[0]} twice. Remove one.")
 
 
+def kubernetes_version(settings: Settings) -> Iterator[Problem]:
+    """Check that nodes can mount the file system. System nodes always have EKS's AMI, also if pools have another."""
+    version = settings.eks.kubernetes_version
+    if settings.storage.lustre is None or version not in WITHOUT_LUSTRE_CLIENT:
+        return
+    newest = max(set(KUBERNETES_VERSIONS) - set(WITHOUT_LUSTRE_CLIENT), key=KUBERNETES_VERSIONS.index)
+    kernel = f"EKS's AMI for Kubernetes {version} has kernel {WITHOUT_LUSTRE_CLIENT[version]}, which has no Lustre client"
+    yield Problem(_WHERE, f'{kernel}. Set target.kubernetesVersion: "{newest}", or use only storage.efs.')
+
+
 # --- what AWS reports
+
+
+def ami(settings: Settings, facts: Facts) -> Iterator[Problem]:
+    """Check that the AMI of an EC2 cluster can mount the file system."""
+    if settings.storage.lustre is None or facts.ami is None:
+        return
+    for system, kernel in _WITHOUT_CLIENT.items():
+        if f"({system})" in facts.ami.source:
+            base = f"the AMI {facts.ami.id} was built from AWS's AMI for {system}, whose kernel {kernel} has no Lustre client"
+            fix = "Build one with `-var base=ubuntu-22.04` (docs/operations.md), or use only storage.efs."
+            yield Problem(_WHERE, f"{base}. {fix}")
 
 
 def existing_file_system(settings: Settings, facts: Facts) -> Iterator[Problem]:

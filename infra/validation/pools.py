@@ -95,12 +95,22 @@ def images(settings: Settings, facts: Facts) -> Iterator[Problem]:
 
 
 def architectures(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """Warn about arm64 pools of EKS clusters. For EC2 clusters, the AMI of the other architecture is an error."""
-    for path, pool, instance_type in pools_with_types(settings, facts):
-        if settings.is_eks and instance_type.architecture == "arm64":
-            has = f"{shown(pool.instance_type)} has arm64 CPUs, but this project's AMIs and images are for x86-64"
+    """Warn about arm64 nodes of EKS clusters. For EC2 clusters, the AMI of the other architecture is an error."""
+    if not settings.is_eks:
+        return
+    system = facts.instance_types.get(settings.target.head_type)
+    if system and system.architecture == "arm64":
+        runs = "Launchers run there with the job's image, so every MPI job needs an image that also contains arm64 programs."
+        yield _arm64(head_path(settings), system, f"{runs} Use a type such as m7i.large, unless your images do.")
+    for path, _, instance_type in pools_with_types(settings, facts):
+        if instance_type.architecture == "arm64":
             fix = "Jobs there need images that also contain arm64 programs, because a job's launcher may run on another pool."
-            yield warning(f"{path}.instanceType", f"{has}. {fix}")
+            yield _arm64(f"{path}.instanceType", instance_type, fix)
+
+
+def _arm64(where: str, instance_type: InstanceType, fix: str) -> Problem:
+    has = f"{shown(instance_type.name)} has arm64 CPUs, but this project's AMIs and images are for x86-64"
+    return warning(where, f"{has}. {fix}")
 
 
 def stale_placement(settings: Settings, facts: Facts) -> Iterator[Problem]:

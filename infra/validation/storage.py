@@ -6,7 +6,8 @@ from ipaddress import IPv4Network
 from infra.config.messages import shown
 from infra.config.problems import Problem
 from infra.facts.model import Facts
-from infra.jobs.mount_paths import problem_of
+from infra.jobs.mount_paths import problem_of, problem_of_home
+from infra.naming import LOGIN_USER
 from infra.plan.placement import vpc_zones
 from infra.settings.stack import Settings
 from infra.settings.storage import Efs
@@ -16,18 +17,28 @@ from infra.validation.pool_paths import account
 _WHERE = "storage.efs.fileSystemId"
 _ALSO_SYSTEM = ("root", "tmp", "var")
 """Top-level directories where nodes must not mount the shared volume. Jobs may mount volumes there."""
+AMI_USERS = ("ec2-user", "ssm-user", "ubuntu")
+"""Users of the AMIs for Amazon Linux and Ubuntu, and the user of Session Manager."""
 
 
 def mount_path(settings: Settings) -> Iterator[Problem]:
     efs = settings.storage.efs
     if efs != "none":
-        yield from plain_path("storage.efs.mountPath", efs.mount_path)
+        yield from plain_path("storage.efs.mountPath", efs.mount_path, login_user(settings))
 
 
-def plain_path(where: str, text: str) -> Iterator[Problem]:
-    """Check that jobs and nodes can mount the shared volume at this path."""
+def login_user(settings: Settings) -> str:
+    """Return the user who runs ranks: the login user of an EC2 cluster, or the user in job images."""
+    return LOGIN_USER if settings.is_eks else settings.ec2.user
+
+
+def plain_path(where: str, text: str, user: str = LOGIN_USER) -> Iterator[Problem]:
+    """Check that jobs and nodes can mount the shared volume at this path. Nodes and images create the home of `user`
+    before the volume is mounted."""
     top = text.strip("/").partition("/")[0]
     wrong = "is a system directory" if top in ("", *_ALSO_SYSTEM) and text.startswith("/") else problem_of(text)
+    homes = (f"/home/{name}" for name in (user, *AMI_USERS))
+    wrong = wrong or next((hidden for home in homes if (hidden := problem_of_home(text, home))), None)
     if wrong:
         yield Problem(where, f"{shown(text)} {wrong}. Use a path such as /shared.")
 

@@ -25,7 +25,7 @@ _DLAMI = "https://docs.aws.amazon.com/dlami/latest/devguide/appendix-ami-release
 _AUTOSCALER = "kubernetes/autoscaler, releases"
 
 RECORDED: Final = {
-    "aws-efa-k8s-device-plugin": Recorded("v0.5.20", "aws/eks-charts@5239609 (chart v0.5.30)", "2026-08-03"),
+    "aws-efa-k8s-device-plugin": Recorded("v0.5.22-eksbuild.9", "aws/eks-charts#1386, release v0.0.249", "2026-11"),
     "prometheus": Recorded("v3.14.0", _IMAGES, "2026-11-23"),
     "dcgm-exporter": Recorded("4.6.1-4.8.4-distroless", _IMAGES, "2026-11-23"),
     "cluster-autoscaler 1.34": Recorded("v1.34.5", _AUTOSCALER, "2026-08"),

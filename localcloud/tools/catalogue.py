@@ -104,9 +104,9 @@ _KWOK = Module(
 _PAUSE = Module(name="pause", version="1.0.0", packages=("gpumpi/tools/pause",))
 _NVIDIA_DEVICE_PLUGIN = Module(
     name="nvidia-device-plugin",
-    version="0.18.2",
+    version="0.19.3",
     packages=("github.com/NVIDIA/k8s-device-plugin/cmd/nvidia-device-plugin",),
-    variables=("github.com/NVIDIA/k8s-device-plugin/internal/info.version=v0.18.2",),
+    variables=("github.com/NVIDIA/k8s-device-plugin/internal/info.version=v0.19.3",),
     loads_libraries=True,
 )
 _NODE_PROBLEM_DETECTOR = Module(name="node-problem-detector", version="1.36.0", packages=("gpumpi/tools/node-problem-detector",))

@@ -32,7 +32,7 @@ def version(name: str, value: str, folder: Path, monkeypatch: pytest.MonkeyPatch
         ("registry.k8s.io/pause:3.10.1", "registry.k8s.io/pause:3.*"),
         ("nvcr.io/nvidia/k8s-device-plugin:v0.18.0", "nvcr.io/nvidia/k8s-device-plugin:v0.*"),
         (
-            "602401143452.dkr.ecr.us-west-2.amazonaws.com/eks/aws-efa-k8s-device-plugin:v0.5.20",
+            "602401143452.dkr.ecr.us-west-2.amazonaws.com/eks/aws-efa-k8s-device-plugin:v0.5.21-eksbuild.13",
             "*.dkr.ecr.*.amazonaws.com*/eks/aws-efa-k8s-device-plugin:v0.*",
         ),
         ("mirror.example.com/all/nvcr.io/nvidia/k8s-device-plugin:v0.18.0", "nvcr.io/nvidia/k8s-device-plugin:v0.*"),

@@ -152,6 +152,44 @@ REFUSALS = [
         api("VpcConfigRequest"),
         "203.0.113.7/24",
     ),
+    *(
+        Refusal(
+            f"{cidr} as a public CIDR",
+            "create_cluster",
+            lambda world, cidr=cidr: world.new({"publicAccessCidrs": ["5.10.20.0/24", cidr]}),
+            PARAMETER,
+            guide("config-cluster-endpoint"),
+            f"The following CIDRs are not allowed in publicAccessCidrs: [{cidr}]",
+        )
+        for cidr in (
+            "0.0.0.0/32",
+            "10.1.0.0/16",
+            "100.100.0.0/16",
+            "127.0.0.1/32",
+            "169.254.0.0/24",
+            "192.0.0.0/24",
+            "198.18.0.0/16",
+        )
+    ),
+    *(
+        Refusal(
+            f"{cidr} as a public CIDR",
+            "create_cluster",
+            lambda world, cidr=cidr: world.new({"publicAccessCidrs": [cidr]}),
+            PARAMETER,
+            guide("config-cluster-endpoint"),
+            f"The following CIDRs are not allowed in publicAccessCidrs: [{cidr}]",
+        )
+        for cidr in ("224.0.0.1/32", "240.0.0.0/8", "255.255.255.255/32", "126.0.0.0/7")
+    ),
+    Refusal(
+        "an IPv6 CIDR for a cluster with IPv4",
+        "create_cluster",
+        lambda world: world.new({"publicAccessCidrs": ["2001:db8::/32"]}),
+        PARAMETER,
+        api("VpcConfigRequest"),
+        "The following CIDRs are invalid in publicAccessCidrs: [2001:db8::/32]",
+    ),
     Refusal(
         "a private range as a public CIDR",
         "create_cluster",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.local_aws.eks_refusing import IN_USE, NOT_FOUND, PARAMETER, REQUEST, Refusing, api
+from tests.local_aws.eks_refusing import IN_USE, NOT_FOUND, PARAMETER, REQUEST, Refusing, api, guide
 from tests.local_aws.refusals import Refusal
 
 REFUSALS = [
@@ -146,12 +146,20 @@ REFUSALS = [
         "from 1.34 to 1.34",
     ),
     Refusal(
-        "an older version",
+        "a rollback, which the local EKS does not emulate",
         "update_cluster_version",
         {"name": "demo", "version": "1.33"},
+        REQUEST,
+        guide("rollback-cluster"),
+        "does not emulate version rollbacks",
+    ),
+    Refusal(
+        "a rollback by two minor versions",
+        "update_cluster_version",
+        {"name": "demo", "version": "1.32"},
         PARAMETER,
-        api("UpdateClusterVersion"),
-        "from 1.34 to 1.33",
+        guide("rollback-cluster"),
+        "from 1.34 to 1.32",
     ),
     Refusal(
         "a skipped minor version",
@@ -267,12 +275,20 @@ REFUSALS = [
         "newer than the cluster's version",
     ),
     Refusal(
-        "an older version",
+        "a rollback of nodes, which the local EKS does not emulate",
         "update_nodegroup_version",
         {"clusterName": "demo", "nodegroupName": "workers", "version": "1.33"},
+        REQUEST,
+        guide("rollback-cluster"),
+        "does not emulate version rollbacks",
+    ),
+    Refusal(
+        "a rollback of nodes by two minor versions",
+        "update_nodegroup_version",
+        {"clusterName": "demo", "nodegroupName": "workers", "version": "1.32"},
         PARAMETER,
         api("UpdateNodegroupVersion"),
-        "from 1.34 to 1.33",
+        "from 1.34 to 1.32",
     ),
     Refusal(
         "a release of another Kubernetes version",

@@ -98,7 +98,9 @@ def containers(stack: Deployment) -> Iterator[Any]:
 def test_every_image_names_its_registry_and_a_version(stack: Deployment) -> None:
     images = {container["image"] for container in containers(stack)}
     assert len(images) == 6
-    assert all(re.fullmatch(r"[a-z0-9.-]+\.[a-z]+/[a-z0-9/-]+:v?\d+\.\d+\.\d+(-slim-trixie)?", image) for image in images), images
+    assert all(
+        re.fullmatch(r"[a-z0-9.-]+\.[a-z]+/[a-z0-9/-]+:v?\d+\.\d+\.\d+(-slim-trixie|-eksbuild\.\d+)?", image) for image in images
+    ), images
 
 
 def test_image_registry_applies_to_every_image(stack: Deployment) -> None:
@@ -201,6 +203,11 @@ def test_node_agents_have_their_own_namespace_and_few_permissions(stack: Deploym
 def test_an_error_that_harms_only_its_program_costs_no_gpu(stack: Deployment) -> None:
     (container,) = only(stack, "DaemonSet", "nvidia-device-plugin-daemonset")["spec"]["template"]["spec"]["containers"]
     assert {"name": "DP_DISABLE_HEALTHCHECKS", "value": "13,31,43,45,94"} in container["env"]
+
+
+def test_containers_with_gpus_get_no_infiniband_devices_from_nvidias_plugin(stack: Deployment) -> None:
+    (container,) = only(stack, "DaemonSet", "nvidia-device-plugin-daemonset")["spec"]["template"]["spec"]["containers"]
+    assert {"name": "MOFED_ENABLED", "value": "false"} in container["env"]
 
 
 def assert_few_permissions(agent: Any) -> None:

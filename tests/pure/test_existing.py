@@ -110,6 +110,10 @@ ALONE: dict[str, tuple[dict[str, Any], str]] = {
         {"storage": {"kind": "nfs", "server": "10.0.0.5", "path": "/export", "mountPath": "/usr"}},
         'storage.mountPath: "/usr" is a system directory. Use a path such as /shared.',
     ),
+    "mount path over the home of the jobs' user": (
+        {"storage": {"kind": "nfs", "server": "10.0.0.5", "path": "/export", "mountPath": "/home/"}},
+        'storage.mountPath: "/home" would hide the home directory /home/mpiuser. Use a path such as /shared.',
+    ),
     "invalid storage class name": (
         {"storage": {"kind": "storage-class", "name": "Ceph FS"}},
         'storage.name: "Ceph FS" is not a valid StorageClass name. Use one that `kubectl get storageclass` lists.',
@@ -198,6 +202,12 @@ IN_CLUSTER: dict[str, tuple[dict[str, Any], ClusterFacts, str]] = {
         cluster(nodes=(node("gpu1", taints=(TAINTED,)), node("gpu2", taints=(TAINTED,)))),
         "target.system.nodeSelector: all selected nodes (gpu1 and gpu2) have taints. Select other nodes, or remove the "
         "taint from one (`kubectl taint nodes NAME KEY-`).",
+    ),
+    "nodes for operators without room for launchers": (
+        {},
+        cluster(node("gpu1"), node("gpu2"), node("small", {}, cpu_millis=1900, memory_mib=1900)),
+        "target.system.nodeSelector: a launcher needs 250m CPU and 1024 MiB, but the smallest selected node has only 1100m and "
+        "950 MiB left. Select larger nodes.",
     ),
     "no node for operators": (
         {"target": {"kind": "existing", "system": {"nodeSelector": {"role": "ops"}}}},

@@ -69,7 +69,7 @@ def test_problems_are_printed_one_a_line(folder: Path, capsys: pytest.CaptureFix
 
 
 WARNS = FINE.replace("kind: eks", "kind: eks, endpointAccess: {publicCidrs: [203.0.113.7/32]}")
-WARNING = '"203.0.113.7/32" is reserved for documentation (RFC 5737). Use your own (shown by https://checkip.amazonaws.com).'
+WARNING = '"203.0.113.7/32" is reserved for documentation (RFC 5737): EKS refuses it. Use your own (shown by https://checkip.amazonaws.com).'
 
 
 def test_warnings_are_printed_and_stop_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -279,3 +279,18 @@ def test_versions_without_a_source_are_marked(folder: Path, capsys: pytest.Captu
     assert json.loads(capsys.readouterr().out)["notVerified"] == {pin: known}
     validate.run("fine", folder, offline=True, as_json=True)
     assert json.loads(capsys.readouterr().out)["notVerified"] == {}
+
+
+@pytest.mark.parametrize("offline", [True, False])
+@pytest.mark.parametrize(("day", "warned"), [("2026-10-02", False), ("2026-10-03", True), ("2026-12-02", True)])
+def test_validate_warns_sixty_days_before_standard_support_ends(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, day: str, warned: bool, offline: bool
+) -> None:
+    (folder / "Pulumi.older.yaml").write_text(FINE.replace("kind: eks", 'kind: eks, kubernetesVersion: "1.34"'))
+    monkeypatch.setenv("GPUMPI_TODAY", day)
+    if not offline:
+        monkeypatch.setattr(preflight, "gather", unreachable)
+    validate.run("older", folder, offline=offline, as_json=True)
+    shown = json.loads(capsys.readouterr().out)["problems"]
+    ends = "EKS's standard support for 1.34 ends on 2026-12-02."
+    assert [one["severity"] for one in shown if one["message"].startswith(ends)] == ["warning"] * warned

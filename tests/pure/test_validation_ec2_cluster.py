@@ -1,11 +1,13 @@
 """Mistakes in stack files of EC2 clusters, with their full messages."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from infra.facts import Facts
+from infra.facts import Ami, Facts
+from infra.facts.ec2_cluster import newest_ami
 from infra.facts.model import CapacityReservation
 from infra.settings.stack import Settings
 from infra.validation import check, check_offline
@@ -223,3 +225,28 @@ def test_a_type_with_a_part_of_a_gpu_is_refused() -> None:
         'pools[0].instanceType: "g6f.xlarge" has only a fraction of a GPU (L4). Choose a type with NVIDIA GPUs, such '
         "as g5.xlarge, or one without GPUs."
     ]
+
+
+DLAMI = "Deep Learning Base OSS Nvidia Driver GPU AMI ({}) 20261006"
+
+
+def described_ami(**tags: str) -> Ami:
+    """Return the account's only AMI as the program reads it from EC2."""
+    image = {"ImageId": "ami-1", "Architecture": "x86_64", "RootDeviceName": "/dev/sda1", "CreationDate": "2026-10-07"}
+    image |= {"Tags": [{"Key": f"gpumpi:{key}", "Value": value} for key, value in tags.items()]}
+    clients: Any = SimpleNamespace(ec2=SimpleNamespace(describe_images=lambda **_: {"Images": [image]}))
+    ami = newest_ami(clients, "x86_64", 5)
+    assert ami is not None
+    return ami
+
+
+def test_lustre_with_an_ami_whose_kernel_has_no_client_is_refused() -> None:
+    settings = plain_settings(storage={"fsx": {}})
+    noble = described_ami(source=DLAMI.format("Ubuntu 24.04"))
+    assert problems(settings, facts(settings, ami=noble)) == [
+        "storage.fsx: the AMI ami-1 was built from AWS's AMI for Ubuntu 24.04, whose kernel 7.0 has no Lustre client. Build one "
+        "with `-var base=ubuntu-22.04` (docs/operations.md), or use only storage.efs."
+    ]
+    assert problems(plain_settings(), facts(settings, ami=noble)) == []
+    for image in (described_ami(source=DLAMI.format("Ubuntu 22.04")), described_ami(ami="ec2")):
+        assert problems(settings, facts(settings, ami=image)) == []

@@ -1,6 +1,8 @@
 """Rules that depend on facts from AWS. Each case contains one mistake and the full message that reports it."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import date
 from typing import Any
 
 import pytest
@@ -9,7 +11,7 @@ from infra import validation
 from infra.facts import Caller, Existing, ExistingPool, Facts, FileSystem
 from infra.plan.aws_services import FOR_EKS
 from infra.settings.stack import Settings
-from tests.pure.mistakes import facts_cluster, facts_launch, facts_lustre, facts_network, facts_pools
+from tests.pure.mistakes import facts_cluster, facts_launch, facts_lustre, facts_network, facts_node_types, facts_pools
 from tests.pure.mistakes.case import BLOCK, ODCR, A, B, C, existing, live, reserved, text
 from tests.pure.world import (
     ACCOUNT,
@@ -20,6 +22,7 @@ from tests.pure.world import (
     ZONES,
     existing_network,
     facts,
+    plain_settings,
     pool,
     settings,
     subnet,
@@ -27,7 +30,14 @@ from tests.pure.world import (
     subnets,
 )
 
-CASES = facts_pools.CASES | facts_network.CASES | facts_lustre.CASES | facts_cluster.CASES | facts_launch.CASES
+CASES = (
+    facts_pools.CASES
+    | facts_network.CASES
+    | facts_lustre.CASES
+    | facts_cluster.CASES
+    | facts_launch.CASES
+    | facts_node_types.CASES
+)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -112,16 +122,7 @@ FINE: dict[str, tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]] = {
     ),
     "versions that AWS did not report": ({}, [], {"kubernetes_versions": (), "addon_versions": {}}),
     "next minor": ({"target": {"kubernetesVersion": "1.35"}}, [], existing("1.34")),
-    "from extended support to the next minor version": (
-        {"target": {"kubernetesVersion": "1.34"}},
-        [],
-        {"addon_versions": {}, **existing("1.33")},
-    ),
-    "cluster version that EKS no longer offers": (
-        {"target": {"kubernetesVersion": "1.34"}},
-        [],
-        {"kubernetes_versions": ("1.35", "1.36"), "addon_versions": {}, **existing("1.34")},
-    ),
+    "version 61 days before its standard support ends": ({}, [], {"today": date(2027, 1, 25)}),
     "caller with a role that could not be read from IAM, and an admin": (
         {"target": {"admins": [ADMIN]}},
         [],
@@ -216,3 +217,31 @@ def test_rules_bear_stand_ins(world: Callable[[Settings], Facts]) -> None:
     """Settings from a malformed file contain placeholders such as empty names and invalid CIDRs."""
     stack = settings(pool("", "", 0), network={"cidr": "nonsense"})
     assert validation.check(stack, world(stack))
+
+
+@pytest.mark.parametrize("name", facts_node_types.ULTRASERVERS)
+def test_a_pool_of_an_ultraserver_is_refused(name: str) -> None:
+    kind = facts_node_types.ULTRASERVERS[name]
+    for stack in (settings(pool(instance_type=kind.name, efa=False)), plain_settings(pool(instance_type=kind.name, efa=False))):
+        read = replace(facts(stack, type_names=frozenset({kind.name})), offerings={kind.name: frozenset(ZONES)})
+        known = replace(read, instance_types={**read.instance_types, kind.name: kind})
+        message = f"pools[0].instanceType: {facts_node_types.ultraserver(kind.name)}"
+        assert message in [str(problem) for problem in validation.check(stack, known) if problem.is_error]
+
+
+@pytest.mark.parametrize("name", ["t3.medium", "t3a.medium", "c5.large", "m5.large", "m7i.large", "r8a.large"])
+def test_the_smallest_system_nodes_with_room_for_a_launcher_are_accepted(name: str) -> None:
+    sections: dict[str, Any] = facts_node_types.small_system(name, "", "")[0]
+    stack = settings(pool(instance_type="t3.small"), **sections)
+    assert [str(problem) for problem in validation.check(stack, facts(stack)) if problem.is_error] == []
+
+
+def test_without_the_platform_nodes_need_no_room_for_launchers_and_workers() -> None:
+    stack = settings(pool(instance_type="t3.micro"), target={"system": {"instanceType": "t3.small"}})
+    assert [str(problem) for problem in validation.check(stack, facts(stack)) if problem.is_error] == []
+
+
+def test_an_arm64_pool_and_arm64_system_nodes_are_reported_together() -> None:
+    stack = settings(pool(instance_type="g5g.xlarge"), target={"system": {"instanceType": "t4g.large"}})
+    paths = [problem.path for problem in validation.check(stack, facts(stack)) if "arm64" in problem.message]
+    assert paths == ["target.system.instanceType", "pools[0].instanceType"]

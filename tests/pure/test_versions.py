@@ -42,7 +42,7 @@ def test_the_cni_knows_efa_only_interfaces(kubernetes: str) -> None:
 
 
 def test_new_clusters_get_a_version_in_standard_support_and_by_default_not_the_newest() -> None:
-    assert versions.KUBERNETES_VERSIONS == ("1.34", "1.35", "1.36")
+    assert versions.KUBERNETES_VERSIONS == ("1.35", "1.36")
     assert EksTarget(kind="eks").kubernetes_version == "1.35"
 
 

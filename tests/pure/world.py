@@ -4,6 +4,7 @@ import gzip
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from infra.versions import LIVE_KUBERNETES_VERSIONS, addon_versions
 REGION = "us-west-2"
 ZONES = ("us-west-2a", "us-west-2b", "us-west-2c", "us-west-2d")
 ACCOUNT = "123456789012"
+TODAY = date(2026, 11, 28)
 ADMIN = f"arn:aws:iam::{ACCOUNT}:role/Admin"
 VPC, SUBNET, FILE_SYSTEM = "vpc-0123456789abcdef0", "subnet-0123456789abcde", "fs-0123456789abcdef0"
 RESERVATION, IMAGE = "cr-0123456789abcdef0", "ami-0123456789abcdef0"
@@ -106,6 +108,8 @@ def facts(of: Settings, **more: Any) -> Facts:
         offerings=dict.fromkeys(known, frozenset(ZONES)),
         quotas=dict.fromkeys(_codes(names), 10_000.0),
         kubernetes_versions=LIVE_KUBERNETES_VERSIONS,
+        extended_support=frozenset({"1.33"}),
+        today=TODAY,
         addon_versions={name: frozenset({version}) for name, version in addon_versions("1.35").items()},
     )
     if not of.is_eks:

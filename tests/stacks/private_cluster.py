@@ -24,7 +24,7 @@ from testkit.eks_world import allow
 from testkit.waiting import wait_until, wait_while
 
 REGION = "us-east-1"
-IMAGE = f"602401143452.dkr.ecr.{REGION}.amazonaws.com/eks/aws-efa-k8s-device-plugin:v0.5.20"
+IMAGE = f"602401143452.dkr.ecr.{REGION}.amazonaws.com/eks/aws-efa-k8s-device-plugin:v0.5.21-eksbuild.13"
 PODS = "/api/v1/namespaces/kube-system/pods"
 ACCOUNT = "aws-node"
 """Service account of the VPC CNI, which gets its role through Pod Identity."""

@@ -48,11 +48,14 @@ def update_cluster_config(call: Call) -> Record:
 
 @operation("eks", "UpdateClusterVersion")
 def update_cluster_version(call: Call) -> Record:
+    """EKS rolls back one minor version within 7 days of an upgrade, if no node is newer:
+    https://docs.aws.amazon.com/eks/latest/userguide/rollback-cluster.html. The local EKS refuses that.
+    """
     cluster = cluster_of(call)
-    if "rollbackConfig" in call.params:
-        raise invalid_request("The local cloud's EKS does not support version rollbacks.", clusterName=cluster.name)
     version = versions.offered(call.params["version"])
     current = versions.VERSIONS[cluster.version]
+    if "rollbackConfig" in call.params or version.minor == current.minor - 1:
+        raise invalid_request("The local cloud's EKS does not emulate version rollbacks.", clusterName=cluster.name)
     if version.minor != current.minor + 1:
         raise invalid_parameter(
             f"Unsupported Kubernetes minor version update from {current.name} to {version.name}", clusterName=cluster.name

@@ -13,7 +13,13 @@ from localcloud.aws.errors import AwsError
 ZONES_WITHOUT_EKS = frozenset({"use1-az3", "usw1-az2", "cac1-az3"})
 FREE_ADDRESSES_PER_ZONE = 5
 PRIVATE_RANGES = tuple(IPv4Network(cidr) for cidr in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
-NOT_PUBLIC = (*PRIVATE_RANGES, *(IPv4Network(cidr) for cidr in ("100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4")))
+NOT_PUBLIC = (
+    *PRIVATE_RANGES,
+    *(IPv4Network(cidr) for cidr in ("0.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "192.0.0.0/24")),
+    *(IPv4Network(cidr) for cidr in ("198.18.0.0/15", "224.0.0.0/4", "240.0.0.0/4")),
+)
+"""Reserved addresses, which publicAccessCidrs must not include. Of those that EKS refuses, the ranges for documentation
+(RFC 5737) are missing: the examples in stacks/ use them."""
 PUBLIC_CIDRS_LIMIT = 40
 NETWORK_INTERFACES_LIMIT = 4
 
@@ -122,7 +128,9 @@ def service_network(ec2: Any, vpc_id: str, wanted: str | None, cluster: str) -> 
 
 
 def public_cidrs(cidrs: list[str], cluster: str) -> list[str]:
-    """https://docs.aws.amazon.com/eks/latest/APIReference/API_VpcConfigRequest.html, publicAccessCidrs"""
+    """https://docs.aws.amazon.com/eks/latest/APIReference/API_VpcConfigRequest.html, publicAccessCidrs: clusters with IPv4
+    accept no IPv6 CIDRs, and https://docs.aws.amazon.com/eks/latest/userguide/config-cluster-endpoint.html: no reserved
+    addresses"""
     if len(cidrs) > PUBLIC_CIDRS_LIMIT:
         raise invalid_parameter(f"At most {PUBLIC_CIDRS_LIMIT} publicAccessCidrs can be specified", clusterName=cluster)
     refused = []
@@ -131,7 +139,9 @@ def public_cidrs(cidrs: list[str], cluster: str) -> list[str]:
             network = ip_network(cidr)
         except ValueError as error:
             raise invalid_parameter(f"Invalid CIDR in publicAccessCidrs: {cidr}", clusterName=cluster) from error
-        if isinstance(network, IPv4Network) and any(network.subnet_of(reserved) for reserved in NOT_PUBLIC):
+        if not isinstance(network, IPv4Network):
+            raise invalid_parameter(f"The following CIDRs are invalid in publicAccessCidrs: [{cidr}]", clusterName=cluster)
+        if network.prefixlen and any(network.overlaps(reserved) for reserved in NOT_PUBLIC):
             refused.append(cidr)
     if refused:
         raise invalid_parameter(

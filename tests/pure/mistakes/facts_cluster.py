@@ -1,5 +1,7 @@
 """Cluster mistakes found with facts from AWS: versions, quotas, admins, immutable settings, caller and platform."""
 
+from datetime import date
+
 from infra.facts import Caller, Existing
 from infra.facts.manifests import Manifests
 from infra.versions import addon_versions
@@ -12,13 +14,22 @@ from tests.pure.world import (
     pool,
 )
 
+ENDS_SOON = (
+    "warning: target.kubernetesVersion: EKS's standard support for 1.34 ends on 2026-12-02. Then AWS upgrades the control plane "
+    'or bills extended support, depending on the cluster\'s upgrade policy. Set "1.35".'
+)
+ONLY_RUNNING = (
+    'target.kubernetesVersion: "1.34" is only for running clusters: EKS\'s standard support for 1.34 ended on 2026-12-02. Set '
+    "1.35 or 1.36."
+)
+
 CASES: dict[str, FactsCase] = {
     # versions
     "Kubernetes version that EKS does not offer": (
         {"target": {"kubernetesVersion": "1.36"}},
         [],
         {"kubernetes_versions": ("1.32", "1.33", "1.34", "1.35"), "addon_versions": {}},
-        ['target.kubernetesVersion: EKS does not offer "1.36" in us-west-2. Choose 1.34 or 1.35.'],
+        ['target.kubernetesVersion: EKS does not offer "1.36" in us-west-2. Choose 1.35.'],
     ),
     "new cluster with a version in extended support": (
         {"target": {"kubernetesVersion": "1.33"}},
@@ -26,7 +37,7 @@ CASES: dict[str, FactsCase] = {
         {"addon_versions": {}},
         [
             'target.kubernetesVersion: "1.33" is only for running clusters: EKS\'s standard support for 1.33 ended on '
-            "2026-07-29. Set 1.34, 1.35 or 1.36."
+            "2026-07-29. Set 1.35 or 1.36."
         ],
     ),
     "running cluster in extended support": (
@@ -51,7 +62,74 @@ CASES: dict[str, FactsCase] = {
         {"target": {"kubernetesVersion": "1.35"}},
         [],
         existing("1.36"),
-        ['target.kubernetesVersion: "1.35" is older than the version of the cluster, and EKS cannot downgrade. Use "1.36".'],
+        [
+            'target.kubernetesVersion: "1.35" is older than the version of the cluster. EKS rolls back only within 7 days of an '
+            "upgrade, and `pulumi up` does not do it, because node groups go first. "
+            'Use "1.36", or roll back with the AWS CLI (docs/operations.md).'
+        ],
+    ),
+    "version that goes back two minor versions": (
+        {"target": {"kubernetesVersion": "1.34"}},
+        [],
+        {"addon_versions": {}, "today": date(2026, 5, 1), **existing("1.36")},
+        [
+            'target.kubernetesVersion: "1.34" is older than the version of the cluster, and EKS rolls back at most one minor '
+            'version. Use "1.36".'
+        ],
+    ),
+    "new cluster whose standard support ends in days": (
+        {"target": {"kubernetesVersion": "1.34"}},
+        [],
+        {"addon_versions": {}},
+        [ENDS_SOON],
+    ),
+    "running cluster whose standard support ends in days": (
+        {"target": {"kubernetesVersion": "1.34"}},
+        [],
+        {"addon_versions": {}, **existing("1.34")},
+        [ENDS_SOON],
+    ),
+    "upgrade to a version whose standard support ends in days": (
+        {"target": {"kubernetesVersion": "1.34"}},
+        [],
+        {"addon_versions": {}, **existing("1.33")},
+        [ENDS_SOON],
+    ),
+    "version that EKS no longer offers and whose standard support ends in days": (
+        {"target": {"kubernetesVersion": "1.34"}},
+        [],
+        {"kubernetes_versions": ("1.35", "1.36"), "addon_versions": {}, **existing("1.34")},
+        [ENDS_SOON],
+    ),
+    "next version, 60 days before its standard support ends": (
+        {},
+        [],
+        {"today": date(2027, 1, 26)},
+        [
+            "warning: target.kubernetesVersion: EKS's standard support for 1.35 ends on 2027-03-27. Then AWS upgrades the "
+            'control plane or bills extended support, depending on the cluster\'s upgrade policy. Set "1.36".'
+        ],
+    ),
+    "running cluster on the day after its standard support": (
+        {"target": {"kubernetesVersion": "1.34"}},
+        [],
+        {"addon_versions": {}, "today": date(2026, 12, 3), **existing("1.34")},
+        [
+            "warning: target.kubernetesVersion: EKS's standard support for 1.34 ended on 2026-12-02, and AWS bills the "
+            'cluster for extended support. Set "1.35" to upgrade.'
+        ],
+    ),
+    "new cluster after standard support, as EKS reports it": (
+        {"target": {"kubernetesVersion": "1.34"}},
+        [],
+        {"addon_versions": {}, "extended_support": frozenset({"1.33", "1.34"})},
+        [ONLY_RUNNING],
+    ),
+    "new cluster after standard support, if EKS could not be queried": (
+        {"target": {"kubernetesVersion": "1.34"}},
+        [],
+        {"addon_versions": {}, "kubernetes_versions": (), "extended_support": frozenset(), "today": date(2026, 12, 3)},
+        [ONLY_RUNNING],
     ),
     "add-on version that EKS does not offer": (
         {"target": {"addonVersions": {"coredns": "v1.0.0-eksbuild.1"}}},

@@ -91,6 +91,12 @@ CASES: dict[str, OfflineCase] = {
         f'network.subnetIds[2]: "{subnet_id("a")}" is listed twice. Remove one.',
     ),
     # storage
+    "Lustre with a kernel that has no client": (
+        {"target": {"kubernetesVersion": "1.36"}, "storage": {"fsx": {}}},
+        [pool(amiId="ami-0123456789abcdef0")],
+        "storage.fsx: EKS's AMI for Kubernetes 1.36 has kernel 6.18, which has no Lustre client. Set "
+        'target.kubernetesVersion: "1.35", or use only storage.efs.',
+    ),
     "mount path that is not absolute": (
         {"storage": {"efs": {"mountPath": "shared"}}},
         [],

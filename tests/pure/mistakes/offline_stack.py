@@ -6,7 +6,33 @@ from tests.pure.world import pool
 
 LONG = "a-name-that-is-much-too-long"
 
+RESERVED = {
+    "0.0.0.0/8": "this network (RFC 1122)",
+    "100.64.0.0/10": "carrier-grade NAT (RFC 6598)",
+    "127.0.0.1/32": "loopback (RFC 1122)",
+    "169.254.169.254/32": "link-local addresses (RFC 3927)",
+    "192.0.0.8/29": "IETF protocols (RFC 6890)",
+    "198.19.7.0/24": "benchmarks (RFC 2544)",
+    "239.1.0.0/16": "multicast (RFC 5771)",
+    "255.255.255.255/32": "future use (RFC 1112)",
+}
+
+
+def public_cidr(cidr: str, problem: str) -> OfflineCase:
+    target = {"endpointAccess": {"publicCidrs": ["5.10.20.0/24", cidr]}}
+    fix = "List the public addresses of your network (yours: https://checkip.amazonaws.com)."
+    return ({"target": target}, [], f'target.endpointAccess.publicCidrs[1]: "{cidr}" {problem}, and EKS refuses it. {fix}')
+
+
 CASES: dict[str, OfflineCase] = {
+    **{f"{cidr} as a public CIDR": public_cidr(cidr, f"is reserved for {purpose}") for cidr, purpose in RESERVED.items()},
+    "public CIDR around loopback": public_cidr("126.0.0.0/7", "includes 127.0.0.0/8, which is reserved"),
+    "public CIDR around a private range": public_cidr("192.0.0.0/8", "includes 192.168.0.0/16, which is reserved"),
+    "IPv6 CIDR": (
+        {"target": {"endpointAccess": {"publicCidrs": ["2001:db8::/32"]}}},
+        [],
+        'target.endpointAccess.publicCidrs[0]: "2001:db8::/32" is not an IPv4 CIDR block. Use one such as 203.0.113.0/24.',
+    ),
     # names
     "stack with capitals": (
         {"stack": "My_Stack"},
@@ -41,7 +67,7 @@ CASES: dict[str, OfflineCase] = {
     "version that this program does not support": (
         {"target": {"kubernetesVersion": "1.21"}},
         [],
-        'target.kubernetesVersion: "1.21" is not a version that this program was tested with. Choose from 1.34, 1.35 and 1.36.',
+        'target.kubernetesVersion: "1.21" is not a version that this program was tested with. Choose from 1.35 and 1.36.',
     ),
     "unknown add-on": (
         {"target": {"addonVersions": {"cordns": "v1.13.2-eksbuild.31"}}},
@@ -99,8 +125,8 @@ CASES: dict[str, OfflineCase] = {
     "example address left in the file": (
         {"target": {"endpointAccess": {"publicCidrs": ["203.0.113.7/32"]}}},
         [],
-        'warning: target.endpointAccess.publicCidrs[0]: "203.0.113.7/32" is reserved for documentation (RFC 5737). '
-        "Use your own (shown by https://checkip.amazonaws.com).",
+        'warning: target.endpointAccess.publicCidrs[0]: "203.0.113.7/32" is reserved for documentation (RFC 5737): '
+        "EKS refuses it. Use your own (shown by https://checkip.amazonaws.com).",
     ),
     "unset platform.install without a public endpoint": (
         {"platform": {"install": None}},

@@ -207,6 +207,8 @@ def _new_versions(params: Record, cluster: Cluster, group: NodeGroup, template: 
         raise invalid_parameter("unsupported Kubernetes version")
     if versions.minor(version) > versions.minor(cluster.version):
         raise invalid_parameter(f"Requested Nodegroup version {version} is newer than the cluster's version {cluster.version}")
+    if versions.minor(version) == versions.minor(record["version"]) - 1:
+        raise invalid_request("The local cloud's EKS does not emulate version rollbacks.")
     if versions.minor(version) < versions.minor(record["version"]):
         raise invalid_parameter(f"Unsupported Nodegroup version update from {record['version']} to {version}")
     image.check_release(params.get("releaseVersion"), version)
