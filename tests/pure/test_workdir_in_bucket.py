@@ -142,7 +142,7 @@ def test_every_call_of_s3_names_the_account_that_owns_the_bucket(
 
 def test_the_bucket_that_a_namespace_names_is_not_used(s3: Any, tmp_path: Path) -> None:
     running = Cluster()
-    running.objects[KEY_BUCKET_CONFIG] = {"metadata": {"labels": {}}, "data": {"bucket": "of-somebody-else"}}
+    running.objects[KEY_BUCKET_CONFIG] = {"metadata": {"labels": {}}, "data": {"bucket": "of-another-account"}}
     send(running, code(tmp_path))
     assert [one["Name"] for one in s3.list_buckets()["Buckets"]] == [BUCKET]
     assert len(s3.list_objects_v2(Bucket=BUCKET)["Contents"]) == 1
