@@ -104,8 +104,10 @@ def message_of(error: BaseException) -> str:
     """Return the message of an error; for errors of the operating system, with the path and a fix."""
     if not isinstance(error, OSError) or not error.strerror:
         return str(error)
+    import tempfile  # slow to import
+
     # Only writes to temporary files have no path.
-    path = error.filename or f"a temporary file in {os.environ.get('TMPDIR') or '/tmp'}"
+    path = error.filename or f"a temporary file in {tempfile.tempdir or os.environ.get('TMPDIR', '/tmp')}"
     name = os.fsdecode(path) if isinstance(path, bytes) else path
     fix = next((fix for numbers, fix in FIXES.items() if error.errno in numbers), "")
     return f"{name}: {error.strerror.lower()}.{fix and f' {fix}.'}"
