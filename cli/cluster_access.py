@@ -40,6 +40,8 @@ PATHS: Final = {
 """API path of each kind that the verbs read or write."""
 
 Object = dict[str, Any]
+_SEGMENT: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._:-]+")
+"""Names of objects. Anything else could end as another path, such as `..`, which HTTP clients resolve."""
 _WEBHOOK: Final = re.compile(r'failed calling webhook "([^"]+)": .*https://([\w-]+)\.([\w-]+)\.svc[^"]*": (.+)', re.DOTALL)
 """Pattern of the API server's message about a failed webhook call. Source: `ToStatusErr` in
 https://github.com/kubernetes/kubernetes/blob/v1.35.0/staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/errors/statuserror.go
@@ -80,7 +82,7 @@ class Cluster:
     # --- requests ------------------------------------------------------------------------------------------------------
 
     def get(self, kind: str, name: str, namespace: str | None = None) -> Object:
-        found: Object = self._call("GET", f"{_path(kind, namespace)}/{name}", doing=f"read {_words(kind, name, namespace)}")
+        found: Object = self._call("GET", _path(kind, namespace, name), doing=f"read {_words(kind, name, namespace)}")
         return found
 
     def find(self, kind: str, name: str, namespace: str | None = None) -> Object | None:
@@ -121,8 +123,7 @@ class Cluster:
     def replace(self, manifest: Object, path: str | None = None, subresource: str = "") -> None:
         """Write an object that was read earlier. Raises Conflict if it has changed since."""
         kind, name, namespace = manifest["kind"], manifest["metadata"]["name"], manifest["metadata"].get("namespace")
-        where = (path or PATHS[kind]).format(namespace=f"namespaces/{namespace}/" if namespace else "")
-        address = f"{where}/{name}/{subresource}".rstrip("/")
+        address = f"{_path(kind, namespace, name, path)}/{subresource}".rstrip("/")
         self._call("PUT", address, body=manifest, doing=f"write {_words(kind, name, namespace)}")
 
     def create(self, manifest: Object) -> Object:
@@ -145,7 +146,7 @@ class Cluster:
     ) -> None:
         body = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
         doing = f"delete {_words(kind, name, namespace)}"
-        self._call("DELETE", f"{_path(kind, namespace)}/{name}", body=body, doing=doing)
+        self._call("DELETE", _path(kind, namespace, name), body=body, doing=doing)
 
     def log(
         self, pod: str, namespace: str, *, container: str | None = None, since: str | None = None, follow: bool
@@ -158,7 +159,7 @@ class Cluster:
             query["container"] = container
         if since:
             query["sinceTime"] = since
-        path = f"{_path('Pod', namespace)}/{pod}/log"
+        path = f"{_path('Pod', namespace, pod)}/log"
         answer = self._call("GET", path, query, stream=True, doing=f"read the log of pod {pod}")
         rest = b""
         try:
@@ -174,7 +175,7 @@ class Cluster:
 
     def websocket(self, pod: str, namespace: str, subresource: str, query: Sequence[tuple[str, str]], *, doing: str) -> Any:
         """Open a WebSocket to a subresource of a pod: `exec` or `portforward`."""
-        path = f"{_path('Pod', namespace)}/{pod}/{subresource}"
+        path = f"{_path('Pod', namespace, pod)}/{subresource}"
         return self._reported(lambda: self._connection.websocket(path, query), doing)
 
     def _call(
@@ -276,8 +277,14 @@ class Access:
         return Cluster(self.kubeconfig, self.context)
 
 
-def _path(kind: str, namespace: str | None) -> str:
-    return PATHS[kind].format(namespace=f"namespaces/{namespace}/" if namespace else "")
+def _path(kind: str, namespace: str | None, name: str | None = None, path: str | None = None) -> str:
+    """Return the path of an object, or of all objects of a kind. Raises CommandError for a name that the API server would
+    read as another path."""
+    for part in (namespace, name):
+        if part is not None and not _SEGMENT.fullmatch(part):
+            raise CommandError(f"{shown(part)} is not the name of a Kubernetes object. Use a name that kubectl prints.", REFUSED)
+    where = (path or PATHS[kind]).format(namespace=f"namespaces/{namespace}/" if namespace else "")
+    return where if name is None else f"{where}/{name}"
 
 
 def _words(kind: str, name: str | None, namespace: str | None) -> str:

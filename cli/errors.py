@@ -1,11 +1,14 @@
 """Errors that end a verb. Any module may raise them, and `cli.lazy.Program` reports them."""
 
+import errno
 import json
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from cli import installation
+from cli import installation, output
 from cli.exit_codes import FAILED, INTERRUPTED, NOT_FOUND, REFUSED, UNREACHABLE
 
 if TYPE_CHECKING:
@@ -31,6 +34,16 @@ CODES: Final = {
 
 The exceptions are listed by name because importing them would slow down `--help`.
 """
+
+
+FIXES: Final[Mapping[tuple[int, ...], str]] = {
+    (errno.ENOSPC,): "Free space on this disk, or write to another one",
+    (errno.EDQUOT,): "Delete files, or ask for a higher quota",
+    (errno.EROFS,): "This file system is read-only: write to another one",
+    (errno.EIO,): "Check the disk: `dmesg` shows its errors",
+    (errno.EACCES, errno.EPERM): "Change its permissions, or use another path",
+}
+"""Fixes for errors of the operating system."""
 
 
 class CommandError(Exception):
@@ -68,7 +81,8 @@ def code_of(error: BaseException) -> int | None:
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
     names = (f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__)
-    return next((CODES[name] for name in names if name in CODES), None)
+    of_system = FAILED if isinstance(error, OSError) and error.strerror and not isinstance(error, BrokenPipeError) else None
+    return next((CODES[name] for name in names if name in CODES), of_system)
 
 
 def problem_line(problem: "Problem") -> str:
@@ -86,15 +100,29 @@ def problem_count(name: str, number: int, undone: str) -> str:
     return f"{name}: {number} problem{'' if number == 1 else 's'}; nothing was {undone}"
 
 
+def message_of(error: BaseException) -> str:
+    """Return the message of an error; for errors of the operating system, with the path and a fix."""
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    import tempfile  # slow to import
+
+    # Only writes to temporary files have no path.
+    path = error.filename or f"a temporary file in {tempfile.tempdir or os.environ.get('TMPDIR', '/tmp')}"
+    name = os.fsdecode(path) if isinstance(path, bytes) else path
+    fix = next((fix for numbers, fix in FIXES.items() if error.errno in numbers), "")
+    return f"{name}: {error.strerror.lower()}.{fix and f' {fix}.'}"
+
+
 def report(error: BaseException, code: int, verb: str, *, as_json: bool) -> None:
     """Print an error as one JSON document on stdout, or as text on stderr."""
-    message = installation.pasteable(str(error)) or ("interrupted" if code == INTERRUPTED else type(error).__name__)
+    message = installation.pasteable(message_of(error)) or ("interrupted" if code == INTERRUPTED else type(error).__name__)
     problems = error.problems if isinstance(error, CommandError) else ()
-    if as_json:
+    if as_json and not (isinstance(error, OSError) and error.filename == output.NAME):
         listed = [problem_json(problem) for problem in problems]
         document = {"error": message, "exitCode": code, **({"problems": listed} if listed else {})}
         print(json.dumps(document, indent=1), flush=True)
         return
-    for problem in problems:
-        print(problem_line(problem), file=sys.stderr)
-    print(f"{' '.join(filter(None, (installation.NAME, verb)))}: {message}", file=sys.stderr, flush=True)
+    with suppress(OSError):  # a full disk behind stderr
+        for problem in problems:
+            print(problem_line(problem), file=sys.stderr)
+        print(f"{' '.join(filter(None, (installation.NAME, verb)))}: {message}", file=sys.stderr, flush=True)

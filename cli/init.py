@@ -209,12 +209,16 @@ def _question(form: Form, problem: Problem) -> Question | None:
 
 
 def _write(path: Path, text: str) -> Path:
+    is_new = False
     try:
         with path.open("x", encoding="utf-8") as file:
+            is_new = True
             file.write(text)
     except FileExistsError:
         raise Refused(f"{path} already exists and was not changed", REFUSED) from None
     except OSError as error:
+        if is_new:
+            path.unlink()
         raise Refused(f"{path} cannot be written: {error.strerror}", USAGE) from None
     return path
 

@@ -7,8 +7,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-import yaml
-
 from cli.init_questions import (
     NONE,
     Answers,
@@ -66,18 +64,13 @@ def _check_kubeconfig(answer: str, answers: Answers) -> None:
 
 def _contexts(answer: str) -> tuple[list[str], str | None]:
     """Return the context names and the current context. Raises Unfit."""
-    names: list[str] = []
-    current: str | None = None
-    files = (Path(file).expanduser() for file in (answer.split(os.pathsep) if _is_list(answer) else [answer]))
     try:
-        for content in [yaml.safe_load(file.read_text(encoding="utf-8")) for file in files if file.is_file()]:
-            names += [str(one["name"]) for one in content.get("contexts") or ()]
-            current = current or content.get("current-context")
-    except (OSError, ValueError, AttributeError, KeyError, TypeError, yaml.YAMLError):
+        names, current = kubeconfigs.contexts(_file(answer))
+    except kubeconfigs.Unusable:
         raise Unfit("the file is not a kubeconfig; give the kubeconfig of the cluster") from None
     if not names:
         raise Unfit("the file has no context; give the kubeconfig of the cluster")
-    return names, current if current in names else None
+    return names, current or None
 
 
 def _context(draft: Draft) -> Proposal:

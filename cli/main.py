@@ -2,13 +2,15 @@
 
 import atexit
 import gc
+import sys
 from collections.abc import Iterator
 from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
 
-from cli import lazy
+from cli import errors, lazy, output
+from cli.exit_codes import FAILED
 from cli.installation import NAME, version
 from cli.lazy import Verb
 
@@ -173,4 +175,18 @@ def main() -> None:
     # Garbage collection took a quarter of the CPU time of short verbs (docs/measurements.md).
     gc.set_threshold(OBJECTS_PER_COLLECTION)
     atexit.register(gc.freeze)  # skips garbage collection at exit
-    app(prog_name=NAME)
+    if sys.stdout is not None:
+        sys.stdout = output.named(sys.stdout)
+    try:
+        try:
+            app(prog_name=NAME)
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            raise SystemExit(FAILED) from None
+        if errors.code_of(error) is None:
+            raise
+        errors.report(error, FAILED, "", as_json=False)
+        raise SystemExit(FAILED) from None

@@ -8,6 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal
 
+from cli import whole_files
+
 SCHEMA: Final = 1
 """Version of the JSON format. Increase it when you remove or rename a key."""
 
@@ -129,12 +131,9 @@ class Report:
 
     def write(self, folder: Path) -> tuple[Path, Path]:
         """Write both files atomically, and return their paths."""
-        folder.mkdir(parents=True, exist_ok=True)
         texts = {"json": json.dumps(self.as_json(), indent=1) + "\n", "md": self.markdown()}
         for ending, text in texts.items():
-            part = folder / f"{self.file_stem}.{ending}.part"
-            part.write_text(text, encoding="utf-8")
-            part.replace(folder / f"{self.file_stem}.{ending}")
+            whole_files.write(folder / f"{self.file_stem}.{ending}", text)
         return folder / f"{self.file_stem}.json", folder / f"{self.file_stem}.md"
 
 

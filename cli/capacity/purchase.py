@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
+from cli import whole_files
 from cli.capacity import stack_edit
 from cli.capacity.screen import usd, when
 from cli.errors import CommandError, NotFound
@@ -48,7 +49,7 @@ class Edit:
         return "\n".join(lines)
 
     def write(self, reservation: str) -> None:
-        self.path.write_text(self.after.replace(PLACEHOLDER, reservation), encoding="utf-8")
+        whole_files.write(self.path, self.after.replace(PLACEHOLDER, reservation))
 
 
 def current(clients: Clients, known: BlockOffering) -> BlockOffering:

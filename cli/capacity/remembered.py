@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
+from cli import whole_files
 from infra.facts.capacity import BlockOffering
 
 KEPT: Final = 500
@@ -28,8 +29,7 @@ def save(offerings: Iterable[BlockOffering]) -> None:
     known = {name: one for name, one in _read().items() if name not in new}
     kept = dict(list({**known, **new}.items())[-KEPT:])
     try:
-        path().parent.mkdir(parents=True, exist_ok=True)
-        path().write_text(json.dumps(kept, indent=1), encoding="utf-8")
+        whole_files.write(path(), json.dumps(kept, indent=1))
     except OSError:
         return
 

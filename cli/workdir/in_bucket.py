@@ -2,30 +2,34 @@
 permissions."""
 
 import hashlib
+import re
 import secrets
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any, Final, TypeVar
 
 from cli.cluster_access import Cluster, Object
 from cli.console import say
-from cli.errors import CommandError, NotFound
-from cli.exit_codes import FAILED, REFUSED
+from cli.errors import CommandError
+from cli.exit_codes import FAILED
 from cli.installation import NAME
 from cli.workdir.selection import MIB, Selection, select
 from cli.workdir.sending import archive
+from infra.config.messages import shown
+from infra.config.problems import Problem
 from infra.facts.clients import Clients, Denied, query
 from infra.facts.model import FactsError
 from infra.jobs import bucket_workdir
+from infra.jobs.cluster import ClusterDescription
 from infra.jobs.files import ROLE
 from infra.jobs.pieces import Piece
 from infra.jobs.pods import PlacedJob
-from infra.naming import KEY_BUCKET_CONFIG, KEY_BUCKET_KEY
+from infra.jobs.reading import JobRefused
 
 Result = TypeVar("Result")
-BUCKET, KEY, REGION = "bucket", "object", "region"
-"""Keys in the ConfigMap that records the folder."""
+KEY: Final = "object"
+"""Key in the ConfigMap that records the folder. Its value is the key of the object in the bucket."""
 
 
 class FolderInBucket:
@@ -35,46 +39,44 @@ class FolderInBucket:
         """Choose the files to send. Raises CommandError, before creating anything, if they cannot be sent."""
         self._placed, self._id, self._selection = placed, secrets.token_hex(4), select(folder, limit_mib)
         self._key = f"{bucket_workdir.prefix(placed.namespace.name, digest(self._selection))}{self._id}.tar.gz"
-        self._region = placed.cluster.region
 
     def used_by(self, pieces: Sequence[Piece]) -> list[Piece]:
         return bucket_workdir.used_by(pieces, self._placed, self._key)
 
     def create(self, cluster: Cluster) -> None:
         """Record the folder in a ConfigMap, and send the archive. On errors, delete both and raise CommandError."""
-        bucket = _bucket(cluster, self._placed.namespace.name)
-        record = bucket_workdir.record(self._placed, {BUCKET: bucket, KEY: self._key, REGION: self._region}, self._id)
-        cluster.create(record)
+        cluster.create(bucket_workdir.record(self._placed, {KEY: self._key}, self._id))
         try:
-            sent = self._send(bucket)
+            sent = self._send(self._placed.cluster)
         except BaseException:
             self.remove(cluster)
             raise
         for left_out in self._selection.left_out:
             say(f"{NAME}: not sent: {left_out}")
-        say(f"{NAME}: {sent} s3://{bucket}/{self._key}")
+        say(f"{NAME}: {sent} s3://{self._placed.cluster.bucket}/{self._key}")
 
-    def _send(self, bucket: str) -> str:
+    def _send(self, cluster: ClusterDescription) -> str:
         """Send the archive, or copy the archive of another job with the same files. Return a message for the user."""
-        s3 = Clients(self._region).s3
+        s3, bucket = Clients(cluster.region).s3, cluster.bucket
+        owner = {"ExpectedBucketOwner": cluster.account}
         files = len(self._selection.files)
         same = bucket_workdir.prefix(self._placed.namespace.name, digest(self._selection))
-        listed = _asked(self._region, bucket, lambda: s3.list_objects_v2(Bucket=bucket, Prefix=same, MaxKeys=1))
+        listed = _asked(cluster, lambda: s3.list_objects_v2(Bucket=bucket, Prefix=same, MaxKeys=1, **owner))
         if found := listed.get("Contents"):
-            source = {"Bucket": bucket, "Key": found[0]["Key"]}
-            _asked(self._region, bucket, lambda: s3.copy_object(Bucket=bucket, Key=self._key, CopySource=source))
+            copy = {"CopySource": {"Bucket": bucket, "Key": found[0]["Key"]}, "ExpectedSourceBucketOwner": cluster.account}
+            _asked(cluster, lambda: s3.copy_object(Bucket=bucket, Key=self._key, **copy, **owner))
             return f"copied {files} unchanged files to"
         with tempfile.TemporaryFile(prefix="gpumpi-workdir-") as file:
             archive(self._selection, {one.path for one in self._selection.files}, file)
             size = file.tell()
             file.seek(0)
-            _asked(self._region, bucket, lambda: _upload(s3, file, bucket, self._key))
+            _asked(cluster, lambda: _upload(s3, file, bucket, self._key, owner))
         return f"sent {files} files ({size / MIB:.1f} MiB, compressed) to"
 
     def remove(self, cluster: Cluster) -> None:
         """Remove the folder because its job could not be created."""
-        name, namespace = f"{self._placed.job.name}-{ROLE}-{self._id}", self._placed.namespace.name
-        remove(cluster, cluster.get("ConfigMap", name, namespace))
+        remove_object(self._placed.cluster, self._key)
+        cluster.delete("ConfigMap", f"{self._placed.job.name}-{ROLE}-{self._id}", self._placed.namespace.name)
 
 
 def digest(selection: Selection) -> str:
@@ -85,42 +87,41 @@ def digest(selection: Selection) -> str:
 
 
 def is_record(record: Object) -> bool:
-    """Return whether a record of a job's files refers to an object in a bucket."""
-    return KEY in record["data"]
+    """Return whether a record of a job's files refers to an object in the bucket."""
+    return KEY in (record.get("data") or {})
 
 
-def remove(cluster: Cluster, record: Object) -> None:
-    """Delete the object and its record. If the object cannot be deleted, it remains until it expires."""
-    data, metadata = record["data"], record["metadata"]
-    s3 = Clients(data[REGION]).s3
+def key_of(record: Object, cluster: ClusterDescription, namespace: str) -> str:
+    """Return the key of the object. Raises JobRefused if it is not the key of a folder of this namespace."""
+    key: str = record["data"][KEY]
+    pattern = bucket_workdir.prefix(re.escape(namespace), "[0-9a-f]{64}") + r"[0-9a-f]{8}\.tar\.gz"
+    if not cluster.bucket or not re.fullmatch(pattern, key):
+        raise JobRefused([Problem(KEY, f"{shown(key)} is not the key of a folder of namespace {namespace}.")])
+    return key
+
+
+def remove_object(cluster: ClusterDescription, key: str) -> None:
+    """Delete an object from the stack's bucket. If it cannot be deleted, it remains until it expires."""
+    s3, bucket = Clients(cluster.region).s3, cluster.bucket
     try:
-        _asked(data[REGION], data[BUCKET], lambda: s3.delete_object(Bucket=data[BUCKET], Key=data[KEY]))
+        _asked(cluster, lambda: s3.delete_object(Bucket=bucket, Key=key, ExpectedBucketOwner=cluster.account))
     except CommandError as error:
-        say(f"{NAME}: s3://{data[BUCKET]}/{data[KEY]} was not deleted and expires by itself: {error}")
-    cluster.delete("ConfigMap", metadata["name"], metadata["namespace"])
+        say(f"{NAME}: s3://{bucket}/{key} was not deleted and expires by itself: {error}")
 
 
-def _bucket(cluster: Cluster, namespace: str) -> str:
-    try:
-        name: str = cluster.get("ConfigMap", KEY_BUCKET_CONFIG, namespace)["data"][KEY_BUCKET_KEY]
-    except NotFound:
-        raise CommandError(f"workdir: namespace {namespace} has no bucket; run `pulumi up` for its stack", REFUSED) from None
-    return name
-
-
-def _upload(s3: Any, file: IO[bytes], bucket: str, key: str) -> None:
+def _upload(s3: Any, file: IO[bytes], bucket: str, key: str, owner: Mapping[str, str]) -> None:
     from boto3.exceptions import S3UploadFailedError  # slow to import
 
     try:
-        s3.upload_fileobj(file, bucket, key)
+        s3.upload_fileobj(file, bucket, key, ExtraArgs=owner)
     except S3UploadFailedError as error:
         raise error.__context__ or error from None  # the original error, which `query` can translate
 
 
-def _asked(region: str, bucket: str, call: Callable[[], Result]) -> Result:
+def _asked(cluster: ClusterDescription, call: Callable[[], Result]) -> Result:
     try:
-        return query(region, call)
+        return query(cluster.region, call)
     except Denied as error:
-        raise CommandError(f"workdir: your AWS credentials lack {error} for s3://{bucket}", FAILED) from None
+        raise CommandError(f"workdir: your AWS credentials lack {error} for s3://{cluster.bucket}", FAILED) from None
     except FactsError as error:
         raise CommandError(f"workdir: {error}", FAILED) from None

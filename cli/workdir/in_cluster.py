@@ -1,6 +1,5 @@
 """Folder of a job on the shared volume of a Kubernetes cluster. Short-lived pods write, read and remove it."""
 
-import json
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,9 +22,11 @@ from cli.workdir import in_bucket
 from cli.workdir.selection import Selection, select
 from cli.workdir.sending import Sent, send
 from infra.jobs import files
+from infra.jobs.cluster import ClusterDescription
 from infra.jobs.files import JobFiles
 from infra.jobs.pieces import Piece
 from infra.jobs.pods import PlacedJob
+from infra.jobs.reading import JobRefused
 from infra.naming import JOB_LABEL, WORKDIR_DAYS
 
 START_SECONDS: Final = 300.0
@@ -61,8 +62,7 @@ class Files:
         if self._files is None:
             return
         remove_expired(cluster, self._namespace)
-        record = files.record(self._placed, self._files, self._id)
-        cluster.create(record)
+        cluster.create(files.record(self._placed, self._id))
         if self._selection is None:
             return
         try:
@@ -86,7 +86,8 @@ class Files:
     def remove(self, cluster: Cluster) -> None:
         """Remove the files because their job could not be created."""
         if self._files is not None:
-            _remove(cluster, cluster.get("ConfigMap", f"{self._placed.job.name}-{files.ROLE}-{self._id}", self._namespace))
+            _remove_folder(cluster, self._placed, self._files)
+            cluster.delete("ConfigMap", files.record(self._placed, self._id)["metadata"]["name"], self._namespace)
 
     @property
     def _namespace(self) -> str:
@@ -101,9 +102,7 @@ def remove_workdir(cluster: Cluster, namespace: str, job: str) -> bool:
     The folder is removed in the background, once the ranks have ended.
     """
     records = cluster.list("ConfigMap", namespace, {**files.SELECTOR, JOB_LABEL: job})
-    for record in records:
-        _remove(cluster, record)
-    return bool(records)
+    return _remove(cluster, records, namespace)
 
 
 def remove_expired(cluster: Cluster, namespace: str) -> None:
@@ -114,27 +113,46 @@ def remove_expired(cluster: Cluster, namespace: str) -> None:
     records = cluster.list("ConfigMap", namespace, files.SELECTOR)
     old = [one for one in records if is_old(one, datetime.now(UTC))]
     existing = {state.name for state in job_objects.all_jobs(cluster, namespace)} if old else set()
-    for record in old:
-        if record["metadata"]["labels"][JOB_LABEL] not in existing:
-            _remove(cluster, record)
+    _remove(cluster, [one for one in old if one["metadata"]["labels"].get(JOB_LABEL) not in existing], namespace)
 
 
 def is_old(record: Object, now: datetime) -> bool:
     return now - moment(record["metadata"]["creationTimestamp"]) > timedelta(days=WORKDIR_DAYS)
 
 
-def _remove(cluster: Cluster, record: Object) -> None:
-    if in_bucket.is_record(record):
-        in_bucket.remove(cluster, record)
-        return
-    metadata = record["metadata"]
-    cluster.create(_renamed(json.loads(record["data"]["remover.json"])))
-    cluster.delete("ConfigMap", metadata["name"], metadata["namespace"])
+def _remove(cluster: Cluster, records: Sequence[Object], namespace: str) -> bool:
+    """Remove the files that the records describe, and the records. Return whether any record was valid: users of the
+    namespace can write any text into them."""
+    if not records:
+        return False
+    described = cluster.description()
+    were_valid = [_remove_one(cluster, described, record, namespace) for record in records]
+    return any(were_valid)
 
 
-def _renamed(manifest: Object) -> Object:
-    """Return the manifest of a helper Job with a unique name, because several helpers can run at the same time."""
-    return {**manifest, "metadata": {**manifest["metadata"], "name": f"{files.ROLE}-{_new_id()}"}}
+def _remove_one(cluster: Cluster, described: ClusterDescription, record: Object, namespace: str) -> bool:
+    name = record["metadata"]["name"]
+    try:
+        if in_bucket.is_record(record):
+            in_bucket.remove_object(described, in_bucket.key_of(record, described, namespace))
+        else:
+            _remove_folder(cluster, *_recorded(record, described, namespace))
+    except JobRefused as error:
+        fix = f"Delete it: kubectl delete configmap {name} -n {namespace}"
+        say(f"{NAME}: ConfigMap {name}: is not a valid record of a job's files ({error.problems[0]}) {fix}")
+        return False
+    cluster.delete("ConfigMap", name, namespace)
+    return True
+
+
+def _recorded(record: Object, described: ClusterDescription, namespace: str) -> tuple[PlacedJob, JobFiles]:
+    """Return the job and the folder of a record. Raises JobRefused if the record is invalid."""
+    job = record["metadata"]["labels"].get(JOB_LABEL, "")
+    return files.recorded(job, record.get("data") or {}, described, namespace)
+
+
+def _remove_folder(cluster: Cluster, placed: PlacedJob, folder: JobFiles) -> None:
+    cluster.create(files.remover(placed, folder, _new_id()))
 
 
 def _new_id() -> str:
@@ -146,14 +164,16 @@ def _new_id() -> str:
 
 def kept_logs(cluster: Cluster, namespace: str, job: str) -> dict[str, list[str]]:
     """Return the stored log lines of the job's last run, keyed by pod. Raises NotFound if no record of logs exists."""
-    found = cluster.list("ConfigMap", namespace, {**files.SELECTOR, JOB_LABEL: job})
-    records = [one for one in found if not in_bucket.is_record(one)]
-    if not records:
-        raise NotFound(f"no logs of job {job} are kept in namespace {namespace}")
-    last = max(records, key=lambda one: str(one["metadata"]["creationTimestamp"]))
-    with running(cluster, _renamed(json.loads(last["data"]["helper.json"]))) as where:
-        ran = pod_streams.run(cluster, where, ["/bin/sh", "-c", _READ_LOGS, "logs", last["data"]["folder"]])
-    return by_pod(ran.out.decode(errors="replace"))
+    records = cluster.list("ConfigMap", namespace, {**files.SELECTOR, JOB_LABEL: job})
+    for record in sorted(records, key=lambda one: str(one["metadata"]["creationTimestamp"]), reverse=True):
+        try:
+            placed, folder = _recorded(record, cluster.description(), namespace)
+        except JobRefused:  # not a record of a folder
+            continue
+        with running(cluster, files.helper(placed, _new_id())) as where:
+            ran = pod_streams.run(cluster, where, ["/bin/sh", "-c", _READ_LOGS, "logs", folder.folder])
+        return by_pod(ran.out.decode(errors="replace"))
+    raise NotFound(f"no logs of job {job} are kept in namespace {namespace}")
 
 
 _READ_LOGS: Final = """cd "$1/logs" 2> /dev/null || exit 0

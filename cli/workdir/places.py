@@ -63,7 +63,7 @@ def _folder(placed: PlacedJob, folder: Path | None, limit_mib: int) -> Place:
     has_volume = files.of(placed, "") is not None
     if folder is None or has_volume:
         return Files(placed, folder, limit_mib)
-    if placed.namespace.workdir_bucket:
+    if placed.cluster.bucket:
         return FolderInBucket(placed, folder, limit_mib)
     name = placed.namespace.name
     fix = "Mount one without readOnly, or add storage to the stack (storage.efs), or build the code into the image"

@@ -3,10 +3,6 @@
 import hashlib
 import os
 import re
-import shutil
-import subprocess
-import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -14,6 +10,7 @@ from typing import Final
 
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import REFUSED
+from cli.workdir import git_files
 from infra.config.secrets import kind_of_secret
 
 LIMIT_MIB: Final = 200
@@ -64,10 +61,8 @@ def select(folder: Path, limit_mib: int = LIMIT_MIB) -> Selection:
     root = folder.resolve()
     if not root.is_dir():
         raise NotFound(f"workdir: {folder} is not a folder on this machine")
-    if shutil.which("git") is None:
-        raise CommandError("workdir: git is not on PATH, and only git knows which files are ignored. Install git.")
     names, left_out = [], []
-    for name in sorted(_listed(root)):
+    for name in sorted(git_files.listed(root)):
         reason = _refused(root, name)
         if reason:
             left_out.append(f"{name} ({reason})")
@@ -86,30 +81,6 @@ def select(folder: Path, limit_mib: int = LIMIT_MIB) -> Selection:
         executable = os.access(root / name, os.X_OK)
         files.append(SentFile(name, len(content), hashlib.sha256(content).hexdigest(), executable))
     return Selection(root, tuple(files), tuple(links), tuple(left_out))
-
-
-def _listed(root: Path) -> Iterator[str]:
-    """Yield the files that git tracks or would add. A folder outside a repository is treated as a new repository."""
-    with tempfile.TemporaryDirectory(prefix="gpumpi-git-") as empty:
-        where: list[str] = []
-        if _git(root, "rev-parse", "--is-inside-work-tree").returncode != 0:
-            _git(root, "init", "--quiet", "--bare", empty)
-            where = [f"--git-dir={empty}", f"--work-tree={root}"]
-        done = _git(root, *where, "ls-files", "--cached", "--others", "--exclude-standard", "-z")
-    if done.returncode != 0:
-        raise CommandError(f"workdir: git cannot list {root}: {done.stderr.decode(errors='replace').strip()}")
-    for name in dict.fromkeys(os.fsdecode(part) for part in done.stdout.split(b"\0") if part):
-        path = root / name
-        if path.is_dir() and not path.is_symlink():  # a submodule or a nested repository
-            yield from (f"{name.rstrip('/')}/{inner}" for inner in _listed(path))
-        else:
-            yield name
-
-
-def _git(folder: Path, *words: str) -> "subprocess.CompletedProcess[bytes]":
-    # The caller may run in a git hook, where GIT_* variables point to another repository.
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    return subprocess.run(["git", *words], cwd=folder, env=environment, capture_output=True, check=False)
 
 
 def _refused(root: Path, name: str) -> str:

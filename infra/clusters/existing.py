@@ -20,7 +20,7 @@ def build(settings: ExistingSettings, facts: ClusterFacts) -> Mapping[str, objec
     from infra.platform.install import Parts, Platform, PlatformArgs  # loads pulumi_kubernetes
 
     naming, wanted, description = Naming(settings.stack), settings.platform, describe(settings, facts)
-    file = kubeconfigs.files(kubeconfig_file(settings.target.kubeconfig))
+    file = kubeconfigs.file_of(kubeconfig_file(settings.target.kubeconfig), facts.context)
     args = PlatformArgs(
         naming,
         facts.version,

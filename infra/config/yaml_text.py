@@ -36,7 +36,7 @@ def read(path: Path) -> tuple[Any, list[Duplicate]]:
 
 def load(text: str) -> tuple[Any, list[Duplicate]]:
     """Return the only document in a string of YAML, and its duplicate keys. Raises NotYaml."""
-    with _reading(_Loader(text)) as loader:
+    with _reading(_Loader, text) as loader:
         node = loader.get_single_node()
         _check_aliases(node)
         duplicates = list(_duplicates(node))  # must run before construct_document, which merges `<<`
@@ -49,7 +49,7 @@ def load_all(text: str) -> list[Any]:
     Raises NotYaml.
     """
     found = []
-    with _reading(yaml.SafeLoader(text)) as loader:
+    with _reading(yaml.SafeLoader, text) as loader:
         while loader.check_node():
             node = loader.get_node()
             _check_aliases(node)
@@ -58,16 +58,19 @@ def load_all(text: str) -> list[Any]:
 
 
 @contextmanager
-def _reading(loader: yaml.SafeLoader) -> Iterator[yaml.SafeLoader]:
+def _reading(kind: type[yaml.SafeLoader], text: str) -> Iterator[yaml.SafeLoader]:
     """Convert the loader's errors to NotYaml, and dispose of the loader at the end."""
+    loader = None
     try:
+        loader = kind(text)  # reads the text, and rejects control characters
         yield loader
     except yaml.YAMLError as error:
         raise NotYaml(_message(error)) from None
     except RecursionError:
         raise NotYaml("is nested too deeply; reduce the nesting") from None
     finally:
-        loader.dispose()
+        if loader is not None:
+            loader.dispose()
 
 
 def _check_aliases(node: yaml.Node | None) -> None:
@@ -128,6 +131,8 @@ def _duplicates(node: yaml.Node | None, path: tuple[str | int, ...] = ()) -> Ite
 
 
 def _message(error: yaml.YAMLError) -> str:
+    if isinstance(error, yaml.reader.ReaderError):
+        return f"is not YAML: it has the control character U+{error.character:04X}. Remove it."
     mark = getattr(error, "problem_mark", None)
     what = getattr(error, "problem", None) or "cannot be read"
     return f"is not YAML: {what}, line {mark.line + 1}, column {mark.column + 1}" if mark else f"is not YAML: {what}"

@@ -133,9 +133,11 @@ def _connect(wanted: Kubeconfig) -> kubeconfigs.ApiConnection:
     if file is not None and not file.is_file():
         raise FactsError(f"target.kubeconfig.path: {file} does not exist. Set it to the cluster's kubeconfig")
     try:
-        return kubeconfigs.load(file, wanted.context)
+        connection = kubeconfigs.load(file, wanted.context)
+        kubeconfigs.file_of(file, connection.context)  # Pulumi's provider reads only one file
     except kubeconfigs.Unusable as error:
         raise FactsError(f"target.kubeconfig: {error}") from None
+    return connection
 
 
 class _Api:

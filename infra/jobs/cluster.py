@@ -107,8 +107,6 @@ class NamespaceDescription(_Described):
     key_bucket: bool = False
     """True if pods with the service account may exchange public keys through the S3 bucket specified in a ConfigMap in
     the namespace."""
-    workdir_bucket: bool = False
-    """True if pods with the service account may read the folders that `submit` puts into the same bucket."""
 
 
 class ClusterDescription(_Described):
@@ -118,6 +116,11 @@ class ClusterDescription(_Described):
     cluster: str
     region: str = ""
     """AWS Region; empty outside AWS."""
+    account: str = ""
+    """AWS account that owns the stack's bucket; empty outside AWS."""
+    bucket: str = ""
+    """Bucket to which `submit` sends folders of jobs without a writable shared volume. Job pods may read them. Empty if
+    the stack has no bucket."""
     pools: tuple[PoolDescription, ...]
     """All pools, including the CPU pool."""
     launcher_pool: str = SYSTEM_POOL

@@ -3,15 +3,20 @@
 Jobs of a stack have no such files: no client sends a folder, and the pods stay until the job is removed.
 """
 
-import json
+import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Final
 
+from infra.config.messages import shown
+from infra.config.problems import Problem
+from infra.jobs.cluster import ClusterDescription
 from infra.jobs.in_pods import text
+from infra.jobs.model import Mount
 from infra.jobs.pieces import Piece
 from infra.jobs.pods import Manifest, PlacedJob, container, helper_resources, launcher_pod, wanted_mounts
+from infra.jobs.reading import JobRefused, judged
 from infra.naming import ROLE_LABEL
 
 ROLE: Final = "files"
@@ -26,6 +31,7 @@ LOG_LIMIT_MIB: Final = 100
 SELECTOR: Final = {ROLE_LABEL: ROLE}
 RANK_CONTAINERS: Final = ("launcher", "worker", "prepare", "setup")
 
+_ID: Final = re.compile(r"[0-9a-f]{8}")
 _WAIT: Final = "trap 'exit 0' TERM; sleep \"$1\" & wait"
 _REMOVE: Final = 'tries=0; until rm -rf "$1" || [ "$tries" -ge 20 ]; do tries=$((tries + 1)); sleep 3; done; [ ! -e "$1" ]'
 """Retries `rm`, because ranks that are still terminating may create files while it runs."""
@@ -56,11 +62,16 @@ def of(placed: PlacedJob, id: str) -> JobFiles | None:
     """Return the job's folder on the first cluster volume that the job mounts as writable; None if there is no such
     volume."""
     shared = {volume.name: volume.mount_path for volume in placed.namespace.volumes}
-    for mount in wanted_mounts(placed.job, placed.namespace):
-        if mount.name in shared and not mount.read_only:
-            path = (mount.mount_path or shared[mount.name]).rstrip("/")
-            return JobFiles(f"{path}/{FOLDER}/{placed.namespace.name}", f"{placed.job.name}.{id}")
+    for mount in _writable(placed):
+        path = (mount.mount_path or shared[mount.name]).rstrip("/")
+        return JobFiles(f"{path}/{FOLDER}/{placed.namespace.name}", f"{placed.job.name}.{id}")
     return None
+
+
+def _writable(placed: PlacedJob) -> tuple[Mount, ...]:
+    """Return the cluster's volumes that the job mounts as writable."""
+    shared = {volume.name for volume in placed.namespace.volumes}
+    return tuple(mount for mount in wanted_mounts(placed.job, placed.namespace) if mount.name in shared and not mount.read_only)
 
 
 def used_by(pieces: Sequence[Piece], files: JobFiles, *, workdir: bool, logs: bool) -> list[Piece]:
@@ -107,9 +118,7 @@ def remover(placed: PlacedJob, files: JobFiles, id: str) -> Manifest:
 
 
 def _job(placed: PlacedJob, name: str, command: Sequence[str]) -> Manifest:
-    shared = {volume.name for volume in placed.namespace.volumes}
-    mounts = tuple(mount for mount in wanted_mounts(placed.job, placed.namespace) if mount.name in shared and not mount.read_only)
-    job = placed.job.model_copy(update={"env": {}, "secret_env": {}, "volumes": mounts[:1]})
+    job = placed.job.model_copy(update={"env": {}, "secret_env": {}, "volumes": _writable(placed)[:1]})
     alone = replace(placed, job=job)
     main = container(alone, ROLE, command, {}, resources=helper_resources(alone, HELPER_MEMORY_MIB))
     main.pop("envFrom", None)
@@ -128,12 +137,33 @@ def _job(placed: PlacedJob, name: str, command: Sequence[str]) -> Manifest:
     }
 
 
-def record(placed: PlacedJob, files: JobFiles, id: str) -> Manifest:
-    """Return a ConfigMap that outlives the job, so that the job's files can be read and removed afterwards."""
-    data = {
-        "folder": files.folder,
-        "helper.json": json.dumps(helper(placed, id)),
-        "remover.json": json.dumps(remover(placed, files, id)),
-    }
-    metadata = placed.metadata(f"{placed.job.name}-{ROLE}-{id}", ROLE)
+def record(placed: PlacedJob, id: str) -> Manifest:
+    """Return a ConfigMap that outlives the job, so that the job's files can be read and removed afterwards.
+
+    Users of the namespace can change it. So it contains no manifest and no path, only the values from which `recorded`
+    derives them again.
+    """
+    job, (mount, *_) = placed.job, _writable(placed)
+    data = {"id": id, "volume": mount.name, "pool": job.pool, "image": job.image, "priority": job.priority or ""}
+    if job.image_pull_secrets is not None:
+        data["imagePullSecrets"] = " ".join(job.image_pull_secrets)
+    metadata = placed.metadata(f"{job.name}-{ROLE}-{id}", ROLE)
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+def recorded(job: str, data: Mapping[str, str], cluster: ClusterDescription, namespace: str) -> tuple[PlacedJob, JobFiles]:
+    """Return the job and the folder of a record, by the rules for job files. Raises JobRefused if a value is invalid."""
+    described = cluster.namespace(namespace)
+    priority = data.get("priority", "")
+    values: dict[str, object] = {
+        **{"name": job, "namespace": namespace, "workers": 1, "launcher": "standalone", "command": ["true"]},
+        **{key: data.get(key, "") for key in ("pool", "image")},
+        "volumes": [{"name": data.get("volume", "")}],
+        "priority": priority if described and priority in described.priority_classes else None,
+        "imagePullSecrets": data["imagePullSecrets"].split() if "imagePullSecrets" in data else None,
+    }
+    placed = PlacedJob.of(judged(values, cluster), cluster)
+    files = of(placed, data.get("id", "")) if _ID.fullmatch(data.get("id", "")) else None
+    if files is None:
+        raise JobRefused([Problem("id", f"{shown(data.get('id', ''))} is not the ID of a folder on a volume of the cluster.")])
+    return placed, files

@@ -7,18 +7,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote, urlsplit
 
-from infra.config.messages import did_you_mean, one_of, shown
+from infra.config.messages import shown
+from infra.kubernetes import kubeconfig_files
+from infra.kubernetes.credentials import malformed, redacted
+from infra.kubernetes.kubeconfig_files import Unusable as Unusable
 
 RETRIES: Final = 2
 TIMEOUT: Final = (5, 30)
 """Connect timeout and read timeout in seconds."""
 READY_TIMEOUT: Final = (5, 5)
 """Timeouts for `/readyz`, whose etcd check gives up after 2 seconds."""
-
-
-class Unusable(Exception):
-    """The kubeconfig cannot be used. The message tells users why."""
 
 
 class NoAnswer(Exception):
@@ -116,15 +116,20 @@ def load(kubeconfig: Path | None, context: str | None) -> ApiConnection:
     import kubernetes.config
     import urllib3
 
-    name, namespace = _context(kubeconfig, context)
+    merged = kubeconfig_files.read(kubeconfig)
+    name = merged.context(context)
+    content = merged.only(name)
+    cluster, user = (next((one[kind] for one in content[f"{kind}s"]), {}) for kind in ("cluster", "user"))
+    if error := malformed(cluster, user):
+        raise Unusable(f"the credentials of context {shown(name)} could not be loaded: {error}")
+    _check_server(name, cluster.get("server"))
     configuration = kubernetes.client.Configuration()
     with _collect_errors() as errors:
-        kubernetes.config.load_kube_config(files(kubeconfig), name, configuration, persist_config=False)
+        kubernetes.config.load_kube_config_from_dict(content, name, configuration, persist_config=False)
     if errors:
-        raise Unusable(f"the credentials of context {shown(name)} could not be loaded: {errors[0]}")
-    if not configuration.host.startswith(("https://", "http://")):
-        address = shown(configuration.host) if configuration.host else "nothing"
-        raise Unusable(f"the server of context {shown(name)} is {address}. Set it to an address such as https://10.0.0.1:6443")
+        raise Unusable(f"the credentials of context {shown(name)} could not be loaded: {redacted(errors[0], user)}")
+    _set_proxy(name, cluster.get("proxy-url"), configuration)
+    namespace = merged.entries["contexts"][name].body.get("namespace")
     # Do not repeat reads: a server that does not answer one request in time would not answer a second request either.
     configuration.retries = urllib3.Retry(RETRIES, read=0)
     return ApiConnection(name, namespace, configuration.host, kubernetes.client.ApiClient(configuration))
@@ -132,42 +137,65 @@ def load(kubeconfig: Path | None, context: str | None) -> ApiConnection:
 
 def files(kubeconfig: Path | None) -> str:
     """Return the kubeconfig files that kubectl would use: one path, or several separated by colons."""
-    return str(kubeconfig) if kubeconfig else os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
+    return os.pathsep.join(map(str, kubeconfig_files.paths(kubeconfig)))
 
 
-def _context(kubeconfig: Path | None, context: str | None) -> tuple[str, str | None]:
-    """Return the context's name and namespace."""
-    import kubernetes.config  # slow to import
-    import yaml
+def contexts(kubeconfig: Path | None) -> tuple[list[str], str]:
+    """Return the names of all contexts, and the current context or an empty string. Raises Unusable."""
+    merged = kubeconfig_files.read(kubeconfig)
+    names = list(merged.entries["contexts"])
+    return names, merged.current if merged.current in names else ""
 
-    where = files(kubeconfig)
-    if kubeconfig and not kubeconfig.exists():
-        raise Unusable(f"the kubeconfig {kubeconfig} does not exist")
+
+def file_of(kubeconfig: Path | None, context: str) -> str:
+    """Return the file that defines a context with its cluster and user, for programs that read only one file.
+
+    Raises Unusable if they are in different files.
+    """
+    paths = kubeconfig_files.paths(kubeconfig)
+    if len(paths) == 1:
+        return str(paths[0])
+    merged = kubeconfig_files.read(kubeconfig)
+    defining = {str(entry.file) for _, entry in merged.parts(merged.context(context)).values()}
+    if len(defining) > 1:
+        fix = "Write them into one file: kubectl config view --flatten --minify"
+        raise Unusable(f"context {shown(context)} uses a cluster or user of another file in KUBECONFIG. {fix}")
+    return defining.pop()
+
+
+def _check_server(context: str, server: object) -> None:
+    """Raise Unusable if the address of the API server is unusable or contains a password."""
+    if not isinstance(server, str) or not server.startswith(("https://", "http://")):
+        address = shown(server) if server else "nothing"
+        raise Unusable(f"the server of context {shown(context)} is {address}. Set it to an address such as https://10.0.0.1:6443")
+    if "@" in server:
+        raise Unusable(f"the server of context {shown(context)} contains credentials. Move them to its user")
+
+
+def _set_proxy(context: str, proxy: object, configuration: Any) -> None:
+    """Send requests through the cluster's proxy, if it has one, in place of the proxy of the environment."""
+    import urllib3
+
+    if not proxy:
+        return
     try:
-        contexts, current = kubernetes.config.list_kube_config_contexts(where)
-    except (kubernetes.config.ConfigException, OSError, TypeError, yaml.YAMLError) as error:
-        if not any(Path(file).exists() for file in where.split(os.pathsep)):
-            fix = "Set --kubeconfig or KUBECONFIG, or create it: scripts/cluster kubeconfig -s STACK"
-            raise Unusable(f"the kubeconfig {where} does not exist. {fix}") from None
-        if context is None or "current-context" not in str(error):
-            reason = str(error).splitlines()[0]
-            raise Unusable(f"{where} is not a usable kubeconfig: {reason}") from None
-        contexts, current = [], None
-    names = [one["name"] for one in contexts]
-    if context is not None and context not in names:
-        raise Unusable(
-            f"{where} has no context {shown(context)}{did_you_mean(context, names) or '.'} It has {one_of(names)}",
-        )
-    chosen = next((one for one in contexts if one["name"] == context), current)
-    return chosen["name"], chosen["context"].get("namespace")
+        parts = urlsplit(str(proxy))
+        _ = parts.port
+    except ValueError:
+        raise Unusable(f"the proxy-url of the cluster of context {shown(context)} is not an address") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        fix = "Use a proxy with http:// or https://"
+        raise Unusable(f"the proxy-url of the cluster of context {shown(context)} has no HTTP proxy ({parts.scheme}). {fix}")
+    configuration.proxy, configuration.no_proxy = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", None
+    if parts.username:
+        login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        configuration.proxy_headers = urllib3.make_headers(proxy_basic_auth=login)
 
 
 @contextmanager
 def _collect_errors() -> Iterator[list[str]]:
-    """Collect errors that the client logs while it loads credentials. If a credential plugin fails, the client only
-    logs the error and does not raise it."""
-    import kubernetes.config
-
+    """Collect errors that the client logs or raises while it loads credentials. If a credential plugin fails, the client
+    only logs the error and does not raise it."""
     errors: list[str] = []
 
     class Collect(logging.Handler):
@@ -179,8 +207,8 @@ def _collect_errors() -> Iterator[list[str]]:
     root.handlers[:] = [handler]
     try:
         yield errors
-    except (kubernetes.config.ConfigException, OSError) as error:
-        errors.append(" ".join(str(error).split()))
+    except Exception as error:  # the package raises any error for invalid values
+        errors.append(" ".join(str(error).split()) or type(error).__name__)
     finally:
         root.handlers[:] = others
 

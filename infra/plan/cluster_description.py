@@ -18,6 +18,7 @@ def describe(settings: Settings, facts: Facts, plans: Mapping[str, PoolPlan]) ->
     return ClusterDescription(
         cluster=settings.cluster_name,
         region=settings.region,
+        account=facts.caller.account,
         pools=tuple(_pool(plan, platform.transport, markets.get(plan.spec.name, "on-demand")) for plan in plans.values()),
         launcher_pool=SYSTEM_POOL,
         namespaces=tuple(_namespace(one, settings) for one in platform.job_namespaces),
@@ -69,5 +70,4 @@ def _namespace(wanted: JobNamespace, settings: Settings) -> NamespaceDescription
         volumes=volumes,
         priority_classes=tuple(PRIORITIES),
         key_bucket=True,
-        workdir_bucket=True,
     )

@@ -18,6 +18,12 @@ EVERY_USER: Final = "system:authenticated"
 class DescribedClusterArgs:
     site: Site
     description: ClusterDescription
+    bucket: pulumi.Input[str] = ""
+    """The stack's bucket, whose name is known only after its creation."""
+
+    def description_with(self, bucket: str) -> str:
+        """Return the description with the bucket's name, as JSON."""
+        return self.description.model_copy(update={"bucket": bucket}).to_json()
 
 
 class DescribedCluster(pulumi.ComponentResource):
@@ -39,7 +45,7 @@ class DescribedCluster(pulumi.ComponentResource):
         kubernetes.core.v1.ConfigMap(
             f"{name}-description",
             metadata={"name": CONFIG_MAP, "namespace": CONFIG_MAP_NAMESPACE},
-            data={CONFIG_MAP_KEY: args.description.to_json()},
+            data={CONFIG_MAP_KEY: pulumi.Output.from_input(args.bucket).apply(args.description_with)},
             opts=inside,
         )
         role = kubernetes.rbac.v1.Role(

@@ -141,8 +141,9 @@ class Platform(pulumi.ComponentResource):
         if args.jobs:
             wanted = StackJobsArgs(self._site, args.description, args.jobs, after=before_jobs)
             StackJobs(self._naming.name("jobs"), wanted, self._child)
+        bucket = args.job_keys.bucket if args.job_keys else ""
         described = DescribedCluster(
-            self._naming.name("description"), DescribedClusterArgs(self._site, args.description), self._child
+            self._naming.name("description"), DescribedClusterArgs(self._site, args.description, bucket), self._child
         )
         if args.parts.job_controller:
             self._install_job_controller(namespaces, described)

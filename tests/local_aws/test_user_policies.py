@@ -11,6 +11,7 @@ import botocore.session
 import pytest
 from botocore import xform_name
 from botocore.exceptions import ClientError
+from moto.s3.models import s3_backends
 
 from infra.jobs import bucket_workdir
 from localcloud.aws.account import ACCOUNT
@@ -216,3 +217,14 @@ def test_daily_users_send_and_remove_folders_of_jobs_and_nothing_else(aws: Clien
     s3.delete_object(Bucket="gpumpi-tiny", Key=key)
     with pytest.raises(ClientError, match="AccessDenied"):
         s3.put_object(Bucket="gpumpi-tiny", Key="known-hosts/forged", Body=b"x")
+
+
+def test_daily_users_send_no_folders_to_buckets_of_another_account(aws: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    bucket(aws)
+    iam_policies.restrict(aws, [iam_policies.policy("daily")])
+    monkeypatch.setitem(s3_backends.bucket_accounts, "gpumpi-tiny", ("aws", "999999999999"))
+    key = f"{bucket_workdir.prefix('mpi-jobs', 'digest')}id.tar.gz"
+    with pytest.raises(ClientError, match="AccessDenied"):
+        aws("s3").put_object(Bucket="gpumpi-tiny", Key=key, Body=b"x")
+    with pytest.raises(ClientError, match="AccessDenied"):
+        aws("s3").delete_object(Bucket="gpumpi-tiny", Key=key)

@@ -333,6 +333,7 @@ def test_the_cluster_describes_itself_to_submit(stack: Deployment) -> None:
     (namespace,) = found.namespaces
     assert (namespace.name, namespace.service_account, namespace.queue) == ("mpi-jobs", "mpi-job", "default")
     assert [(one.claim, one.mount_path) for one in namespace.volumes] == [("shared", "/shared")]
+    assert (found.bucket, found.account) == (stack.outputs["keyBucket"], "123456789012")
 
 
 def test_the_description_s_claims_queue_and_priorities_exist(stack: Deployment) -> None:

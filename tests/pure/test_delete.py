@@ -11,11 +11,12 @@ from cli.cluster_access import Access, Object
 from cli.exit_codes import NOT_FOUND, OK
 from cli.main import app
 from infra.jobs import files
+from infra.jobs.cluster import ClusterDescription
 from infra.jobs.pods import PlacedJob
 from infra.naming import RECORD_KEY, RECORD_LABEL
 from tests.pure.job_world import cluster, job
 
-NAME, NAMESPACE = "mnist", "mpi-jobs"
+NAME, NAMESPACE, ID = "mnist", "mpi-jobs", "0123abcd"
 
 
 class Cluster:
@@ -26,6 +27,9 @@ class Cluster:
     def __init__(self, *config_maps: Object) -> None:
         self.config_maps = list(config_maps)
         self.created: list[Object] = []
+
+    def description(self) -> ClusterDescription:
+        return cluster()
 
     def find(self, kind: str, name: str, namespace: str) -> None:
         return None
@@ -51,7 +55,7 @@ def files_of(name: str) -> Object:
     placed = PlacedJob.of(job(name=name), cluster())
     found = files.of(placed, "1")
     assert found is not None
-    return files.record(placed, found, "1")
+    return files.record(placed, ID)
 
 
 def record_of(name: str) -> Object:
@@ -75,7 +79,7 @@ def test_delete_removes_folder_and_logs_of_a_job_that_is_already_gone(
     assert running.config_maps == others
     (remover,) = running.created
     (container,) = remover["spec"]["template"]["spec"]["containers"]
-    assert container["command"][-1] == f"/shared/.gpumpi/jobs/{NAMESPACE}/{NAME}.1"
+    assert container["command"][-1] == f"/shared/.gpumpi/jobs/{NAMESPACE}/{NAME}.{ID}"
 
 
 def test_delete_reports_how_many_records_it_deleted(monkeypatch: pytest.MonkeyPatch) -> None:

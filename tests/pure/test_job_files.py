@@ -1,6 +1,5 @@
 """Files of submitted jobs on the shared volume: where ranks start, which logs are kept, and the pods that access them."""
 
-import json
 import os
 import signal
 import subprocess
@@ -74,14 +73,31 @@ def test_pods_that_access_the_files_have_no_secrets_no_gpus_and_delete_themselve
     assert one["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "jobs"
 
 
-def test_the_record_of_a_job_is_enough_to_remove_its_files() -> None:
-    one = placed()
-    chosen = files.of(one, "7")
-    assert chosen is not None
-    record = files.record(one, chosen, "7")
-    (main,) = containers(json.loads(record["data"]["remover.json"]))
-    assert main["command"][-1] == record["data"]["folder"] == "/shared/.gpumpi/jobs/mpi-jobs/mnist.7"
-    assert record["metadata"]["labels"]["gpumpi.io/job"] == "mnist" and "ownerReferences" not in record["metadata"]
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"priority": "high", "imagePullSecrets": ["login", "other.login"]}, {"imagePullSecrets": [], "namespace": "team-a"}],
+)
+def test_the_record_of_a_job_is_enough_to_remove_its_files(more: dict[str, Any]) -> None:
+    one = placed(launcher="standalone", **more)
+    record = files.record(one, "0123abcd")
+    labels, namespace = record["metadata"]["labels"], record["metadata"]["namespace"]
+    again, folder = files.recorded(labels["gpumpi.io/job"], record["data"], one.cluster, namespace)
+    assert folder == files.of(one, "0123abcd")
+    assert files.remover(again, folder, "1") == files.remover(one, folder, "1")
+    assert files.helper(again, "1") == files.helper(one, "1")
+    assert "ownerReferences" not in record["metadata"]
+
+
+def test_a_record_of_files_contains_no_manifest_and_no_path() -> None:
+    assert set(files.record(placed(), "0123abcd")["data"]) == {"id", "volume", "pool", "image", "priority"}
+
+
+def test_a_folder_at_another_mount_path_is_removed_from_the_same_volume() -> None:
+    one = placed(volumes=[{"name": "shared", "mountPath": "/data"}])
+    again, folder = files.recorded("mnist", files.record(one, "0123abcd")["data"], one.cluster, "mpi-jobs")
+    (main,) = containers(files.remover(again, folder, "1"))
+    assert main["command"][-1] == "/shared/.gpumpi/jobs/mpi-jobs/mnist.0123abcd"
+    assert {"name": "gpumpi-shared", "mountPath": "/shared"} in main["volumeMounts"]
 
 
 def test_files_are_old_after_thirty_days() -> None:

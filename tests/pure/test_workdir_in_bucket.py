@@ -9,6 +9,7 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.client import BaseClient
 from moto import mock_aws
 from typer.testing import CliRunner
 
@@ -22,7 +23,7 @@ from infra.jobs.pods import PlacedJob
 from infra.naming import KEY_BUCKET_CONFIG
 from tests.pure.job_world import cluster, job, pieces
 
-BUCKET, REGION = "stack-bucket", "us-west-2"
+BUCKET, REGION, ACCOUNT = "stack-bucket", "us-west-2", "123456789012"
 
 
 @pytest.fixture
@@ -41,10 +42,10 @@ class Cluster:
     """Fake cluster that stores the ConfigMaps of a namespace."""
 
     def __init__(self) -> None:
-        self.objects: dict[str, dict[str, Any]] = {KEY_BUCKET_CONFIG: {"data": {"bucket": BUCKET}}}
+        self.objects: dict[str, dict[str, Any]] = {}
 
-    def get(self, kind: str, name: str, namespace: str) -> dict[str, Any]:
-        return self.objects[name]
+    def description(self) -> ClusterDescription:
+        return placed().cluster
 
     def create(self, manifest: dict[str, Any]) -> dict[str, Any]:
         self.objects[manifest["metadata"]["name"]] = manifest
@@ -54,14 +55,11 @@ class Cluster:
         del self.objects[name]
 
     def list(self, kind: str, namespace: str, labels: dict[str, str]) -> list[dict[str, Any]]:
-        return [one for name, one in self.objects.items() if name != KEY_BUCKET_CONFIG]
+        return list(self.objects.values())
 
 
-def placed(*, bucket: bool = True, **more: Any) -> PlacedJob:
-    described = cluster()
-    namespace = described.namespaces[0].model_copy(update={"workdir_bucket": bucket})
-    described = described.model_copy(update={"namespaces": (namespace,), "region": REGION})
-    return PlacedJob.of(job(volumes=[], **more), described)
+def placed(*, bucket: str = BUCKET, **more: Any) -> PlacedJob:
+    return PlacedJob.of(job(volumes=[], **more), cluster(region=REGION, account=ACCOUNT, bucket=bucket))
 
 
 def code(tmp_path: Path, answer: int = 41) -> Path:
@@ -74,9 +72,9 @@ def code(tmp_path: Path, answer: int = 41) -> Path:
     return tmp_path
 
 
-def send(running: Cluster, folder: Path) -> str:
+def send(running: Cluster, folder: Path, bucket: str = BUCKET) -> str:
     """Send the folder for a job. Return the S3 object's key."""
-    place = places.choose(placed(), folder, 200)
+    place = places.choose(placed(bucket=bucket), folder, 200)
     before = set(running.objects)
     place.create(running)  # type: ignore[arg-type]
     (record,) = set(running.objects) - before
@@ -120,29 +118,52 @@ def test_the_folder_is_removed_with_the_job_and_that_of_another_job_stays(s3: An
     assert in_cluster.remove_workdir(running, "mpi-jobs", "mnist")  # type: ignore[arg-type]
     assert [one["Key"] for one in s3.list_objects_v2(Bucket=BUCKET)["Contents"]] == [second]
     assert first != second
-    assert list(running.objects) == [KEY_BUCKET_CONFIG]
+    assert running.objects == {}
+
+
+def test_every_call_of_s3_names_the_account_that_owns_the_bucket(
+    s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[tuple[str, dict[str, Any]]] = []
+    call = BaseClient._make_api_call
+
+    def record(client: Any, operation: str, arguments: dict[str, Any]) -> Any:
+        calls.append((operation, arguments))
+        return call(client, operation, arguments)
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", record)
+    running = Cluster()
+    send(running, code(tmp_path))
+    send(running, tmp_path)
+    in_cluster.remove_workdir(running, "mpi-jobs", "mnist")  # type: ignore[arg-type]
+    assert {name for name, _ in calls} == {"ListObjectsV2", "PutObject", "CopyObject", "DeleteObject"}
+    assert [one for one in calls if one[1].get("ExpectedBucketOwner") != ACCOUNT] == []
+
+
+def test_the_bucket_that_a_namespace_names_is_not_used(s3: Any, tmp_path: Path) -> None:
+    running = Cluster()
+    running.objects[KEY_BUCKET_CONFIG] = {"metadata": {"labels": {}}, "data": {"bucket": "of-another-account"}}
+    send(running, code(tmp_path))
+    assert [one["Name"] for one in s3.list_buckets()["Buckets"]] == [BUCKET]
+    assert len(s3.list_objects_v2(Bucket=BUCKET)["Contents"]) == 1
 
 
 def test_nothing_is_left_if_the_folder_cannot_be_written(s3: Any, tmp_path: Path) -> None:
     running = Cluster()
-    running.objects[KEY_BUCKET_CONFIG]["data"]["bucket"] = "another"
     with pytest.raises(CommandError, match="NoSuchBucket"):
-        send(running, code(tmp_path))
-    assert list(running.objects) == [KEY_BUCKET_CONFIG]
+        send(running, code(tmp_path), bucket="another")
+    assert running.objects == {}
 
 
 def test_a_stack_without_a_bucket_for_folders_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="mounts no writable volume of namespace mpi-jobs, and its stack has no bucket"):
-        places.choose(placed(bucket=False), code(tmp_path), 200)
+        places.choose(placed(bucket=""), code(tmp_path), 200)
 
 
 class WholeCluster(Cluster):
     """A fake cluster that also has a cluster description and accepts the objects of a job."""
 
     server, namespace = "https://cluster.test", "mpi-jobs"
-
-    def description(self) -> ClusterDescription:
-        return placed().cluster
 
     def find(self, kind: str, name: str, namespace: str) -> None:
         return None

@@ -7,6 +7,8 @@ AWS does not set counts as missing.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from moto.s3.models import s3_backends
+
 from localcloud.aws import identity
 from localcloud.aws.call import Call
 from localcloud.aws.eks.state import Eks
@@ -47,12 +49,19 @@ def _tags(params: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def of_resource(call: Call, action: str, resource: str | None) -> dict[str, Values]:
-    """Return the condition keys for the tags of an existing resource."""
+    """Return the condition keys for the account and the tags of an existing resource."""
     prefix = action.split(":")[0]
-    if resource is None or resource == "*" or prefix not in _TAGS:
+    if resource is None or resource == "*":
         return {}
-    tags = _TAGS[prefix](call, resource)
-    return {f"{name}:ResourceTag/{key}": value for key, value in tags.items() for name in ("aws", prefix)}
+    tags = _TAGS[prefix](call, resource) if prefix in _TAGS else {}
+    of_tags = {f"{name}:ResourceTag/{key}": value for key, value in tags.items() for name in ("aws", prefix)}
+    return {**of_tags, **({"aws:ResourceAccount": _owner_of_bucket(call, resource)} if prefix == "s3" else {})}
+
+
+def _owner_of_bucket(call: Call, arn: str) -> str:
+    """Return the account of a bucket, which its ARN does not contain."""
+    bucket = arn.rpartition(":")[2].partition("/")[0]
+    return s3_backends.bucket_accounts.get(bucket, ("", call.account))[1]
 
 
 def _of_ec2(call: Call, arn: str) -> Mapping[str, str]:

@@ -1,0 +1,109 @@
+"""Check the credentials in a kubeconfig before the `kubernetes` package uses them, and keep them out of messages."""
+
+import base64
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+Body = Mapping[str, Any]
+
+_FILES: Final = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
+_TEXTS: Final = ("token", "username", "password")
+_PUBLIC: Final = ("apiVersion", "command", "installHint", "interactiveMode", "name", "username")
+"""Keys whose values may be shown."""
+_SECRET_OPTION: Final = re.compile(r"-.*(?:secret|token|passw|key|credential)", re.IGNORECASE)
+SHORTEST_SECRET: Final = 4
+"""Shorter values are part of ordinary words."""
+
+
+def malformed(cluster: Body, user: Body) -> str | None:
+    """Return what is wrong with the form of a cluster's and a user's credentials, without their values."""
+    problems = (*_of_files({**user, **cluster}), *_of_texts(user), *_of_plugin(user), *_of_provider(user))
+    return problems[0] if problems else None
+
+
+def _of_files(body: Body) -> Iterator[str]:
+    for key in _FILES:
+        data = body.get(f"{key}-data")
+        if data:
+            if not _is_base64(data):
+                yield f"{key}-data is not base64"
+        elif body.get(key) and not os.access(str(body[key]), os.R_OK):
+            yield f"{key} is not the path of a readable file"
+
+
+def _is_base64(value: object) -> bool:
+    try:
+        base64.b64decode("".join(str(value).split()), validate=True)
+    except ValueError:
+        return False
+    return True
+
+
+def _of_texts(user: Body) -> Iterator[str]:
+    for key in _TEXTS:
+        if not isinstance(user.get(key) or "", str):
+            yield f"{key} is not text. Write it in quotes"
+
+
+def _of_plugin(user: Body) -> Iterator[str]:
+    if not (plugin := user.get("exec")):
+        return
+    if not isinstance(plugin, Mapping):
+        yield "exec is not a mapping"
+        return
+    for key in ("command", "apiVersion"):
+        if not isinstance(plugin.get(key), str):
+            yield f"exec.{key} is missing or is not text"
+    arguments, variables = plugin.get("args") or [], plugin.get("env") or []
+    if not isinstance(arguments, list) or not all(isinstance(one, str) for one in arguments):
+        yield "exec.args is not a list of texts"
+    if not isinstance(variables, list) or not all(_is_variable(one) for one in variables):
+        yield "exec.env is not a list with the name and the value of variables"
+
+
+def _is_variable(value: object) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(value.get(key), str) for key in ("name", "value"))
+
+
+def _of_provider(user: Body) -> Iterator[str]:
+    if not (provider := user.get("auth-provider")):
+        return
+    config = provider.get("config") or {} if isinstance(provider, Mapping) else None
+    if not isinstance(provider, Mapping) or not isinstance(provider.get("name"), str) or not isinstance(config, Mapping):
+        yield "auth-provider has no name or no valid config"
+    elif not all(isinstance(value, str) for value in config.values()):
+        yield "auth-provider.config has a value that is not text. Write it in quotes"
+    elif provider["name"] == "oidc" and not config.get("id-token"):
+        yield "auth-provider oidc has no id-token. Log in with the program that wrote the kubeconfig"
+
+
+def redacted(text: str, user: Body) -> str:
+    """Replace all values of a user that may be secrets in a message."""
+    for secret in sorted(_secrets(user), key=len, reverse=True):
+        if len(secret) >= SHORTEST_SECRET:
+            text = text.replace(secret, "***")
+    return text
+
+
+def _secrets(value: object, key: str = "") -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _secrets_of_options(inner) if name == "args" else _secrets(inner, str(name))
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _secrets(inner, key)
+    elif key not in _PUBLIC:
+        yield from (str(value), *str(value).split())
+
+
+def _secrets_of_options(arguments: object) -> Iterator[str]:
+    """Yield the values of options such as `--token=VALUE` and `--token VALUE`."""
+    words = [str(one) for one in arguments] if isinstance(arguments, list) else []
+    for before, word in zip(["", *words], words, strict=False):
+        option, is_set, value = word.partition("=")
+        if is_set and _SECRET_OPTION.match(option):
+            yield value
+        elif _SECRET_OPTION.match(before) and "=" not in before and not word.startswith("-"):
+            yield word

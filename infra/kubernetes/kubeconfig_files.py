@@ -1,0 +1,174 @@
+"""Kubeconfig files: which ones apply, and their merged content, by the rules of kubectl.
+
+https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/#merging-kubeconfig-files. The
+`kubernetes` package merges differently: with it, the last file decides the current context.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from infra.config import yaml_text
+from infra.config.messages import all_of, did_you_mean, one_of, shown
+
+_KINDS: Final = {"clusters": "cluster", "contexts": "context", "users": "user"}
+"""List in a kubeconfig -> key of the body of its entries."""
+_PATHS: Final = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
+"""Values of clusters and users that are paths, relative to the file that contains them."""
+
+Body = Mapping[str, Any]
+
+
+class Unusable(Exception):
+    """The kubeconfig cannot be used. The message tells users why. It contains no value of the kubeconfig except names and
+    the server's address, because the other values may be secrets."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A cluster, a user or a context, with the file that defines it."""
+
+    body: Body
+    file: Path
+
+
+@dataclass(frozen=True)
+class Merged:
+    """Content of all kubeconfig files. Of entries with the same name, the first counts."""
+
+    files: str
+    current: str = ""
+    """Name of the current context; empty if no file sets one."""
+    entries: Mapping[str, dict[str, Entry]] = field(default_factory=lambda: {kind: {} for kind in _KINDS})
+
+    def context(self, name: str | None) -> str:
+        """Return the name of a context, by default of the current one. Raises Unusable if it does not exist."""
+        names = list(self.entries["contexts"])
+        if name is not None and name not in names:
+            has = f"It has {one_of(names)}" if names else "It has no contexts"
+            raise Unusable(f"{self.files} has no context {shown(name)}{did_you_mean(name, names) or '.'} {has}")
+        if name is None and self.current not in names:
+            what = f"has no context {shown(self.current)}, its current context" if self.current else "has no current context"
+            fix = f"Choose {one_of(names)} with --context or `kubectl config use-context`" if names else "Add a context"
+            raise Unusable(f"{self.files} {what}. {fix}")
+        return self.current if name is None else name
+
+    def parts(self, context: str) -> dict[str, tuple[str, Entry]]:
+        """Return the name and definition of an existing context, of its cluster and, if it has one, of its user. Raises
+        Unusable."""
+        chosen = self.entries["contexts"][context]
+        parts = {"contexts": (context, chosen)}
+        for kind in ("clusters", "users"):
+            name = chosen.body.get(_KINDS[kind])
+            if kind == "users" and name is None:
+                continue
+            if name not in self.entries[kind]:
+                what = f"its {_KINDS[kind]} {shown(name)} is not defined" if name else f"it has no {_KINDS[kind]}"
+                raise Unusable(f"context {shown(context)} of {self.files} cannot be used: {what}")
+            parts[kind] = name, self.entries[kind][name]
+        return parts
+
+    def only(self, context: str) -> dict[str, Any]:
+        """Return a kubeconfig with only this context and its parts, and with absolute paths. Raises Unusable."""
+        parts = self.parts(context)
+        lists: dict[str, Any] = {kind: [] for kind in _KINDS}
+        for kind, (name, entry) in parts.items():
+            lists[kind] = [{"name": name, _KINDS[kind]: _with_absolute_paths(entry)}]
+        return {"apiVersion": "v1", "kind": "Config", "current-context": context, **lists}
+
+
+def _with_absolute_paths(entry: Entry) -> dict[str, Any]:
+    body, folder = dict(entry.body), entry.file.absolute().parent
+    for key in _PATHS:
+        if body.get(key):
+            body[key] = os.path.normpath(folder / str(body[key]))
+    plugin = body.get("exec")
+    if isinstance(plugin, Mapping) and "/" in str(plugin.get("command")):
+        body["exec"] = {**plugin, "command": os.path.normpath(folder / str(plugin["command"]))}
+    return body
+
+
+def paths(kubeconfig: Path | None) -> list[Path]:
+    """Return the kubeconfig files that kubectl would use, including missing ones: the given file, otherwise those in
+    KUBECONFIG, otherwise ~/.kube/config."""
+    if kubeconfig:
+        return [kubeconfig]
+    listed = [Path(file).expanduser() for file in os.environ.get("KUBECONFIG", "").split(os.pathsep) if file]
+    return list(dict.fromkeys(listed)) or [Path.home() / ".kube" / "config"]
+
+
+def read(kubeconfig: Path | None) -> Merged:
+    """Read and merge the kubeconfig files; skip missing ones. Raises Unusable."""
+    wanted = paths(kubeconfig)
+    present = [path for path in wanted if not _is_missing(path)]
+    if kubeconfig and not present:
+        raise Unusable(f"the kubeconfig {kubeconfig} does not exist")
+    if not present:
+        what = (
+            f"kubeconfig {wanted[0]} does not exist"
+            if len(wanted) == 1
+            else f"kubeconfigs {all_of(map(str, wanted))} do not exist"
+        )
+        raise Unusable(f"the {what}. Set --kubeconfig or KUBECONFIG, or create it: scripts/cluster kubeconfig -s STACK")
+    current = ""
+    entries: dict[str, dict[str, Entry]] = {kind: {} for kind in _KINDS}
+    for path in present:
+        content = content_of(path)
+        current = current or content.get("current-context") or ""
+        for kind, body in _KINDS.items():
+            for one in content.get(kind) or ():
+                entries[kind].setdefault(one["name"], Entry(one.get(body) or {}, path))
+    return Merged(os.pathsep.join(map(str, present)), current, entries)
+
+
+def _is_missing(path: Path) -> bool:
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:  # `content_of` reports it
+        return False
+    return False
+
+
+def content_of(path: Path) -> dict[str, Any]:
+    """Return the content of one kubeconfig; an empty file has none. Raises Unusable."""
+    try:
+        content, _ = yaml_text.read(path)
+    except OSError as error:
+        raise Unusable(f"{path} cannot be read: {error.strerror}") from None
+    except (yaml_text.NotYaml, ValueError) as error:  # the messages of parsers may quote secrets
+        line = re.search(r", line \d+", str(error))
+        raise Unusable(f"{path} is not a usable kubeconfig: it is not YAML{line[0] if line else ''}") from None
+    if content is None:
+        return {}
+    if reason := _malformed(content):
+        raise Unusable(f"{path} is not a usable kubeconfig: {reason}")
+    kubeconfig: dict[str, Any] = content
+    return kubeconfig
+
+
+def _malformed(content: object) -> str | None:
+    """Return what is wrong with the form of a kubeconfig."""
+    if not isinstance(content, dict):
+        return "it is not a mapping with clusters, contexts and users"
+    if content.get("kind", "Config") != "Config":
+        return "its kind is not Config"
+    if not isinstance(content.get("current-context") or "", str):
+        return "current-context is not text"
+    for kind, body in _KINDS.items():
+        entries, names = content.get(kind) or [], set()
+        if not isinstance(entries, list):
+            return f"{kind} is not a list"
+        for index, one in enumerate(entries):
+            if not isinstance(one, dict) or not isinstance(one.get("name"), str):
+                return f"{kind}[{index}] has no name"
+            if not isinstance(one.get(body) or {}, dict):
+                return f"{body} of {kind}[{index}] is not a mapping"
+            if one["name"] in names:
+                return f"{kind} lists {shown(one['name'])} twice"
+            names.add(one["name"])
+    return None
