@@ -6,7 +6,7 @@ from . import progress, steps
 from .api import Api
 from .job import ManagedJob
 from .logs import Logs, Source
-from .progress import LOG_LINES, Seen
+from .progress import LOG_CHARACTERS, LOG_LINES, Seen
 from .record import Record
 from .steps import Step
 
@@ -44,7 +44,7 @@ class Following:
         except steps.TooSlow:
             known.is_too_slow = True
         known.steps = [one for one in known.steps if one.at > source.since]
-        known.tail = [*known.tail, *(text for _, text in new.lines[-LOG_LINES:])][-LOG_LINES:]
+        known.tail = [*known.tail, *(steps.shown(text)[:LOG_CHARACTERS] for _, text in new.lines[-LOG_LINES:])][-LOG_LINES:]
         return Seen(source.uid, tuple(known.steps), tuple(known.tail), new.complete, known.is_too_slow)
 
     def end_round(self) -> None:

@@ -126,7 +126,7 @@ def parse(texts: Sequence[str]) -> Dump:
     for text in (one for one in texts if not one.startswith(UNKNOWN)):
         lines: list[str] = []
         in_command = False
-        for line in text.splitlines():
+        for line in text.split("\n"):
             in_command = (in_command or line.startswith(COMMAND)) and not line.startswith(VERSION)
             if started := RANK.fullmatch(line):
                 lines = []
