@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from . import moments, steps
-from .api import Api, ApiError, Unreachable
+from .api import Api, ApiError, Unreachable, resource_path
+from .health import Heart
 
 READ_SECONDS = 5.0
 CHUNK_BYTES, CHUNKS = 1 << 19, 4
@@ -83,7 +84,7 @@ class Logs(threading.Thread):
 
     def __init__(self, api: Api) -> None:
         super().__init__(daemon=True, name="logs")
-        self._api, self._lock = api.copy(), threading.Lock()
+        self._api, self._lock, self.heart = api.copy(), threading.Lock(), Heart()
         self._readings: dict[str, _Reading] = {}
 
     def follow(self, sources: Mapping[str, Source]) -> None:
@@ -106,6 +107,7 @@ class Logs(threading.Thread):
 
     def run(self) -> None:
         while True:
+            self.heart.beat()
             self.read_all()
             time.sleep(READ_SECONDS)
 
@@ -114,7 +116,16 @@ class Logs(threading.Thread):
             readings = list(self._readings.values())
         for one in readings:
             if one.size < WAITING:
-                self._read(one)
+                self._try_to_read(one)
+            self.heart.beat()
+
+    def _try_to_read(self, reading: _Reading) -> None:
+        """Read a log. Whatever it contains, the other logs are read too."""
+        try:
+            self._read(reading)
+        except Exception as error:
+            about = f"log of {reading.source.namespace}/{reading.source.pod}"
+            print(f"{about}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
 
     def _read(self, reading: _Reading) -> None:
         for _ in range(CHUNKS):
@@ -141,5 +152,5 @@ class Logs(threading.Thread):
         query = {"container": source.container, "timestamps": "true", "limitBytes": str(CHUNK_BYTES)}
         if last:
             query["sinceTime"] = moments.write(moments.read(last))
-        content = self._api.content(f"api/v1/namespaces/{source.namespace}/pods/{source.pod}/log", query)
+        content = self._api.content(resource_path("api/v1/namespaces/{}/pods/{}/log", source.namespace, source.pod), query)
         return content.decode(errors="replace"), len(content) < CHUNK_BYTES

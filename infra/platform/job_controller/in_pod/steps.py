@@ -18,7 +18,8 @@ SECONDS_PER_READ = 1.0
 """Time for all new lines of one job. 5,000 lines with a typical pattern take 5 ms."""
 PIECE_LIMIT = 500
 """Number of characters of each piece of a line in which to search for the step."""
-STEP_LIMIT = 10**15
+STEP_LIMIT, SECONDS_LIMIT = 10**15, 10**10
+"""Larger numbers cannot be stored in a record (record_shape.py)."""
 
 Lines = Sequence[tuple[str, str]]
 """Time and text of each line."""
@@ -99,7 +100,8 @@ def _step(at: str, found: "re.Match[str]") -> Step | None:
         slowest = int(named["slowest"]) if named.get("slowest") else None
     except (IndexError, TypeError, ValueError):
         return None
-    is_plausible = 0 <= number < STEP_LIMIT and 0 <= saved < STEP_LIMIT and 0 <= ratio < STEP_LIMIT
+    is_plausible = 0 <= number < STEP_LIMIT and 0 <= saved < SECONDS_LIMIT and 0 <= ratio < SECONDS_LIMIT
+    is_plausible &= slowest is None or 0 <= slowest < STEP_LIMIT
     return Step(at, number, round(saved * 1000), slowest, ratio) if is_plausible else None
 
 
