@@ -144,6 +144,21 @@ def test_an_annotation_of_a_job_affects_only_that_job(text: str) -> None:
     assert_others_are_unaffected(world)
 
 
+OBJECT = {"spec": main("torchrun")["spec"], "status": {"conditions": [{"type": "Failed", "status": "True"}], "startTime": at(1)}}
+
+
+@given(changed=spoiled(OBJECT), annotations=st.none() | st.dictionaries(TEXTS, TEXTS))
+@thorough
+def test_the_spec_and_status_of_a_job_affect_only_that_job(changed: Any, annotations: Any) -> None:
+    """The API server does not validate every field of a custom resource."""
+    world = World()
+    world.server.add("apis/kubeflow.org/v2beta1/namespaces/team-a/mpijobs", {**main("mpijob"), **changed})
+    found = world.job("team-a")
+    found["metadata"]["annotations"] = annotations
+    world.server.add("apis/batch/v1/namespaces/team-a/jobs", {**found, **changed})
+    assert_others_are_unaffected(world)
+
+
 @given(
     quantity=TEXTS | st.text() | st.from_regex(r"[0-9]{1,4}([.][0-9]+)?(m|k|M|Ki|Ei|e3|E20)?", fullmatch=True),
     seconds=st.integers(),
@@ -194,7 +209,11 @@ def test_refused_writes_of_one_namespace_do_not_stop_others(status: int, refused
 
 
 @pytest.mark.parametrize("kind", ["jobs", "configmaps", "pods", "mpijobs"])
-@pytest.mark.parametrize("answer", [b"[" * 10**6, b"{", b"[]", b'{"items": [{}], "metadata": {"resourceVersion": "1"}}', b'"x"'])
+@pytest.mark.parametrize(
+    "answer",
+    [b"[" * 10**6, b"{", b"[]", b'{"items": [{}], "metadata": {"resourceVersion": "1"}}', b'"x"'],
+    ids=["deep", "incomplete", "list", "empty object", "text"],
+)
 def test_a_namespace_that_cannot_be_read_does_not_stop_others(kind: str, answer: bytes) -> None:
     world = World()
     groups = {"jobs": "apis/batch/v1", "mpijobs": "apis/kubeflow.org/v2beta1"}

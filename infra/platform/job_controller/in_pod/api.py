@@ -25,11 +25,17 @@ Query = Mapping[str, str] | Sequence[tuple[str, str]]
 
 
 def resource_path(template: str, *names: str) -> str:
-    """Return the path of a resource. Names are quoted, so that no name can contain a slash, a query or `..`.
+    """Return the path of a resource. Raises ValueError for names that the API server would read as several segments: it
+    decodes the path before it splits it.
 
-    >>> resource_path("api/v1/namespaces/{}/pods/{}", "team-a", "x/../y?z")
-    'api/v1/namespaces/team-a/pods/x%2F..%2Fy%3Fz'
+    https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#path-segment-names
+
+    >>> resource_path("api/v1/namespaces/{}/pods/{}", "team-a", "x?y")
+    'api/v1/namespaces/team-a/pods/x%3Fy'
     """
+    for name in names:
+        if name in ("", ".", "..") or "/" in name or "%" in name:
+            raise ValueError(f"{name!r} is not the name of an object")
     return template.format(*(urllib.parse.quote(name, safe="") for name in names))
 
 
@@ -124,7 +130,7 @@ class Api:
         limit: int,
         more: Mapping[str, str] | None = None,
     ) -> http.client.HTTPResponse:
-        if {"", ".", ".."} & set(path.split("/")):
+        if any(one in ("", ".", "..") or "/" in one for one in map(urllib.parse.unquote, path.split("/"))):
             raise ValueError(f"{path} is not the path of a resource")
         quoted = urllib.parse.quote(path, safe="/%")
         url = f"/{quoted}?{urllib.parse.urlencode(query)}" if query else f"/{quoted}"
