@@ -1,6 +1,7 @@
 """Node faults and the actions that they require. The modules contain pure functions and import only Python's standard
 library, because the job controller runs them in its pod.
 
+documents.py    checks of JSON documents that users or nodes can write
 xids.py         NVIDIA's Xids
 faults.py       node conditions of EKS's node monitoring agent -> one owner and one action
 brake.py        how many nodes may be taken out of service within a window

@@ -6,10 +6,13 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, get_args
 
+from infra.health import documents
 from infra.health.faults import Action
 
 ANNOTATION: Final = "gpumpi.io/taken-out"
 FIRST: Final = datetime.min.replace(tzinfo=UTC)
+LONGEST_GRACE_SECONDS: Final = 7 * 86400
+"""Longest grace period for which a node stays out of service; users may set any number in a pod."""
 
 Object = Mapping[str, Any]
 State = Literal["draining", "repairing", "verifying"]
@@ -52,16 +55,27 @@ def read(node: Object) -> TakenOut | None:
 
 
 def parsed(text: str) -> TakenOut:
-    try:
-        found = json.loads(text)
-        at = datetime.fromisoformat(found["at"])
-        if found.get("state", "draining") not in get_args(State):
-            raise ValueError(found["state"])
-        known = {key: found[key] for key in ("condition", "reason", "action", "state", "drains", "ending") if key in found}
-        since = datetime.fromisoformat(found["since"]) if "since" in found else at
-        return TakenOut(at=at.astimezone(UTC), since=since.astimezone(UTC), **known)
-    except (ValueError, KeyError, TypeError, AttributeError):
+    found = documents.load(text)
+    if not _FITS(found):
         return TakenOut(at=FIRST, state="repairing", drains=False)
+    values = {key: found[key] for key in ("condition", "reason", "action", "state", "drains") if key in found}
+    at = datetime.fromisoformat(found["at"]).astimezone(UTC)
+    since = datetime.fromisoformat(found.get("since", found["at"])).astimezone(UTC)
+    return TakenOut(at=at, since=since, ending=min(found.get("ending", 0), LONGEST_GRACE_SECONDS), **values)
+
+
+_TEXTS: Final = dict.fromkeys(("condition", "reason"), documents.is_text)
+_FITS: Final = documents.has_fields(
+    {"at": documents.is_any_time},
+    {
+        **_TEXTS,
+        "action": documents.is_in(get_args(Action)),
+        "state": documents.is_in(get_args(State)),
+        "since": documents.is_any_time,
+        "drains": lambda value: isinstance(value, bool),
+        "ending": documents.is_count,
+    },
+)
 
 
 def _written(when: datetime) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from infra.health import annotation, faults
+from infra.health import annotation, documents, faults
 from infra.health.annotation import Object, TakenOut
 from infra.health.cordons import Before
 
@@ -34,12 +34,23 @@ def empty() -> Journal:
 
 
 def read(text: str | None) -> Journal:
-    """Return the journal, or an empty journal if the text is damaged, missing or in a newer format."""
-    try:
-        found: Journal = json.loads(text or "")
-        return found if found["version"] == VERSION and isinstance(found["entries"], list) else empty()
-    except (ValueError, KeyError, TypeError):
+    """Return the journal without damaged entries, or an empty journal if the text is damaged, missing or in a newer
+    format."""
+    found = documents.load(text)
+    if not documents.has_fields({"version": documents.is_in((VERSION,)), "entries": documents.is_list(bool)})(found):
         return empty()
+    journal: Journal = {**found, "entries": [one for one in found["entries"] if _FITS(one)]}
+    return journal
+
+
+_TEXTS: Final = ("node", "uid", "instance", "condition", "reason", "action", "state")
+_FITS: Final = documents.has_fields(
+    {
+        **dict.fromkeys(_TEXTS, documents.is_text),
+        "at": documents.is_any_time,
+        "steps": documents.is_list(documents.has_fields({"state": documents.is_text, "at": documents.is_any_time})),
+    }
+)
 
 
 def write(journal: Journal) -> str:

@@ -1,7 +1,9 @@
 """State of a node's repair, and whether the node may accept jobs again."""
 
+import re
 from dataclasses import replace
 from datetime import datetime, timedelta
+from fractions import Fraction
 from typing import Any, Final
 
 from infra.health import faults
@@ -12,6 +14,26 @@ VERIFYING: Final = timedelta(seconds=30)
 """How long a repaired node must stay healthy before it accepts jobs. In this time, the device plugin checks the GPUs,
 and the agent, which reports every 15 seconds, reports again.
 """
+
+
+_QUANTITY: Final = re.compile(r"\+?(\d{1,18})(?:\.\d*)?(?:[eE](\d{1,2})|(m|k|[KMGTPE]i|[MGTPE]))?", re.ASCII)
+_FACTORS: Final[dict[str, int | Fraction]] = {
+    **{"": 1, "m": Fraction(1, 1000), "k": 1000, "Ki": 1 << 10},
+    **{letter: 1000**power for power, letter in enumerate("MGTPE", 2)},
+    **{f"{letter}i": 1 << 10 * power for power, letter in enumerate("MGTPE", 2)},
+}
+
+
+def whole(quantity: object) -> int:
+    """Return the whole number in a Kubernetes quantity of an extended resource; 0 for other text.
+
+    https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
+
+    >>> whole("8"), whole(8), whole("1k"), whole("2e1"), whole("8000m"), whole("8.0"), whole("eight"), whole("-1"), whole(None)
+    (8, 8, 1000, 20, 8, 8, 0, 0, 0)
+    """
+    found = _QUANTITY.fullmatch(str(quantity)) if isinstance(quantity, str | int) else None
+    return int(int(found[1]) * _FACTORS[found[3] or ""] * 10 ** int(found[2] or 0)) if found else 0
 
 
 def problem(node: Object, gpus: int, *, is_silent: bool = False) -> str:
@@ -27,7 +49,7 @@ def problem(node: Object, gpus: int, *, is_silent: bool = False) -> str:
         one = conditions.get(kind, {})
         if one.get("status") == "False" and faults.decide(kind, one.get("reason", "")).costs_node:
             return f"{kind} is False: {one.get('reason', '')}"
-    usable = int(node["status"].get("allocatable", {}).get(GPU, 0))
+    usable = whole(node["status"].get("allocatable", {}).get(GPU, 0))
     return "" if usable == gpus else f"{usable} of {gpus} GPUs can be used"
 
 

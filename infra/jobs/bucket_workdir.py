@@ -9,10 +9,10 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Final
 
-from infra.jobs.files import ROLE, rank_containers, rank_pods
+from infra.jobs.files import ROLE, rank_pods
 from infra.jobs.in_pods import python
 from infra.jobs.pieces import Piece
-from infra.jobs.pods import Manifest, PlacedJob, container, helper_resources
+from infra.jobs.pods import Manifest, PlacedJob, container, helper_resources, user_containers
 from infra.naming import KEY_BUCKET_CONFIG, KEY_BUCKET_KEY, WORKDIR_KEYS
 
 NAME: Final = "workdir"
@@ -29,7 +29,7 @@ def used_by(pieces: Sequence[Piece], placed: PlacedJob, key: str) -> list[Piece]
     """Return copies of a job's objects in which ranks start in the folder that the bucket stores under this key."""
     made = [Piece(deepcopy(piece.manifest), piece.owner) for piece in pieces]
     for pod in (pod for piece in made for pod in rank_pods(piece.manifest)):
-        ranks = rank_containers(pod)
+        ranks = user_containers(pod)
         if not ranks:
             continue
         for one in ranks:

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from copy import deepcopy
 from typing import Final
 
-from infra.jobs.files import LOG_LIMIT_MIB, rank_containers, rank_pods
+from infra.jobs.files import LOG_LIMIT_MIB, rank_pods
 from infra.jobs.in_pods import text
 from infra.jobs.pieces import Piece
-from infra.jobs.pods import Manifest, PlacedJob
+from infra.jobs.pods import Manifest, PlacedJob, user_containers
 
 PIPE: Final = "/tmp/log"
 
@@ -28,7 +28,7 @@ def streams(namespace: str, job: str) -> str:
 def used_by(pieces: Sequence[Piece], placed: PlacedJob, run: str) -> list[Piece]:
     """Return copies of a job's objects in which pods send their logs to the cluster's log group."""
     made = [Piece(deepcopy(piece.manifest), piece.owner) for piece in pieces]
-    for one in (one for piece in made for pod in rank_pods(piece.manifest) for one in rank_containers(pod)):
+    for one in (one for piece in made for pod in rank_pods(piece.manifest) for one in user_containers(pod)):
         _send_log(one, placed, run)
     return made
 

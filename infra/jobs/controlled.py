@@ -13,6 +13,7 @@ from typing import Final
 from infra.jobs import standalone
 from infra.jobs.in_pods import shell, text
 from infra.jobs.pieces import Piece
+from infra.jobs.pod_templates import overridden
 from infra.jobs.pods import SAFE_TO_EVICT, Manifest, PlacedJob, container, launcher_pod
 from infra.jobs.progress import seconds_of
 from infra.jobs.quantities import millis_of
@@ -23,8 +24,6 @@ DISRUPTIONS: Final = 100
 """Attempts that Kubernetes allows a job in addition to `maxRestarts`, because lost nodes and preemption do not count as
 restarts."""
 SETUP: Final = "setup"
-FORMER_CONTAINER: Final = "prepare"
-"""Init container that runs `setup` in clusters without a job controller."""
 PROGRESS_FILE: Final = "GPUMPI_PROGRESS_FILE"
 FLIGHT_RECORDER: Final = {
     "TORCH_NCCL_TRACE_BUFFER_SIZE": "2000",
@@ -161,19 +160,14 @@ def setup(placed: PlacedJob) -> Manifest:
             "backoffLimit": job.max_restarts,
             "podReplacementPolicy": "Failed",
             "activeDeadlineSeconds": job.setup_deadline_seconds,
-            "template": {"metadata": pod, "spec": launcher_pod(placed, [main], restartPolicy="Never")},
+            "template": overridden(placed, SETUP, {"metadata": pod, "spec": launcher_pod(placed, [main], restartPolicy="Never")}),
         },
     }
 
 
 def _hold(piece: Piece, placed: PlacedJob) -> None:
-    """Keep the ranks out of the queue until the controller releases them, and do not run `setup` in their pods."""
+    """Keep the ranks out of the queue until the controller releases them."""
     manifest = piece.manifest
-    for pod in pods_in(manifest):
-        kept = [one for one in pod.get("initContainers", ()) if one["name"] != FORMER_CONTAINER]
-        pod.pop("initContainers", None)
-        if kept:
-            pod["initContainers"] = kept
     if manifest["kind"] == "StatefulSet":
         manifest["spec"]["replicas"] = 0
     if piece.owner is not None:

@@ -15,7 +15,7 @@ from infra.jobs.cluster import ClusterDescription
 from infra.jobs.in_pods import text
 from infra.jobs.model import Mount
 from infra.jobs.pieces import Piece
-from infra.jobs.pods import Manifest, PlacedJob, container, helper_resources, launcher_pod, wanted_mounts
+from infra.jobs.pods import Manifest, PlacedJob, container, helper_resources, launcher_pod, user_containers, wanted_mounts
 from infra.jobs.reading import JobRefused, judged
 from infra.naming import ROLE_LABEL
 
@@ -29,7 +29,6 @@ created the pod was killed."""
 LOG_LIMIT_MIB: Final = 100
 """Maximum size of the copy of one pod's log."""
 SELECTOR: Final = {ROLE_LABEL: ROLE}
-RANK_CONTAINERS: Final = ("launcher", "worker", "prepare", "setup")
 
 _ID: Final = re.compile(r"[0-9a-f]{8}")
 _WAIT: Final = "trap 'exit 0' TERM; sleep \"$1\" & wait"
@@ -77,7 +76,7 @@ def _writable(placed: PlacedJob) -> tuple[Mount, ...]:
 def used_by(pieces: Sequence[Piece], files: JobFiles, *, workdir: bool, logs: bool) -> list[Piece]:
     """Return copies of a job's objects, changed to start ranks in the uploaded folder and to copy logs to the volume."""
     made = [Piece(deepcopy(piece.manifest), piece.owner) for piece in pieces]
-    for one in (one for piece in made for pod in rank_pods(piece.manifest) for one in rank_containers(pod)):
+    for one in (one for piece in made for pod in rank_pods(piece.manifest) for one in user_containers(pod)):
         if workdir:
             one["workingDir"] = files.workdir
         if logs:
@@ -90,12 +89,6 @@ def rank_pods(manifest: Manifest) -> list[Manifest]:
     spec: Mapping[str, Manifest] = manifest.get("spec", {})
     templates = [*(one["template"] for one in spec.get("mpiReplicaSpecs", {}).values()), spec.get("template", {})]
     return [template.get("spec", {}) for template in templates]
-
-
-def rank_containers(pod: Manifest) -> list[Manifest]:
-    """Return the containers of a pod that run the user's commands."""
-    found = (*pod.get("initContainers", ()), *pod.get("containers", ()))
-    return [one for one in found if one["name"] in RANK_CONTAINERS]
 
 
 def _keep_log(one: Manifest, files: JobFiles) -> None:
@@ -121,7 +114,6 @@ def _job(placed: PlacedJob, name: str, command: Sequence[str]) -> Manifest:
     job = placed.job.model_copy(update={"env": {}, "secret_env": {}, "volumes": _writable(placed)[:1]})
     alone = replace(placed, job=job)
     main = container(alone, ROLE, command, {}, resources=helper_resources(alone, HELPER_MEMORY_MIB))
-    main.pop("envFrom", None)
     pod = launcher_pod(alone, [main], restartPolicy="OnFailure") | {"terminationGracePeriodSeconds": 5}
     metadata = placed.queued_metadata(name, ROLE)
     return {

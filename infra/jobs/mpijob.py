@@ -89,7 +89,7 @@ def launcher_container(placed: PlacedJob, **more: object) -> Manifest:
 
 def prepared(placed: PlacedJob) -> Manifest:
     """Return the init container for `setup`, which runs once before the ranks."""
-    if not placed.job.setup:
+    if not placed.prepares:
         return {}
     resources = launcher_resources(placed.cluster.cpu_request_factor)
     return {"initContainers": [container(placed, "prepare", shell("prepare.sh", *placed.job.setup), {}, resources=resources)]}

@@ -99,9 +99,11 @@ class PodOverrides(Model):
 class RoleOverrides(Model):
     """Additions to the pods of each role."""
 
-    worker: PodOverrides | None = Field(None, description="Additions to the pods that run ranks.")
+    worker: PodOverrides | None = Field(
+        None, description="Additions to the pods that run ranks; `setup` also gets their volumes."
+    )
     launcher: PodOverrides | None = Field(
-        None, description="Additions to the launcher's pod, with the fields of `worker`; MPI only."
+        None, description="Additions to the pods of the launcher and of `setup`, with the fields of `worker`; MPI only."
     )
 
     def roles(self) -> Iterator[tuple[str, PodOverrides]]:

@@ -19,8 +19,10 @@ Manifest = dict[str, Any]
 SSH_PORT: Final = 2222
 """Unprivileged port."""
 
-USER_CONTAINERS: Final = ("launcher", "worker", "prepare")
-"""Containers that run the user's commands; the others exchange keys and clean up."""
+SETUP_CONTAINERS: Final = ("prepare", "setup")
+"""Containers that run `setup`: an init container of the ranks, or a Job of its own if the cluster has a job controller."""
+USER_CONTAINERS: Final = ("launcher", "worker", *SETUP_CONTAINERS)
+"""Containers that run the user's commands; the others exchange keys, unpack files and clean up."""
 
 SAFE_TO_EVICT: Final = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
 """Keep the cluster autoscaler from evicting pods: a job that loses a pod loses its work."""
@@ -67,6 +69,11 @@ class PlacedJob:
         if self.namespace.queue:
             metadata["labels"]["kueue.x-k8s.io/queue-name"] = self.namespace.queue
         return metadata
+
+    @property
+    def prepares(self) -> bool:
+        """True if an init container runs `setup`. With a job controller, `setup` is a Job of its own (controlled.py)."""
+        return bool(self.job.setup) and not self.cluster.job_controller
 
     @property
     def time_limits(self) -> Manifest:
@@ -231,6 +238,11 @@ def _tolerations(pool: PoolDescription) -> list[Manifest]:
         for state in ("not-ready", "unreachable")
     ]
     return [{"key": taint.key, "operator": "Exists", "effect": taint.effect} for taint in pool.taints] + lost
+
+
+def user_containers(pod: Manifest) -> list[Manifest]:
+    """Return the containers of a pod that run the user's commands."""
+    return [one for one in (*pod.get("initContainers", ()), *pod.get("containers", ())) if one["name"] in USER_CONTAINERS]
 
 
 # --- volumes -----------------------------------------------------------------------------------------------------------

@@ -19,7 +19,8 @@ class Progress(Model):
         None,
         examples=["'step (\\d+)'"],
         description="Python regular expression that finds the step number in a line of the job's log, in the group `step` or, "
-        "without such a group, in the first group. Further groups are optional: `saved`, the seconds that the last checkpoint "
+        "without such a group, in the first group. If carriage returns divide a line, as in progress bars, the last part with a "
+        "step counts. Further groups are optional: `saved`, the seconds that the last checkpoint "
         "took; `slowest`, the rank that computed longest, and `ratio`, its time divided by the median of all ranks.",
     )
     file: str | None = Field(

@@ -60,7 +60,7 @@ def _job(placed: PlacedJob) -> Manifest:
 
 def _pod(placed: PlacedJob) -> Manifest:
     more: Manifest = {}
-    if placed.job.setup:
+    if placed.prepares:
         made = container(placed, "prepare", shell("first_only.sh", *placed.job.setup), {}, resources=_resources(placed))
         more["initContainers"] = [made]
     return on_pool(placed, [_ranks(placed)], subdomain=placed.job.name, restartPolicy="Never", **more)

@@ -20,7 +20,7 @@ from infra.jobs import files
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.in_pods import send_log, text
 from infra.jobs.in_pods.send_log import Lines, Stream, send
-from infra.jobs.pods import PlacedJob
+from infra.jobs.pods import PlacedJob, user_containers
 from tests.pure.job_world import cluster, job, pieces
 
 GROUP, REGION = "/gpumpi/test/jobs", "us-west-2"
@@ -143,7 +143,7 @@ def containers(launcher: str, **more: Any) -> list[dict[str, Any]]:
     wanted = {"launcher": launcher, **more}
     place = places.choose(PlacedJob.of(job(**wanted), described()), None, 200)
     made = place.used_by(pieces(described(), **wanted))
-    return [one for piece in made for pod in files.rank_pods(piece.manifest) for one in files.rank_containers(pod)]
+    return [one for piece in made for pod in files.rank_pods(piece.manifest) for one in user_containers(pod)]
 
 
 @pytest.mark.parametrize("launcher", ["mpijob", "standalone", "torchrun"])
@@ -165,7 +165,7 @@ def test_a_folder_on_the_volume_has_no_copies_of_the_logs(tmp_path: Path) -> Non
         one
         for piece in place.used_by(pieces(described()))
         for pod in files.rank_pods(piece.manifest)
-        for one in files.rank_containers(pod)
+        for one in user_containers(pod)
     ):
         assert one["workingDir"].startswith("/shared/.gpumpi/jobs/mpi-jobs/mnist.")
         assert [variable["value"] for variable in one["env"] if variable["name"] == "GPUMPI_LOG"] == ["/tmp/log"]

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .api import MERGE, STRATEGIC, Api, ApiError
+from .api import MERGE, STRATEGIC, Api, ApiError, resource_path
 
 DONE = (404, 409)
 """Status codes for an object that no longer exists or has been replaced."""
@@ -25,7 +25,7 @@ class DeletePod:
         options: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": self.uid}}
         if self.seconds is not None:
             options["gracePeriodSeconds"] = self.seconds
-        _tolerant(api, "DELETE", f"api/v1/namespaces/{self.namespace}/pods/{self.name}", options)
+        _tolerant(api, "DELETE", resource_path("api/v1/namespaces/{}/pods/{}", self.namespace, self.name), options)
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class FailJob:
         times = {"lastTransitionTime": now, "lastProbeTime": now}
         start = {} if self.was_started else {"startTime": now}
         body = {"status": {"conditions": [{**condition, **times}], **start}}
-        path = f"apis/batch/v1/namespaces/{self.namespace}/jobs/{self.name}/status"
+        path = resource_path("apis/batch/v1/namespaces/{}/jobs/{}/status", self.namespace, self.name)
         _tolerant(api, "PATCH", path, body, STRATEGIC)
 
 
@@ -98,7 +98,7 @@ class Report:
             "source": {"component": "gpumpi-job-controller"},
         }
         with contextlib.suppress(ApiError):  # an exhausted quota for events must not keep the job from restarting
-            api.call("POST", f"api/v1/namespaces/{namespace}/events", body=body)
+            api.call("POST", resource_path("api/v1/namespaces/{}/events", namespace), body=body)
 
 
 Action = DeletePod | FailJob | Change | Report

@@ -24,6 +24,21 @@ Object = dict[str, Any]
 Query = Mapping[str, str] | Sequence[tuple[str, str]]
 
 
+def resource_path(template: str, *names: str) -> str:
+    """Return the path of a resource. Raises ValueError for names that the API server would read as several segments: it
+    decodes the path before it splits it.
+
+    https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#path-segment-names
+
+    >>> resource_path("api/v1/namespaces/{}/pods/{}", "team-a", "x?y")
+    'api/v1/namespaces/team-a/pods/x%3Fy'
+    """
+    for name in names:
+        if name in ("", ".", "..") or "/" in name or "%" in name:
+            raise ValueError(f"{name!r} is not the name of an object")
+    return template.format(*(urllib.parse.quote(name, safe="") for name in names))
+
+
 class ApiError(Exception):
     """The API server rejected a request."""
 
@@ -115,7 +130,10 @@ class Api:
         limit: int,
         more: Mapping[str, str] | None = None,
     ) -> http.client.HTTPResponse:
-        url = f"/{path}?{urllib.parse.urlencode(query)}" if query else f"/{path}"
+        if any(one in ("", ".", "..") or "/" in one for one in map(urllib.parse.unquote, path.split("/"))):
+            raise ValueError(f"{path} is not the path of a resource")
+        quoted = urllib.parse.quote(path, safe="/%")
+        url = f"/{quoted}?{urllib.parse.urlencode(query)}" if query else f"/{quoted}"
         headers = {"Accept": "application/json", "Content-Type": kind or "application/json", **(more or {})}
         if self._token is not None:  # read again for each request: the kubelet renews the token
             headers["Authorization"] = f"Bearer {self._token.read_text(encoding='utf-8').strip()}"
@@ -148,11 +166,16 @@ class Api:
 
 
 def _decoded(status: int, content: bytes) -> Object:
+    """Raises ApiError for an error, and ValueError for an answer that is not a JSON object or is nested too deeply."""
     try:
         found = json.loads(content or b"{}")
-    except ValueError:
-        found = {"message": content[:200].decode(errors="replace")}
-    if status >= http.client.BAD_REQUEST:
-        raise ApiError(status, str(found.get("reason", "")), str(found.get("message", "")))
+    except (ValueError, RecursionError) as error:
+        found = f"{type(error).__name__}: {content[:200].decode(errors='replace')}"
+    if not isinstance(found, dict):
+        if status < http.client.BAD_REQUEST:
+            raise ValueError(f"the answer cannot be read: {str(found)[:200]}")
+        found = {"message": str(found)[:200]}
     answer: Object = found
+    if status >= http.client.BAD_REQUEST:
+        raise ApiError(status, str(answer.get("reason", "")), str(answer.get("message", "")))
     return answer

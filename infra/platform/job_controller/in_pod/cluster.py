@@ -2,10 +2,13 @@
 
 import functools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from infra.health import documents
 
 from . import record
-from .api import Api, ApiError, Object
+from .api import Api, ApiError, Object, resource_path
+from .health import Heart
 from .job import LAUNCHER, MPI_JOB, ROLE, ManagedJob, labels, name_of
 from .mirror import Mirror, Trim, trimmed_node, trimmed_pod
 from .store import trimmed
@@ -28,23 +31,31 @@ class Cluster:
     def __init__(self, api: Api, namespaces: Sequence[str], changed: Callable[[], None]) -> None:
         self._nodes = Mirror(api, "api/v1/nodes", "Node", changed, trimmed_node)
         self._mirrors = {
-            (namespace, kind): Mirror(api, path.format(namespace), kind, changed, trim, selector)
+            (namespace, kind): Mirror(api, resource_path(path, namespace), kind, changed, trim, selector)
             for namespace in namespaces
             for kind, (path, selector, trim) in KINDS.items()
         }
         self.namespaces = tuple(namespaces)
 
-    def start(self) -> None:
+    def start(self) -> list[Heart]:
+        """Start the mirrors, and return their signs of life."""
         for one in (self._nodes, *self._mirrors.values()):
             one.start()
+        return [one.heart for one in (self._nodes, *self._mirrors.values())]
+
+    def is_synced(self, namespace: str) -> bool:
+        """Return whether the copies of the namespace's objects and of the nodes are up to date."""
+        mirrors = (self._nodes, *(self._mirrors[namespace, kind] for kind in KINDS))
+        return all(one.is_synced.is_set() for one in mirrors)
 
     @property
-    def is_synced(self) -> bool:
-        return all(one.is_synced.is_set() for one in (self._nodes, *self._mirrors.values()))
+    def knows_nodes(self) -> bool:
+        """Whether the nodes, and all pods that the controller may read, have been read."""
+        pods = [self._mirrors[namespace, "Pod"] for namespace in self.namespaces]
+        return self._nodes.is_synced.is_set() and all(one.is_synced.is_set() or one.is_refused for one in pods)
 
-    def records(self) -> Iterator[Object]:
-        for namespace in self.namespaces:
-            yield from self._mirrors[namespace, "ConfigMap"].objects()
+    def records(self, namespace: str) -> list[Object]:
+        return self._mirrors[namespace, "ConfigMap"].objects()
 
     def nodes(self) -> list[Object]:
         return self._nodes.objects()
@@ -53,13 +64,9 @@ class Cluster:
         """Return the pods in the job namespaces, whatever tool created them."""
         return [pod for namespace in self.namespaces for pod in self._mirrors[namespace, "Pod"].objects()]
 
-    def jobs(self) -> list[ManagedJob]:
+    def jobs(self, namespace: str) -> list[ManagedJob]:
         nodes = {one["metadata"]["name"]: one for one in self.nodes()}
-        return [
-            job
-            for namespace in self.namespaces
-            for job in assemble({kind: self._mirrors[namespace, kind].objects() for kind in KINDS}, nodes)
-        ]
+        return assemble({kind: self._mirrors[namespace, kind].objects() for kind in KINDS}, nodes)
 
 
 def assemble(found: Mapping[str, Sequence[Object]], nodes: Mapping[str, Object]) -> list[ManagedJob]:
@@ -108,9 +115,11 @@ def _by_job(objects: Iterable[Object]) -> Mapping[str, list[Object]]:
 
 
 def leases(api: Api) -> Mapping[str, str]:
-    """Return when each node's kubelet last renewed its lease; empty without permission to read leases."""
+    """Return when each node's kubelet last renewed its lease; empty without permission to read leases. Kubelets can write
+    any time into their leases."""
     try:
-        found = api.call("GET", NODE_LEASES)["items"]
+        found = api.call("GET", NODE_LEASES).get("items") or []
     except ApiError:
         return {}
-    return {one["metadata"]["name"]: one["spec"]["renewTime"] for one in found if one["spec"].get("renewTime")}
+    times = {one["metadata"]["name"]: (one.get("spec") or {}).get("renewTime") for one in found}
+    return {name: str(at) for name, at in times.items() if documents.is_time(at)}

@@ -7,11 +7,13 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 
-from . import moments, reconcile, restarts
-from .api import Api, ApiError, Object, Unreachable
+from . import moments, reconcile, record, restarts
+from .api import Api, Object
 from .cluster import Cluster, leases
 from .following import Following
+from .guard import Guard
 from .health import Health
 from .job import ManagedJob
 from .lease import LEASE_SECONDS, RENEW_SECONDS, Election
@@ -25,6 +27,8 @@ GATHER_SECONDS = 0.2
 LOOK_SECONDS = 5.0
 """Maximum pause between two rounds: without any change, deadlines pass, and verdicts wait for nodes."""
 PRUNE_SECONDS = 3600.0
+SLOW_SECONDS = 10.0
+"""Time for the jobs of one namespace in a round."""
 LEASE_NAME = "gpumpi-job-controller"
 
 
@@ -40,18 +44,20 @@ class Controller:
         self._store = Store(api)
         self._nodes = nodes
         self._following, self._stacks = Following(api), Stacks(api)
+        self._guard = Guard()
+        self._noted: set[tuple[str, str]] = set()
+        """Invalid annotations that were printed: UID of the job, and sentence."""
         self._held_until = self._pruned = self._renewed = 0.0
         self.is_stopping = False
 
     def run(self) -> None:
-        self._cluster.start()
-        self._following.start()
+        self._health.add([*self._cluster.start(), self._following.start()])
         while not self.is_stopping:
             try:
-                if self._is_leader() and self._cluster.is_synced:
+                if self._is_leader():
                     self._look()
-            except (ApiError, Unreachable) as error:
-                print(error, file=sys.stderr, flush=True)
+            except Exception as error:  # no round may end the controller
+                print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
                 time.sleep(1)
             self._health.beat()
             self._changed.wait(LOOK_SECONDS)
@@ -74,23 +80,46 @@ class Controller:
         return time.monotonic() < self._held_until
 
     def _look(self) -> None:
-        now = moments.write(datetime.now(UTC))
-        jobs = {job.uid: job for job in self._cluster.jobs()}
-        found = self._store.records(self._cluster.records())
-        for uid, job in jobs.items():
-            self._look_at(job, found.get(uid), now)
-        for uid in found.keys() - jobs.keys():
-            self._following.forget(uid)
-            self._finish(found[uid], now)
-        if self._nodes is not None:
-            self._nodes.look(self._cluster.nodes(), self._cluster.pods(), list(jobs.values()), datetime.now(UTC))
-        self._following.end_round()
-        if time.monotonic() - self._pruned > PRUNE_SECONDS:
-            self._pruned = time.monotonic()
-            self._store.prune(found, jobs, now)
+        """Look at the jobs of each namespace, then at the nodes. A failure affects only its job, namespace or node."""
+        synced = [namespace for namespace in self._cluster.namespaces if self._cluster.is_synced(namespace)]
+        must_prune = time.monotonic() - self._pruned > PRUNE_SECONDS
+        jobs: list[ManagedJob] = []
+        for namespace in synced:
+            own = self._guard.run(namespace, partial(self._cluster.jobs, namespace))
+            if own is not None:
+                jobs += own
+                self._look_into(namespace, own, must_prune=must_prune)
+        if self._nodes is not None and self._cluster.knows_nodes and self._is_leader():
+            look = partial(self._nodes.look, self._cluster.nodes(), self._cluster.pods(), jobs, datetime.now(UTC))
+            self._guard.run("nodes", look)
+        self._following.end_round({job.uid for job in jobs} if len(synced) == len(self._cluster.namespaces) else None)
+        self._pruned = time.monotonic() if must_prune else self._pruned
+
+    def _look_into(self, namespace: str, jobs: Sequence[ManagedJob], *, must_prune: bool) -> None:
+        """Look at the jobs of a namespace. If the API server is slow, the other jobs wait until the next round, so that
+        other namespaces do not."""
+        now, began = moments.write(datetime.now(UTC)), time.monotonic()
+        found = self._store.records(namespace, self._cluster.records(namespace))
+        named = {record.name_of(job.name, job.uid): job for job in jobs}
+        tasks = [(name, partial(self._look_at, job, found.get(name), now)) for name, job in named.items()]
+        tasks += [(name, partial(self._finish, found[name], now)) for name in found.keys() - named.keys()]
+        for name, task in tasks:
+            if not self._is_leader() or time.monotonic() - began > SLOW_SECONDS:
+                return
+            self._guard.run(f"{namespace}/{name}", task)
+            self._health.beat()
+        if must_prune:
+            self._guard.run(f"old records in {namespace}", partial(self._store.prune, found, named, now))
 
     def _look_at(self, job: ManagedJob, found: Object | None, now: str) -> None:
+        if found is not None and found.get("isNewer"):
+            return  # a newer controller handles the job
+        if job.ignored and (job.uid, job.ignored) not in self._noted:
+            self._noted.add((job.uid, job.ignored))
+            print(f"{job.namespace}/{job.name}: {job.ignored}", file=sys.stderr, flush=True)
         before = found["record"] if found else None
+        if before is not None and before["uid"] != job.uid:
+            before = None
         if before is not None and is_over(before) and all(one["to"] for one in before["workers"]):
             self._following.forget(job.uid)
             return
@@ -110,6 +139,8 @@ class Controller:
 
     def _finish(self, found: Object, now: str) -> None:
         """Complete the record of a job that no longer exists."""
+        if found["record"] is None:
+            return
         after = reconcile.ended_without_us(found["record"], now)
         if after != found["record"]:
             print(f"{after['namespace']}/{after['name']}: {after['phase']}", flush=True)

@@ -1,12 +1,14 @@
 """Steps of the followed jobs that their records do not contain yet."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from . import progress, steps
 from .api import Api
+from .health import Heart
 from .job import ManagedJob
 from .logs import Logs, Source
-from .progress import LOG_LINES, Seen
+from .progress import LOG_CHARACTERS, LOG_LINES, Seen
 from .record import Record
 from .steps import Step
 
@@ -26,8 +28,9 @@ class Following:
         self._logs = Logs(api)
         self._followed: dict[str, _Followed] = {}
 
-    def start(self) -> None:
+    def start(self) -> Heart:
         self._logs.start()
+        return self._logs.heart
 
     def look(self, job: ManagedJob, record: Record) -> Seen | None:
         """Return what is known about the job's log. `record` is the stored record."""
@@ -44,11 +47,13 @@ class Following:
         except steps.TooSlow:
             known.is_too_slow = True
         known.steps = [one for one in known.steps if one.at > source.since]
-        known.tail = [*known.tail, *(text for _, text in new.lines[-LOG_LINES:])][-LOG_LINES:]
+        known.tail = [*known.tail, *(steps.shown(text)[:LOG_CHARACTERS] for _, text in new.lines[-LOG_LINES:])][-LOG_LINES:]
         return Seen(source.uid, tuple(known.steps), tuple(known.tail), new.complete, known.is_too_slow)
 
-    def end_round(self) -> None:
-        """Continue to read only the logs of this round's jobs."""
+    def end_round(self, jobs: Collection[str] | None = None) -> None:
+        """Continue to read only the logs of the followed jobs. Forget jobs that are not in `jobs`, by UID."""
+        if jobs is not None:
+            self._followed = {uid: one for uid, one in self._followed.items() if uid in jobs}
         self._logs.follow({uid: one.source for uid, one in self._followed.items()})
 
     def forget(self, uid: str) -> None:

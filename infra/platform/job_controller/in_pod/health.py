@@ -2,25 +2,46 @@
 
 import threading
 import time
+from collections.abc import Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 PORT = 8080
 SILENT_SECONDS = 120
-"""Maximum time between two rounds of the loop, long enough for a short outage of the API server."""
+"""Maximum time between two signs of life, long enough for a short outage of the API server."""
 
 
-class Health:
-    """Serves /healthz. The loop calls `beat` in each round."""
+class Heart:
+    """Last sign of life of a thread."""
 
-    def __init__(self) -> None:
-        self._last = time.monotonic()
+    def __init__(self, seconds: float = SILENT_SECONDS) -> None:
+        self._seconds = seconds
+        self.beat()
 
     def beat(self) -> None:
         self._last = time.monotonic()
 
     @property
     def is_alive(self) -> bool:
-        return time.monotonic() - self._last < SILENT_SECONDS
+        return time.monotonic() - self._last < self._seconds
+
+
+class Health:
+    """Serves /healthz, which fails if the loop or another thread shows no sign of life."""
+
+    def __init__(self) -> None:
+        self._loop = Heart()
+        self._threads: list[Heart] = []
+
+    def add(self, threads: Iterable[Heart]) -> None:
+        self._threads += threads
+
+    def beat(self) -> None:
+        """Show that the loop is alive."""
+        self._loop.beat()
+
+    @property
+    def is_alive(self) -> bool:
+        return all(one.is_alive for one in (self._loop, *self._threads))
 
     def serve(self, port: int = PORT) -> None:
         health = self

@@ -1,14 +1,15 @@
 """A job and its objects, from the controller's mirrors."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from infra.health import healing
+from infra.health import documents, healing
+from infra.health.repairs import GPU, whole
 
 from .api import Object
+from .record_shape import MOST_GPUS
 
 JOB, ROLE, LAUNCHER = "gpumpi.io/job", "gpumpi.io/role", "gpumpi.io/launcher"
 MPI_JOB, MPI_ROLE = "training.kubeflow.org/job-name", "training.kubeflow.org/job-role"
@@ -16,7 +17,16 @@ MPI_JOB, MPI_ROLE = "training.kubeflow.org/job-name", "training.kubeflow.org/job
 POLICY = "gpumpi.io/policy"
 """Annotation that configures what the controller does for a job. Without it, the controller only writes the record."""
 POLICY_VERSION = 1
-GPU = "nvidia.com/gpu"
+POLICY_FIELDS: Mapping[str, documents.Check] = {
+    "version": documents.is_in((POLICY_VERSION,)),
+    "pool": documents.is_text,
+    "workers": documents.is_count,
+    "maxRestarts": documents.is_optional(documents.is_count),
+    "noRetryExitCodes": documents.is_optional(documents.is_list(documents.is_integer)),
+    "activeDeadlineSeconds": documents.is_optional(documents.is_count),
+    "progress": documents.has_fields({"pattern": documents.is_text, "within": documents.is_count}),
+    "hold": documents.has_fields({}, {"queue": documents.is_optional(documents.is_text)}),
+}
 
 
 def name_of(found: Object) -> str:
@@ -30,7 +40,7 @@ def labels(found: Object) -> Mapping[str, str]:
 def conditions(found: Object) -> Mapping[str, Object]:
     """Return the conditions that are true, by type."""
     listed = (found.get("status") or {}).get("conditions") or ()
-    return {one["type"]: one for one in listed if one["status"] == "True"}
+    return {one["type"]: one for one in listed if one.get("status") == "True"}
 
 
 def role(pod: Object) -> str:
@@ -79,12 +89,24 @@ class ManagedJob:
 
     @cached_property
     def policy(self) -> Mapping[str, Any]:
-        """What the controller does for this job; empty for jobs created by other tools."""
-        try:
-            found: Mapping[str, Any] = json.loads((self.main["metadata"].get("annotations") or {})[POLICY])
-        except (KeyError, ValueError):
+        """What the controller does for this job, without invalid fields; empty for jobs created by other tools."""
+        found = self._annotation
+        if not isinstance(found, dict) or found.get("version") != POLICY_VERSION:
             return {}
-        return found if found.get("version") == POLICY_VERSION else {}
+        return {key: found[key] for key, check in POLICY_FIELDS.items() if key in found and check(found[key])}
+
+    @property
+    def ignored(self) -> str:
+        """Sentence about the parts of the annotation that the controller ignores because they are invalid; empty if it
+        ignores none. Users can write the annotation."""
+        found = self._annotation
+        fields = sorted(found.keys() & POLICY_FIELDS.keys() - self.policy.keys()) if isinstance(found, dict) else ["all"]
+        is_there = POLICY in (self.main["metadata"].get("annotations") or {})
+        return f"annotation {POLICY}: ignored because it is invalid: {', '.join(fields)}" if is_there and fields else ""
+
+    @cached_property
+    def _annotation(self) -> Any:
+        return documents.load((self.main["metadata"].get("annotations") or {}).get(POLICY))
 
     @property
     def size(self) -> int:
@@ -155,7 +177,7 @@ def started_at(pod: Object) -> str:
 
 def gpus(pod: Object) -> int:
     limits = [one.get("resources", {}).get("limits", {}) for one in pod["spec"].get("containers", ())]
-    return sum(int(one.get(GPU, 0)) for one in limits)
+    return min(sum(whole(one.get(GPU, 0)) for one in limits), MOST_GPUS)
 
 
 def cut_off(pod: Object, nodes: Mapping[str, Object]) -> str:

@@ -8,15 +8,21 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from . import moments, steps
-from .api import Api, ApiError, Unreachable
+from .api import Api, ApiError, Unreachable, resource_path
+from .health import Heart
 
 READ_SECONDS = 5.0
 CHUNK_BYTES, CHUNKS = 1 << 19, 4
 """Size of a request, and requests per log and round. If a job prints more, the controller falls behind, and cannot
 detect that the job hangs.
 """
-LINES_WAITING = 50_000
-"""Maximum number of lines to keep per log until they are processed. Only the leader processes them."""
+WAITING = 1 << 22
+"""Maximum number of characters to keep per log until they are processed. Only the leader processes them."""
+LINE_OVERHEAD = 100
+"""Memory of a line in addition to its text, in characters."""
+LONG_LINE = 1 << 12
+"""Number of characters of a line that the container runtime may have written in parts: containerd writes parts of 16 KiB,
+and a character has up to 4 bytes. The time of such a line is the time of its first part."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,31 @@ class _Reading:
     last: str
     lines: list[tuple[str, str]] = field(default_factory=list)
     complete: str = ""
+    part: tuple[str, int] = ("", 0)
+    """Time of the line that has no line feed yet, and how many of its characters are in `lines`."""
+
+    @property
+    def size(self) -> int:
+        return sum(len(text) + LINE_OVERHEAD for _, text in self.lines)
+
+    def add(self, lines: steps.Lines) -> None:
+        """Add complete lines. A long line ended after the last time at which the log was read to its end."""
+        seen = moments.exact(self.complete) or ""
+        self.lines += [(max(at, seen) if len(text) >= LONG_LINE else at, text) for at, text in lines]
+
+    def add_part(self, at: str, text: str, now: str) -> None:
+        """Add what the log's last line has gained: a program may print only carriage returns for hours."""
+        begin, length = at or self.last, self.part[1] if self.part[0] == (at or self.last) else 0
+        if len(text) > length:
+            self.lines.append((max(begin, moments.exact(self.complete or now) or ""), text[length:]))
+        self.part = begin, len(text)
+
+    @property
+    def skipped(self) -> str:
+        """Time from which to read on, if a whole chunk has no new line: after this second, which has more lines than a
+        chunk, or after the part of a line that was read already. The API accepts only whole seconds."""
+        following = moments.read(self.last or moments.EPOCH) + timedelta(seconds=1)
+        return max(moments.exact(moments.write(following)) or "", moments.exact(self.complete) or "")
 
 
 class Logs(threading.Thread):
@@ -53,7 +84,7 @@ class Logs(threading.Thread):
 
     def __init__(self, api: Api) -> None:
         super().__init__(daemon=True, name="logs")
-        self._api, self._lock = api.copy(), threading.Lock()
+        self._api, self._lock, self.heart = api.copy(), threading.Lock(), Heart()
         self._readings: dict[str, _Reading] = {}
 
     def follow(self, sources: Mapping[str, Source]) -> None:
@@ -76,42 +107,50 @@ class Logs(threading.Thread):
 
     def run(self) -> None:
         while True:
-            with self._lock:
-                found = list(self._readings.values())
-            for one in found:
-                if len(one.lines) < LINES_WAITING:
-                    self._read(one)
+            self.heart.beat()
+            self.read_all()
             time.sleep(READ_SECONDS)
+
+    def read_all(self) -> None:
+        with self._lock:
+            readings = list(self._readings.values())
+        for one in readings:
+            if one.size < WAITING:
+                self._try_to_read(one)
+            self.heart.beat()
+
+    def _try_to_read(self, reading: _Reading) -> None:
+        """Read a log. Whatever it contains, the other logs are read too."""
+        try:
+            self._read(reading)
+        except Exception as error:
+            about = f"log of {reading.source.namespace}/{reading.source.pod}"
+            print(f"{about}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
 
     def _read(self, reading: _Reading) -> None:
         for _ in range(CHUNKS):
             now = moments.write(datetime.now(UTC))
             try:
-                lines, is_whole = self._chunk(reading.source, reading.last)
+                text, is_whole = self._chunk(reading.source, reading.last)
             except (ApiError, Unreachable) as error:
                 if (
                     not isinstance(error, ApiError) or error.status >= 500
                 ):  # otherwise the container has not started, or no longer exists
                     print(f"log of {reading.source.namespace}/{reading.source.pod}: {error}", file=sys.stderr, flush=True)
                 return
+            lines = [one for one in steps.split(text) if one[0] > reading.last]
             with self._lock:
-                reading.lines += lines
-                reading.last = lines[-1][0] if lines else reading.last if is_whole else _next_second(reading.last)
+                reading.add(lines)
+                reading.last = lines[-1][0] if lines else reading.last if is_whole else reading.skipped
                 if is_whole:
+                    reading.add_part(*steps.unfinished(text), now)
                     reading.complete = now
                     return
 
-    def _chunk(self, source: Source, last: str) -> tuple[list[tuple[str, str]], bool]:
-        """Return the lines after a time, and whether there are no more."""
+    def _chunk(self, source: Source, last: str) -> tuple[str, bool]:
+        """Return the log since the second of a time, and whether there is no more."""
         query = {"container": source.container, "timestamps": "true", "limitBytes": str(CHUNK_BYTES)}
         if last:
             query["sinceTime"] = moments.write(moments.read(last))
-        content = self._api.content(f"api/v1/namespaces/{source.namespace}/pods/{source.pod}/log", query)
-        lines = [one for one in steps.split(content.decode(errors="replace")) if one[0] > last]
-        return lines, len(content) < CHUNK_BYTES
-
-
-def _next_second(last: str) -> str:
-    """Return the next second: the API accepts only whole seconds, and this second has more lines than a chunk."""
-    when = moments.read(last or moments.EPOCH) + timedelta(seconds=1)
-    return moments.exact(moments.write(when)) or ""
+        content = self._api.content(resource_path("api/v1/namespaces/{}/pods/{}/log", source.namespace, source.pod), query)
+        return content.decode(errors="replace"), len(content) < CHUNK_BYTES

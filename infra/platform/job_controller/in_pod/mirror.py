@@ -10,12 +10,13 @@ from infra.health.annotation import ANNOTATION
 from infra.health.faults import AGENT_CONDITIONS, READY
 from infra.health.repairs import GPU
 
-from .api import Api, ApiError, Object, Unreachable
+from .api import REQUEST_SECONDS, WATCH_SECONDS, Api, ApiError, Object, Unreachable
+from .health import Heart
 
 PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 30.0
 ABSENT_SECONDS = 60.0
 """Pause before another attempt to list a kind that the cluster does not serve, such as MPIJob without the operator."""
-NOT_FOUND, GONE = 404, 410
+NOT_FOUND, GONE, TOO_MANY, SERVER_ERROR = 404, 410, 429, 500
 
 Trim = Callable[[Object], Object]
 
@@ -30,6 +31,9 @@ class Mirror(threading.Thread):
         self._lock = threading.Lock()
         self._objects: dict[str, Object] = {}
         self.is_synced = threading.Event()
+        self.is_refused = False
+        """Whether the API server last refused the request, for example because the namespace no longer exists."""
+        self.heart = Heart(WATCH_SECONDS + 4 * REQUEST_SECONDS)
 
     def objects(self) -> list[Object]:
         with self._lock:
@@ -38,26 +42,31 @@ class Mirror(threading.Thread):
     def run(self) -> None:
         pause = PAUSE_SECONDS
         while True:
+            self.heart.beat()
             try:
                 version = self._list()
-                pause = PAUSE_SECONDS
                 while True:
                     version = self._follow(version)
+                    pause = PAUSE_SECONDS
+                    time.sleep(PAUSE_SECONDS)
             except ApiError as error:
                 if error.status == NOT_FOUND and not self._objects:
                     self._take({}, ABSENT_SECONDS)
                     continue
-                if error.status == GONE:
-                    continue
-                print(f"{self._path}: {error}", file=sys.stderr, flush=True)
+                self.is_refused = error.status not in (GONE, TOO_MANY) and error.status < SERVER_ERROR
+                if error.status != GONE:
+                    print(f"{self._path}: {error}", file=sys.stderr, flush=True)
             except Unreachable as error:
                 print(f"{self._path}: {error}", file=sys.stderr, flush=True)
+            except Exception as error:  # nobody acts on copies that cannot be brought up to date
+                self.is_synced.clear()
+                print(f"{self._path}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
     def _take(self, objects: dict[str, Object], pause: float = 0.0) -> None:
         with self._lock:
-            self._objects = objects
+            self._objects, self.is_refused = objects, False
         self.is_synced.set()
         self._changed()
         time.sleep(pause)
@@ -65,11 +74,15 @@ class Mirror(threading.Thread):
     def _list(self) -> str:
         """Replace the copies with a new list of all objects. Returns the list's resource version."""
         found = self._api.call("GET", self._path, {**self._query, "resourceVersion": "0"})
-        self._take({one["metadata"]["uid"]: self._kept(one) for one in found.get("items") or []})
+        objects: dict[str, Object] = {}
+        for one in found.get("items") or []:
+            self._keep(objects, one)
+        self._take(objects)
         return str(found["metadata"]["resourceVersion"])
 
     def _follow(self, version: str) -> str:
         for event in self._api.watch(self._path, {**self._query, "resourceVersion": version}):
+            self.heart.beat()
             found = event["object"]
             if event["type"] == "ERROR":
                 raise ApiError(int(found.get("code", 0)), str(found.get("reason", "")), str(found.get("message", "")))
@@ -83,12 +96,19 @@ class Mirror(threading.Thread):
             if event == "DELETED":
                 self._objects.pop(found["metadata"]["uid"], None)
             else:
-                self._objects[found["metadata"]["uid"]] = self._kept(found)
+                self._keep(self._objects, found)
         self._changed()
 
-    def _kept(self, found: Object) -> Object:
-        found["metadata"].pop("managedFields", None)
-        return {**self._trim(found), "kind": self._kind}
+    def _keep(self, objects: dict[str, Object], found: Object) -> None:
+        """Add an object to the copies. An object that cannot be read is left out, and does not affect the others."""
+        metadata = found["metadata"]
+        metadata.pop("managedFields", None)
+        try:
+            objects[metadata["uid"]] = {**self._trim(found), "kind": self._kind}
+        except Exception as error:
+            objects.pop(metadata["uid"], None)
+            about = f"{self._path}/{metadata.get('name')}"
+            print(f"{about}: ignored: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
 
 
 def trimmed_pod(pod: Object) -> Object:

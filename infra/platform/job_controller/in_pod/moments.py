@@ -6,7 +6,11 @@ EPOCH = "1970-01-01T00:00:00Z"
 
 
 def read(text: str) -> datetime:
-    return datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone(UTC)
+    """Return the time in a text. Raises ValueError, also for a time that is outside the range of `datetime` in UTC."""
+    try:
+        return datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError(text) from error
 
 
 def write(when: datetime) -> str:

@@ -6,14 +6,17 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import partial
 
 from infra.health import healing, journal
+from infra.health.annotation import LONGEST_GRACE_SECONDS
 from infra.health.brake import SHARE, Brake
 from infra.health.healing import Policy, Pool
 from infra.health.journal import Journal
 
 from .actions import DONE, Action, DeletePod
-from .api import MERGE, Api, ApiError, Object
+from .api import MERGE, Api, ApiError, Object, resource_path
+from .guard import Guard
 from .job import ManagedJob, is_terminal, without_kubelet
 from .silence import Silence
 
@@ -48,6 +51,7 @@ class Nodes:
         self._silence = silence or Silence(api)
         self._path = f"api/v1/namespaces/{namespace}/configmaps"
         self._namespace = namespace
+        self._guard = Guard()
         self._stored: Object | None = None
         """The ConfigMap of the journal as last read from the API server; None before the first read."""
 
@@ -64,15 +68,17 @@ class Nodes:
         if found.journal != known and not self._write(found.journal):
             return  # another controller has written it; the next round starts from there
         for one in found.patches:
-            self._patch(one)
+            self._guard.run(f"node {one.node}", partial(self._patch, one))
         stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
-        for action in (*leaving(nodes, jobs), *stranded(nodes, jobs)):
-            print(f"nodes: {action}", flush=True)
-            action.perform(self._api, stamp)
+        for job in jobs:
+            about = f"{job.namespace}/{job.name}"
+            for action in self._guard.run(f"nodes of {about}", partial(_endings, nodes, job)) or ():
+                print(f"nodes: {action}", flush=True)
+                self._guard.run(f"pods of {about}", partial(action.perform, self._api, stamp))
 
     def _patch(self, one: healing.Patch) -> None:
         try:
-            self._api.call("PATCH", f"api/v1/nodes/{one.node}", body=dict(one.body), kind=MERGE)
+            self._api.call("PATCH", resource_path("api/v1/nodes/{}", one.node), body=dict(one.body), kind=MERGE)
         except ApiError as error:
             if error.status not in DONE:
                 raise
@@ -111,8 +117,12 @@ def busy_nodes(pods: Sequence[Object]) -> dict[str, int]:
     found: dict[str, int] = {}
     for spec in (one["spec"] for one in pods if one["spec"].get("nodeName") and not is_terminal(one)):
         grace = spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE_SECONDS)
-        found[spec["nodeName"]] = max(grace, found.get(spec["nodeName"], 0))
+        found[spec["nodeName"]] = min(max(grace, found.get(spec["nodeName"], 0)), LONGEST_GRACE_SECONDS)
     return found
+
+
+def _endings(nodes: Sequence[Object], job: ManagedJob) -> list[Action]:
+    return [*leaving(nodes, [job]), *stranded(nodes, [job])]
 
 
 def stranded(nodes: Sequence[Object], jobs: Sequence[ManagedJob]) -> list[Action]:

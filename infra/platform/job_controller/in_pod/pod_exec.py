@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from .api import Api, Unreachable
+from .api import Api, Unreachable, resource_path
 
 PROTOCOL = "v4.channel.k8s.io"
 STDOUT, STDERR = 1, 2
@@ -21,7 +21,7 @@ OUTPUT_BYTES = 1 << 19
 
 def run(api: Api, namespace: str, pod: str, container: str, command: Sequence[str], seconds: float) -> str:
     """Return the output of a command until it ends or the time is up. Raises ApiError and Unreachable."""
-    path = f"api/v1/namespaces/{namespace}/pods/{pod}/exec"
+    path = resource_path("api/v1/namespaces/{}/pods/{}/exec", namespace, pod)
     query = [("container", container), ("stdout", "true"), ("stderr", "true"), *(("command", word) for word in command)]
     end, output = time.monotonic() + seconds, b""
     try:

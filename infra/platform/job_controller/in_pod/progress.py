@@ -15,7 +15,7 @@ from .attempts import FAILED, Attempt, close_as, current, is_ending
 from .job import ManagedJob, conditions, disruption, is_ready, labels, started_at
 from .logs import Source
 from .record import Record
-from .steps import Step
+from .steps import STEP_LIMIT, Step
 from .stragglers import INDEX
 
 START_SECONDS = 600
@@ -111,7 +111,7 @@ def _with_steps(attempt: Attempt, steps: Sequence[Step], goal: int | None) -> di
         slow = stragglers.after(known.pop("slow", None), one)
         known |= {"slow": slow} if slow else {}
         if known["regained"] is not None:
-            known["savedMs"] += one.saved_ms
+            known["savedMs"] = min(known["savedMs"] + one.saved_ms, STEP_LIMIT)
         elif goal is None or one.number >= goal:
             known["regained"] = one.at
     return known

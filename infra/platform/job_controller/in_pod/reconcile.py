@@ -8,6 +8,7 @@ from .actions import Action
 from .job import ManagedJob
 from .progress import Seen
 from .record import Record
+from .record_shape import MOST_WORKERS
 from .stacks import Dump
 
 
@@ -15,7 +16,7 @@ def observe(found: Record | None, job: ManagedJob, now: str, seen: Seen | None =
     """Return the record of a job that exists. `seen` is the state of its log, and `dump` shows what its ranks were
     doing."""
     known = copy.deepcopy(found) or record.new(job.uid, job.name, job.namespace, job.main["metadata"]["creationTimestamp"])
-    about = {"launcher": job.launcher, "size": job.size, "pool": str(job.policy.get("pool", ""))}
+    about = {"launcher": job.launcher, "size": min(job.size, MOST_WORKERS), "pool": str(job.policy.get("pool", ""))}
     known |= {key: value for key, value in about.items() if value or key not in known}
     usage.observe(known, job, now)
     if not record.is_over(known):

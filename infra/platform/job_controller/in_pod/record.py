@@ -6,7 +6,9 @@ Each concern adds its own keys, and keeps unknown keys, which a newer controller
 import json
 from typing import Any
 
-from . import moments
+from infra.health import documents
+
+from . import moments, record_shape
 from .api import Object
 
 VERSION = 1
@@ -66,23 +68,33 @@ def enter(record: Record, phase: str, when: str) -> None:
         record["ended"] = when
 
 
-def name_of(record: Record) -> str:
+def name_of(job: str, uid: str) -> str:
     """Return the name of the ConfigMap, with the UID: an earlier job with the same name may have a record."""
-    return f"{record['name'][:200]}-record-{record['uid'][:8]}"
+    return f"{job[:200]}-record-{uid[:8]}"
 
 
 def config_map(record: Record, found: Object | None = None) -> Object:
     """Return the ConfigMap to write; `found` is the existing one."""
-    metadata = found["metadata"] if found else {"name": name_of(record), "namespace": record["namespace"]}
+    metadata = found["metadata"] if found else {"name": name_of(record["name"], record["uid"]), "namespace": record["namespace"]}
     labels = {**(metadata.get("labels") or {}), LABEL: record["name"], "app.kubernetes.io/managed-by": "gpumpi"}
     content = json.dumps(record, separators=(",", ":"), sort_keys=True)
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**metadata, "labels": labels}, "data": {KEY: content}}
 
 
 def read(found: Object) -> Record | None:
-    """Return the record in a ConfigMap; None if it is damaged or has a newer format."""
-    try:
-        record: Record = json.loads(found["data"][KEY])
-        return record if record["version"] == VERSION else None
-    except (KeyError, TypeError, ValueError):
+    """Return the record in a ConfigMap; None if it does not fit its shape, has a newer format, or contradicts the
+    ConfigMap's metadata. Users of the namespace can write any content."""
+    document = documents.load((found.get("data") or {}).get(KEY))
+    if not record_shape.fits(document) or document["version"] != VERSION:
         return None
+    record: Record = document
+    metadata = found["metadata"]
+    labeled = (metadata.get("labels") or {}).get(LABEL)
+    is_own = (record["namespace"], name_of(record["name"], record["uid"])) == (metadata.get("namespace"), metadata["name"])
+    return record if is_own and record["name"] == labeled else None
+
+
+def is_newer(found: Object) -> bool:
+    """Return whether a newer controller has written the record."""
+    document = documents.load((found.get("data") or {}).get(KEY))
+    return isinstance(document, dict) and documents.is_count(document.get("version")) and document["version"] > VERSION

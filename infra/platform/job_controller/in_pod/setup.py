@@ -4,6 +4,7 @@ from typing import Any
 
 from . import restarts
 from .actions import Action, Change
+from .api import resource_path
 from .job import ManagedJob, conditions
 from .record import Record
 
@@ -57,4 +58,4 @@ def _release(job: ManagedJob, hold: dict[str, Any]) -> list[Action]:
 
 
 def _path(api: str, namespace: str, kind: str, found: dict[str, Any]) -> str:
-    return f"{api}/namespaces/{namespace}/{kind}/{found['metadata']['name']}"
+    return resource_path(f"{api}/namespaces/{{}}/{kind}/{{}}", namespace, found["metadata"]["name"])

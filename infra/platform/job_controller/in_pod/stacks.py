@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from . import moments, pod_exec
-from .api import Api, ApiError, Unreachable
+from .api import Api
 from .attempts import Attempt
 from .job import ManagedJob, is_terminal
 from .record import Record
@@ -126,7 +126,7 @@ def parse(texts: Sequence[str]) -> Dump:
     for text in (one for one in texts if not one.startswith(UNKNOWN)):
         lines: list[str] = []
         in_command = False
-        for line in text.splitlines():
+        for line in text.split("\n"):
             in_command = (in_command or line.startswith(COMMAND)) and not line.startswith(VERSION)
             if started := RANK.fullmatch(line):
                 lines = []
@@ -221,5 +221,5 @@ class Stacks:
     def _ask(self, namespace: str, pod: str, command: Sequence[str]) -> str:
         try:
             return pod_exec.run(self.api.copy(), namespace, pod, "worker", command, EXEC_SECONDS)
-        except (ApiError, Unreachable) as error:
+        except Exception as error:  # whatever a pod answers, the other pods' answers count
             return f"{UNKNOWN}{pod}: {error}"

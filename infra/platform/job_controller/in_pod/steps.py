@@ -16,9 +16,10 @@ from . import moments
 
 SECONDS_PER_READ = 1.0
 """Time for all new lines of one job. 5,000 lines with a typical pattern take 5 ms."""
-LINE_LIMIT = 500
-"""Number of characters of each line in which to search for the step."""
-STEP_LIMIT = 10**15
+PIECE_LIMIT = 500
+"""Number of characters of each piece of a line in which to search for the step."""
+STEP_LIMIT, SECONDS_LIMIT = 10**15, 10**10
+"""Larger numbers cannot be stored in a record (record_shape.py)."""
 
 Lines = Sequence[tuple[str, str]]
 """Time and text of each line."""
@@ -43,29 +44,51 @@ class TooSlow(Exception):
 
 
 def split(text: str) -> list[tuple[str, str]]:
-    """Return the complete lines of a log that was read with `timestamps=true`.
+    """Return the complete lines of a log that was read with `timestamps=true`. Only a line feed ends a line: progress bars
+    and standard output share lines, in which carriage returns separate the pieces.
 
-    >>> split("2026-11-23T12:00:00.123456789Z step 1\\n2026-11-23T12:00:01")
-    [('2026-11-23T12:00:00.123456Z', 'step 1')]
+    >>> split("2026-11-23T12:00:00.123456789Z 1 %\\rstep 1\\n2026-11-23T12:00:01")
+    [('2026-11-23T12:00:00.123456Z', '1 %\\rstep 1')]
     """
-    found = []
-    for line in text.splitlines(keepends=True):
-        when, _, rest = line.partition(" ")
-        if not line.endswith("\n") or (at := moments.exact(when)) is None:
-            continue
-        found.append((at, rest.rstrip("\n")[:LINE_LIMIT]))
-    return found
+    parts = (line.partition(" ") for line in text.split("\n")[:-1])
+    return [(at, rest) for when, _, rest in parts if (at := moments.exact(when)) is not None]
+
+
+def unfinished(text: str) -> tuple[str, str]:
+    """Return the time of a log's last line, which has no line feed yet, and its pieces up to the last carriage return. The
+    time is empty if the text begins inside the line: the kubelet writes one time per line, even if the line is long.
+    https://github.com/kubernetes/cri-client/blob/v0.35.0/pkg/logs/logs.go (ReadLogs)
+
+    >>> unfinished("2026-11-23T12:00:00Z step 1\\n2026-11-23T12:00:01Z 1 %\\r2 %\\r3")
+    ('2026-11-23T12:00:01.000000Z', '1 %\\r2 %')
+    """
+    line = text.rpartition("\n")[2]
+    when, _, rest = line.partition(" ")
+    at = moments.exact(when) or ""
+    return at, (rest if at else line).rpartition("\r")[0]
+
+
+def shown(text: str) -> str:
+    """Return what a terminal shows of a line.
+
+    >>> shown(" 1 %\\r 2 %\\r")
+    ' 2 %'
+    """
+    return text.rstrip("\r").rpartition("\r")[2]
 
 
 def find(lines: Lines, pattern: str, limit: float = SECONDS_PER_READ) -> list[Step]:
-    """Return the steps in the lines; nothing for an invalid pattern. Raises TooSlow."""
+    """Return the last step of each line that contains a step; nothing for an invalid pattern. Raises TooSlow."""
     steps: list[Step] = []
     with _ended_after(limit):
         try:
             wanted = re.compile(pattern)
-        except (re.error, OverflowError, RecursionError):
+        except (re.error, OverflowError, RecursionError, MemoryError):
             return []
-        steps += [step for at, text in lines if (found := wanted.search(text)) and (step := _step(at, found)) is not None]
+        for at, text in lines:
+            matches = (wanted.search(piece[:PIECE_LIMIT]) for piece in reversed(text.split("\r")))
+            last = next((step for match in matches if match and (step := _step(at, match)) is not None), None)
+            steps += [last] if last else []
     return steps
 
 
@@ -77,7 +100,8 @@ def _step(at: str, found: "re.Match[str]") -> Step | None:
         slowest = int(named["slowest"]) if named.get("slowest") else None
     except (IndexError, TypeError, ValueError):
         return None
-    is_plausible = 0 <= number < STEP_LIMIT and 0 <= saved < STEP_LIMIT and 0 <= ratio < STEP_LIMIT
+    is_plausible = 0 <= number < STEP_LIMIT and 0 <= saved < SECONDS_LIMIT and 0 <= ratio < SECONDS_LIMIT
+    is_plausible &= slowest is None or 0 <= slowest < STEP_LIMIT
     return Step(at, number, round(saved * 1000), slowest, ratio) if is_plausible else None
 
 

@@ -1,68 +1,84 @@
-"""Storage of records: ConfigMaps, and writes that the mirror does not have yet."""
+"""Storage of records: ConfigMaps, and writes that the mirror does not have yet.
+
+Users of a namespace can write its ConfigMaps. A record is identified by the namespace and the name of its ConfigMap, never
+by its content.
+"""
 
 import sys
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
-from . import moments, record
-from .api import Api, ApiError, Object
+from . import moments, record, record_shape
+from .api import Api, ApiError, Object, resource_path
 from .record import Record
 
 CONFLICT, NOT_FOUND = 409, 404
 KEPT_DAYS = 90
 """Days to keep the record of a deleted job."""
+CONFIG_MAPS = "api/v1/namespaces/{}/configmaps"
 
 
 def trimmed(config_map: Object) -> Object:
-    """Return a mirrored ConfigMap with its parsed record instead of the text."""
-    return {"metadata": config_map["metadata"], "record": record.read(config_map)}
+    """Return a mirrored ConfigMap with its parsed record instead of the text; the record is None if it is not valid."""
+    parsed, metadata = record.read(config_map), config_map["metadata"]
+    if parsed is None:
+        print(
+            f"{metadata['namespace']}/{metadata['name']}: ignored, because it is not a valid record", file=sys.stderr, flush=True
+        )
+    return {"metadata": metadata, "record": parsed, "isNewer": parsed is None and record.is_newer(config_map)}
 
 
 class Store:
-    """Records by job UID."""
+    """ConfigMaps with records, by namespace and name."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
-        self._written: dict[str, Object] = {}
+        self._written: dict[tuple[str, str], Object] = {}
 
-    def records(self, mirrored: Iterable[Object]) -> dict[str, Object]:
-        """Return ConfigMaps with their records. Writes that the mirror has not seen yet take precedence."""
-        found = {one["record"]["uid"]: one for one in mirrored if one["record"] is not None}
-        for uid, written in list(self._written.items()):
-            seen = found.get(uid)
+    def records(self, namespace: str, mirrored: Iterable[Object]) -> dict[str, Object]:
+        """Return the ConfigMaps of a namespace by name. Writes that the mirror has not seen yet take precedence."""
+        found = {str(one["metadata"]["name"]): one for one in mirrored}
+        for key, written in [(key, written) for key, written in self._written.items() if key[0] == namespace]:
+            seen = found.get(key[1])
             if seen is not None and _version(seen) == _version(written):
-                del self._written[uid]
+                del self._written[key]
             else:
-                found[uid] = written
+                found[key[1]] = written
         return found
 
     def write(self, new: Record, found: Object | None) -> bool:
         """Write a record. Returns False if another client changed it; the mirror will get the change soon."""
+        if not record_shape.fits(new):
+            raise ValueError("the record would not be valid")
         body = record.config_map(new, found)
-        path = f"api/v1/namespaces/{new['namespace']}/configmaps"
+        namespace, name = str(body["metadata"]["namespace"]), str(body["metadata"]["name"])
+        path = resource_path(CONFIG_MAPS, namespace)
         try:
             if found is None:
-                made = self._api.call("POST", path, body=body)
+                stored = self._api.call("POST", path, body=body)
             else:
-                made = self._api.call("PUT", f"{path}/{body['metadata']['name']}", body=body)
+                stored = self._api.call("PUT", resource_path(f"{CONFIG_MAPS}/{{}}", namespace, name), body=body)
         except ApiError as error:
-            self._written.pop(new["uid"], None)
+            self._written.pop((namespace, name), None)
             if error.status in (CONFLICT, NOT_FOUND):
                 return False
             raise
-        self._written[new["uid"]] = {"metadata": made["metadata"], "record": new}
+        self._written[namespace, name] = {"metadata": stored["metadata"], "record": new}
         return True
 
     def prune(self, found: Mapping[str, Object], living: Iterable[str], now: str) -> None:
-        """Delete old records of jobs that no longer exist."""
-        limit = moments.write(moments.read(now) - timedelta(days=KEPT_DAYS))
-        for uid in found.keys() - set(living):
-            old: Record = found[uid]["record"]
-            if old["ended"] and old["ended"] < limit:
-                print(f"{old['namespace']}/{old['name']}: record of {old['ended']} deleted", file=sys.stderr, flush=True)
-                self._written.pop(uid, None)
-                path = f"api/v1/namespaces/{old['namespace']}/configmaps/{found[uid]['metadata']['name']}"
-                self._api.call("DELETE", path)
+        """Delete old records of jobs that no longer exist. `living`: names of the records of existing jobs."""
+        limit = moments.read(now) - timedelta(days=KEPT_DAYS)
+        for name in found.keys() - set(living):
+            old, metadata = found[name]["record"], found[name]["metadata"]
+            if old is None or not old["ended"] or moments.read(old["ended"]) >= limit:
+                continue
+            print(f"{metadata['namespace']}/{name}: record of {old['ended']} deleted", file=sys.stderr, flush=True)
+            self._written.pop((metadata["namespace"], name), None)
+            try:
+                self._api.call("DELETE", resource_path(f"{CONFIG_MAPS}/{{}}", metadata["namespace"], name))
+            except ApiError as error:
+                print(f"{metadata['namespace']}/{name}: {error}", file=sys.stderr, flush=True)
 
 
 def _version(config_map: Object) -> str:

@@ -1,0 +1,100 @@
+"""Checks of JSON documents that users, pods or nodes can write: a document that does not fit its shape is ignored.
+
+A check is a predicate of one value. `has_fields` accepts unknown keys, which a newer version may have written.
+"""
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+Check = Callable[[Any], bool]
+DEPTH = 16
+LARGEST = 10**15
+LONGEST_SECONDS = 10**10
+
+
+def load(text: Any) -> Any:
+    """Return a JSON document; None if it is damaged, nested deeply, or has numbers or characters that cannot be written.
+
+    >>> load('{"a": [1, null]}'), load("{"), load("[" * 99 + "]" * 99), load("NaN"), load(r'"\\ud800"'), load(None)
+    ({'a': [1, None]}, None, None, None, None, None)
+    """
+    try:
+        document = json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        return None
+    return document if _is_plain(document, DEPTH) else None
+
+
+def _is_plain(value: Any, depth: int) -> bool:
+    if isinstance(value, dict):
+        return depth > 0 and all(is_text(key) and _is_plain(inner, depth - 1) for key, inner in value.items())
+    if isinstance(value, list):
+        return depth > 0 and all(_is_plain(inner, depth - 1) for inner in value)
+    if isinstance(value, int | float):
+        return abs(value) <= LARGEST
+    return value is None or is_text(value)
+
+
+def is_text(value: Any) -> bool:
+    """Return whether the value is text that can be encoded: JSON may contain half a surrogate pair."""
+    return isinstance(value, str) and (value.isascii() or not any("\ud800" <= character <= "\udfff" for character in value))
+
+
+def is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= LARGEST
+
+
+def is_integer(value: Any) -> bool:
+    return type(value) is int and abs(value) <= LARGEST
+
+
+def is_number(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value <= LARGEST
+
+
+def is_duration(value: Any) -> bool:
+    """Return whether the value is a number of seconds."""
+    return is_number(value) and value <= LONGEST_SECONDS
+
+
+def is_time(value: Any, years: range = range(2000, 2200)) -> bool:
+    """
+    >>> is_time("2026-11-23T12:00:00Z"), is_time("2026-11-23T12:00:00"), is_time("0001-01-01T00:00:00+14:00"), is_time(5)
+    (True, False, False, False)
+    """
+    try:
+        when = datetime.fromisoformat(value)
+        return when.tzinfo is not None and when.astimezone(UTC).year in years
+    except (ValueError, TypeError, OverflowError):
+        return False
+
+
+def is_any_time(value: Any) -> bool:
+    return is_time(value, range(1, 9999))
+
+
+def is_in(values: Collection[Any]) -> Check:
+    return lambda value: isinstance(value, str | int) and value in values
+
+
+def is_optional(check: Check) -> Check:
+    return lambda value: value is None or check(value)
+
+
+def is_list(check: Check) -> Check:
+    return lambda value: isinstance(value, list) and all(map(check, value))
+
+
+def is_mapping(check: Check) -> Check:
+    return lambda value: isinstance(value, dict) and all(map(check, value.values()))
+
+
+def has_fields(required: Mapping[str, Check], optional: Mapping[str, Check] | None = None) -> Check:
+    def fits(value: Any) -> bool:
+        if not isinstance(value, dict) or not required.keys() <= value.keys():
+            return False
+        return all(check(value[key]) for key, check in {**required, **(optional or {})}.items() if key in value)
+
+    return fits

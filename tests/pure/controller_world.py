@@ -1,0 +1,192 @@
+"""Job controller with two job namespaces and an API server in memory, for tests of what one namespace does to another."""
+
+import copy
+import json
+import re
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+from unittest import mock
+
+from infra.health.healing import Policy, Pool
+from infra.platform.job_controller.in_pod import controller
+from infra.platform.job_controller.in_pod.api import Api
+from infra.platform.job_controller.in_pod.controller import Controller
+from infra.platform.job_controller.in_pod.health import Health
+from infra.platform.job_controller.in_pod.nodes import Nodes
+from tests.pure import controlled_jobs, healed_cluster
+
+Object = dict[str, Any]
+Request = tuple[str, str]
+"""Method and URL."""
+NAMESPACES = ("team-a", "team-b")
+COLLECTIONS = ("pods", "configmaps", "jobs", "mpijobs", "statefulsets")
+POLICY = Policy((Pool({"pool": "train"}, 8),))
+
+
+class Answer:
+    """Response of the API server."""
+
+    def __init__(self, status: int, content: bytes) -> None:
+        self.status, self._content = status, content
+
+    def read(self) -> bytes:
+        return self._content
+
+
+class ApiServer:
+    """Stores objects by the path of their collection and their names, and records every request that changes something."""
+
+    sock = None
+
+    def __init__(self) -> None:
+        self.objects: dict[str, dict[str, Object]] = {}
+        self.changes: list[Request] = []
+        self.bodies: dict[Request, Object] = {}
+        self.refuse: Callable[[str, str], int | None] = lambda method, url: None
+        self.lists: dict[str, bytes] = {}
+        """Path of a collection -> answer to a list request, instead of the objects."""
+        self._version = 1
+
+    def add(self, collection: str, found: Object) -> None:
+        self._version += 1
+        metadata = {"uid": f"uid-{found['metadata']['name']}", **found["metadata"], "resourceVersion": str(self._version)}
+        self.objects.setdefault(collection, {})[metadata["name"]] = {**found, "metadata": metadata}
+
+    def request(self, method: str, url: str, content: bytes | None, headers: Any) -> None:
+        path = url.partition("?")[0].strip("/")
+        body = json.loads(content) if content else {}
+        if method != "GET":
+            self.changes.append((method, url))
+            self.bodies[method, url] = body
+        self._answer = self._handle(method, path, body, self.refuse(method, url))
+
+    def getresponse(self) -> Answer:
+        return self._answer
+
+    def close(self) -> None:
+        pass
+
+    def _handle(self, method: str, path: str, body: Object, refusal: int | None) -> Answer:
+        collection, _, name = path.rpartition("/")
+        if refusal:
+            return _json(refusal, {"reason": "Refused", "message": "refused"})
+        if method == "GET" and path in self.lists:
+            return Answer(200, self.lists[path])
+        if method == "GET" and path.rpartition("/")[2] in (*COLLECTIONS, "nodes", "leases"):
+            return _json(200, {"metadata": {"resourceVersion": "1"}, "items": list(self.objects.get(path, {}).values())})
+        if method == "POST":
+            if body["metadata"]["name"] in self.objects.get(path, {}):
+                return _json(409, {"reason": "AlreadyExists", "message": path})
+            self.add(path, body)
+            return _json(201, self.objects[path][body["metadata"]["name"]])
+        if name not in self.objects.get(collection, {}):
+            return _json(404, {"reason": "NotFound", "message": path})
+        if method == "PUT":
+            self.add(collection, body)
+        found = self.objects[collection][name]
+        if method == "DELETE":
+            del self.objects[collection][name]
+        return _json(200, found)
+
+
+def _json(status: int, content: Object) -> Answer:
+    return Answer(status, json.dumps(content).encode())
+
+
+class LocalApi(Api):
+    """The controller's client, connected to an API server in memory."""
+
+    def __init__(self, server: ApiServer) -> None:
+        super().__init__("", 0, None, None)
+        self._server = server
+
+    def copy(self) -> "LocalApi":
+        return LocalApi(self._server)
+
+    def _connect(self, limit: int) -> Any:
+        return self._server
+
+
+class Noon:
+    """Clock of the controller, which stands still: time must not explain a difference between two runs."""
+
+    @staticmethod
+    def now(zone: Any) -> datetime:
+        return datetime(2026, 11, 23, 12, 1, tzinfo=zone)
+
+
+class Leader:
+    """Election that this controller has won."""
+
+    def holds(self, now: Any) -> bool:
+        return True
+
+
+class World:
+    """A torchrun job in each namespace, with one failed and one running worker, and a node with a broken GPU."""
+
+    def __init__(self) -> None:
+        self.server = ApiServer()
+        self.health = Health()
+        for namespace in NAMESPACES:
+            self.server.add(f"apis/batch/v1/namespaces/{namespace}/jobs", self.job(namespace))
+            for pod in self.pods(namespace):
+                self.server.add(f"api/v1/namespaces/{namespace}/pods", pod)
+        for name in ("one", "two", "three", "broken"):
+            self.server.add("api/v1/nodes", self.node(name))
+
+    def job(self, namespace: str) -> Object:
+        found = controlled_jobs.main("torchrun")
+        found["metadata"] |= {"namespace": namespace, "uid": f"uid-train-{namespace}"}
+        return found
+
+    def pods(self, namespace: str) -> list[Object]:
+        failed, running = controlled_jobs.workers()
+        failed = controlled_jobs.pod("train-worker-0", "worker", phase="Failed", code=1, until=40)
+        for one in (failed, running):
+            one["metadata"] |= {"namespace": namespace, "uid": f"{namespace}-{one['metadata']['name']}"}
+        return [failed, running]
+
+    def node(self, name: str) -> Object:
+        found = copy.deepcopy(healed_cluster.node(name))
+        if name == "broken":
+            found["status"]["conditions"][1] |= {"status": "False", "reason": healed_cluster.BUS}
+        return found
+
+    def record(self, namespace: str, content: Any, job: str = "train", **metadata: Any) -> None:
+        """Add a ConfigMap with a record to a namespace."""
+        text = content if isinstance(content, str) else json.dumps(content)
+        labels = {"gpumpi.io/record": job}
+        metadata = {"name": f"{job}-record-uid-trai", "namespace": namespace, "labels": labels, **metadata}
+        self.server.add(f"api/v1/namespaces/{namespace}/configmaps", {"metadata": metadata, "data": {"record.json": text}})
+
+    def start(self) -> None:
+        """Start a controller that has read all objects."""
+        api: Any = LocalApi(self.server)
+        nodes = Nodes(api, "gpumpi-system", POLICY)
+        election: Any = Leader()
+        self.controller = Controller(api, election, NAMESPACES, self.health, nodes)
+        self.read()
+
+    def read(self) -> None:
+        """Bring the controller's copies of the objects up to date."""
+        cluster = self.controller._cluster
+        for mirror in (cluster._nodes, *cluster._mirrors.values()):
+            try:
+                mirror._list()
+            except Exception:
+                mirror.is_synced.clear()
+
+    def run(self, rounds: int = 1) -> list[Request]:
+        """Run rounds of the controller, and return the requests that it sent to change something."""
+        with mock.patch.object(controller, "datetime", Noon):
+            for _ in range(rounds):
+                self.controller._look()
+                self.read()
+        return self.server.changes
+
+
+def namespace_of(request: Request) -> str:
+    found = re.fullmatch(r"/apis?/(?:[\w.]+/)?v\w+/namespaces/([a-z0-9-]+)/[a-z]+(?:/[a-zA-Z0-9.%-]+)*", request[1])
+    return found[1] if found else ""

@@ -1,0 +1,224 @@
+"""Threads and rounds of the job controller: no failure ends them silently, and a slow namespace delays no other one."""
+
+import copy
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from infra.platform.job_controller.in_pod import controller, health, mirror
+from infra.platform.job_controller.in_pod.api import ApiError, resource_path
+from infra.platform.job_controller.in_pod.following import Following
+from infra.platform.job_controller.in_pod.guard import LONGEST_PAUSE_SECONDS, PAUSE_SECONDS, Guard
+from infra.platform.job_controller.in_pod.health import Health
+from infra.platform.job_controller.in_pod.logs import Logs, Source
+from infra.platform.job_controller.in_pod.mirror import Mirror
+from tests.pure.controller_world import Leader, LocalApi, World, namespace_of
+
+
+class Ended(BaseException):
+    """The test has seen enough of a thread."""
+
+
+class Lists:
+    """API server that answers list requests one after the other, and ends each watch at once."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+
+    def copy(self) -> "Lists":
+        return self
+
+    def call(self, method: str, path: str, query: Any) -> Any:
+        answer = self.answers.pop(0) if self.answers else {}
+        if isinstance(answer, Exception):
+            raise answer
+        items = [{"metadata": {"uid": uid, "name": uid}, "data": data} for uid, data in answer.items()]
+        return {"metadata": {"resourceVersion": "1"}, "items": items}
+
+    def watch(self, path: str, query: Any) -> Any:
+        return iter(())
+
+
+def run(found: Mirror, monkeypatch: pytest.MonkeyPatch, pauses: int) -> list[float]:
+    """Run a mirror's thread until it has paused that often, and return the pauses."""
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == pauses:
+            raise Ended
+
+    monkeypatch.setattr(mirror.time, "sleep", sleep)
+    with pytest.raises(Ended):
+        found.run()
+    return [one for one in slept if one]
+
+
+def mirror_of(*answers: Any, trim: Any = dict) -> Mirror:
+    api: Any = Lists(*answers)
+    return Mirror(api, "api/v1/namespaces/team-a/pods", "Pod", lambda: None, trim)
+
+
+@pytest.mark.parametrize("error", [RecursionError(), KeyError("metadata"), ValueError("not JSON"), MemoryError()])
+def test_a_mirror_goes_on_after_an_error_and_is_not_synced_until_then(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = mirror_of({"one": {}}, error, {"one": {}, "two": {}})
+    found.is_synced.set()
+    api: Any = found._api
+    api.watch = lambda path, query: (_ for _ in ()).throw(error)
+    run(found, monkeypatch, 3)
+    assert not found.is_synced.is_set() and [one["metadata"]["uid"] for one in found.objects()] == ["one"]
+    api.watch = lambda path, query: iter(())
+    run(found, monkeypatch, 2)
+    assert found.is_synced.is_set() and len(found.objects()) == 2
+
+
+def test_an_object_that_cannot_be_read_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    def trim(found: Any) -> Any:
+        return {**found, "data": found["data"]["key"]}
+
+    found = mirror_of({"bad": {}, "good": {"key": 1}}, trim=trim)
+    run(found, monkeypatch, 2)
+    assert [one["metadata"]["uid"] for one in found.objects()] == ["good"] and found.is_synced.is_set()
+
+
+def test_a_mirror_pauses_between_watches_and_after_an_expired_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(mirror_of({}), monkeypatch, 6) == [mirror.PAUSE_SECONDS] * 5
+    expired = [ApiError(410, "Expired", "too old resource version")] * 3
+    assert run(mirror_of(*expired), monkeypatch, 3) == [1.0, 2.0, 4.0]
+
+
+def test_every_thread_is_part_of_the_health_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Mirror, "start", lambda self: None)
+    monkeypatch.setattr(Logs, "start", lambda self: None)
+    now = [0.0]
+    monkeypatch.setattr(health.time, "monotonic", lambda: now[0])
+    world = World()
+    world.health = Health()
+    world.start()
+    world.controller.stop()
+    monkeypatch.setattr(Leader, "release", lambda self, now: None, raising=False)
+    world.controller.run()
+    threads = [*world.controller._cluster._mirrors.values(), world.controller._cluster._nodes]
+    hearts = [*(one.heart for one in threads), world.controller._following._logs.heart]
+    assert len(hearts) == 12 and world.health.is_alive
+    now[0] = 10_000.0
+    for silent in hearts:
+        for one in hearts:
+            one.beat()
+        world.health.beat()
+        assert world.health.is_alive
+        silent._last = 0.0
+        assert not world.health.is_alive
+
+
+def test_a_log_that_cannot_be_read_does_not_keep_others_from_being_read() -> None:
+    class Server:
+        def copy(self) -> "Server":
+            return self
+
+        def content(self, path: str, query: Any) -> bytes:
+            if "bad" in path:
+                raise RecursionError
+            return b"2026-11-23T12:00:00Z step 1\n"
+
+    api: Any = Server()
+    found = Following(api)._logs
+    sources = {name: Source("team-a", name, name, "launcher", "") for name in ("bad", "good")}
+    found.follow(sources)
+    found.read_all()
+    assert [text for _, text in found.take(sources["good"]).lines] == ["step 1"]
+
+
+PODS = "api/v1/namespaces/{}/pods/{}"
+
+
+@pytest.mark.parametrize("name", ["x?force=1", "x#y", "a b", "\u00e9", "x&y=z", "x;y"])
+def test_a_name_in_a_path_is_quoted(name: str) -> None:
+    world = World()
+    for names in (("team-a", name), (name, "train-worker-1")):
+        with pytest.raises(ApiError, match="404"):
+            LocalApi(world.server).call("DELETE", resource_path(PODS, *names))
+    for _, url in world.server.changes:
+        assert url.isascii() and not {"?", "#", " ", "&"} & set(url) and url.count("/") == 6
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../../namespaces/team-b/pods/x", "%2e%2e", "team-b%2Fpods%2Fx", "x/.."])
+def test_a_name_of_several_segments_is_not_sent(name: str) -> None:
+    world = World()
+    for names in (("team-a", name), (name, "train-worker-1")):
+        with pytest.raises(ValueError, match="is not the name of an object"):
+            LocalApi(world.server).call("DELETE", resource_path(PODS, *names))
+    assert world.server.changes == []
+
+
+@pytest.mark.parametrize(
+    "path", ["api/v1/namespaces/../nodes/one", "api//v1/nodes", "api/v1/namespaces/team-b%2Fpods%2Fx", "%2e%2e"]
+)
+def test_a_path_that_the_api_server_reads_differently_is_not_sent(path: str) -> None:
+    world = World()
+    with pytest.raises(ValueError, match="is not the path of a resource"):
+        LocalApi(world.server).call("DELETE", path)
+    assert world.server.changes == []
+
+
+def test_a_failing_task_waits_longer_each_time() -> None:
+    now = [0.0]
+    guard, calls = Guard(lambda: now[0]), list[float]()
+
+    def fail() -> None:
+        calls.append(now[0])
+        raise RuntimeError
+
+    for second in range(2000):
+        now[0] = float(second)
+        guard.run("task", fail)
+        assert guard.run("another", lambda: 1) == 1
+    pauses = [later - earlier for earlier, later in pairwise(calls)]
+    assert pauses == [PAUSE_SECONDS * 2**number for number in range(6)] + [LONGEST_PAUSE_SECONDS] * (len(pauses) - 6)
+    now[0] += LONGEST_PAUSE_SECONDS
+    assert guard.run("task", lambda: 2) == 2
+    assert guard.run("task", fail) is None and calls[-1] == now[0]
+
+
+class SlowWorld(World):
+    """World in which each write about team-a takes 30 seconds and fails, as with a webhook that does not answer."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__()
+        self.now = 1000.0
+        monkeypatch.setattr(controller.time, "monotonic", lambda: self.now)
+        self.server.refuse = self._refuse
+        for number in range(5):
+            found = copy.deepcopy(self.job("team-a"))
+            found["metadata"] |= {"name": f"other-{number}", "uid": f"{number}-uid"}
+            found["metadata"]["labels"]["gpumpi.io/job"] = f"other-{number}"
+            self.server.add("apis/batch/v1/namespaces/team-a/jobs", found)
+
+    def _refuse(self, method: str, url: str) -> int | None:
+        if method == "GET" or "/team-a/" not in url:
+            return None
+        self.now += 30
+        return 500
+
+    def sent(self, namespace: str) -> int:
+        return sum(namespace_of(one) == namespace for one in self.server.changes)
+
+
+def test_a_slow_namespace_delays_others_by_one_request_per_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = SlowWorld(monkeypatch)
+    world.start()
+    world.run()
+    assert world.sent("team-a") == 1
+    assert ("DELETE", "/api/v1/namespaces/team-b/pods/train-worker-1") in world.server.changes
+
+
+def test_a_controller_that_lost_its_lease_during_a_round_stops_acting(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = SlowWorld(monkeypatch)
+    answers = [True, False]
+    monkeypatch.setattr(Leader, "holds", lambda self, now: answers.pop(0) if answers else False)
+    world.start()
+    assert world.controller._is_leader()
+    world.run()
+    assert (world.sent("team-a"), world.sent("team-b")) == (1, 0)
+    assert not any("/nodes/" in url for _, url in world.server.changes)

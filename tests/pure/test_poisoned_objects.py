@@ -1,0 +1,258 @@
+"""Whatever users write into the objects of one namespace, the job controller handles the jobs of all others, and sends
+requests about these objects only to their namespace."""
+
+import copy
+import json
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from infra.health.annotation import ANNOTATION
+from infra.platform.job_controller.in_pod import record
+from infra.platform.job_controller.in_pod.job import POLICY
+from infra.platform.job_controller.in_pod.silence import kubelet_answers
+from tests.pure.controlled_jobs import Controlled, at, job, launcher, main, workers
+from tests.pure.controller_world import Request, World, namespace_of
+
+RESTART_OF_B = ("DELETE", "/api/v1/namespaces/team-b/pods/train-worker-1")
+HEALING = ("PATCH", "/api/v1/nodes/broken")
+
+NUMBERS = st.sampled_from([0, -1, 1e308, float("nan"), float("inf"), 10**30, 10**400, True, 0.5])
+TEXTS = st.sampled_from(
+    [
+        *("", "x", "team-b", "train", "\ud800", "\x00", "../../team-b", "a/b?c=d#e", "%2F..", "Succeeded", "Failed", "Disrupted"),
+        *("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "2026-11-23T12:00:00", "2026-11-23T12:00:00Z", "1k"),
+        *("uid-train-team-b", "train-worker-1", "team-b/pods/train-worker-1?x="),
+    ]
+)
+VALUES = st.recursive(
+    st.none() | NUMBERS | TEXTS | st.text(max_size=3) | st.integers(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=6,
+)
+NOT_JSON = st.sampled_from(["", "{", "null", "[]", "NaN", "[" * 100_000, '{"a":' * 5000, "1" * 5000, '"\\ud800"', "\x00"])
+thorough = settings(max_examples=150, deadline=None)
+
+
+def recorded(**changes: Any) -> dict[str, Any]:
+    """Return the record of a job in team-a with all that a record may contain."""
+    seen = Controlled()
+    policy = {"progress": {"pattern": "x", "within": 60}}
+    seen.look(job(main(policy=policy), [*workers(), launcher(1)]), 30)
+    seen.look(job(main(policy=policy), [*workers(), launcher(1, phase="Failed", code=1, until=40)]), 45)
+    seen.look(job(main(policy=policy), [*workers(), launcher(1, phase="Failed", code=1, until=40), launcher(5)]), 60)
+    assert seen.record is not None
+    step = {"step": 3, "at": at(55)}
+    slow = {"rank": 1, "since": 2, "steps": 5, "ratio": 2.5, "node": "one", "pod": "train-worker-0"}
+    first, last = seen.record["attempts"]
+    last["steps"] = {"goal": 2, "first": step, "last": step, "highest": 3, "regained": at(55), "savedMs": 5, "until": at(55)}
+    last["steps"]["slow"] = slow
+    ranks = [{"ranks": [0], "at": "", "lines": ["x"]}]
+    first["hang"] = {"at": at(44), "step": None, "log": ["x"], "ranks": ranks, "where": "", "nccl": [], "unknown": []}
+    verdict = {"reason": "x", "message": "y", "at": at(50)}
+    more = {"verdict": verdict, "admitted": at(12), "knownUntil": at(11), "droppedGpuSeconds": 1.5, "progressProblem": "x"}
+    setup = {"from": at(1), "to": None, "outcome": None, "failures": 0}
+    return {**seen.record, "namespace": "team-a", "uid": "uid-train-team-a", **more, "setup": setup, **changes}
+
+
+@st.composite
+def spoiled(draw: st.DrawFn, document: Any) -> Any:
+    """Return a document in which one value, at any depth, is replaced, removed or added."""
+    document = copy.deepcopy(document)
+    at = document
+    while True:
+        key = draw(st.sampled_from(sorted(at)) if isinstance(at, dict) else st.integers(0, len(at) - 1))
+        if not at[key] or not isinstance(at[key], dict | list) or draw(st.booleans()):
+            break
+        at = at[key]
+    match draw(st.sampled_from(["replace", "replace", "remove", "add"])):
+        case "replace":
+            at[key] = draw(VALUES)
+        case "remove":
+            del at[key]
+        case _ if isinstance(at, dict):
+            at[draw(TEXTS)] = draw(VALUES)
+    return document
+
+
+def text_of(document: Any) -> st.SearchStrategy[str]:
+    return NOT_JSON | VALUES.map(json.dumps) | spoiled(document).map(json.dumps)
+
+
+@cache
+def usual() -> set[Request]:
+    """Return the requests about team-b and the nodes without any poison."""
+    world = World()
+    world.start()
+    sent = {one for one in world.run(2) if namespace_of(one) != "team-a"}
+    assert {RESTART_OF_B, HEALING} <= sent
+    return sent
+
+
+def assert_others_are_unaffected(world: World) -> None:
+    """Assert that the controller does for team-b and the nodes what it does without the poison, and nothing more."""
+    world.start()
+    assert {one for one in world.run(2) if namespace_of(one) != "team-a"} == usual()
+    assert world.server.bodies[HEALING]["spec"] == {"unschedulable": True}
+
+
+def test_a_complete_record_is_valid() -> None:
+    world = World()
+    world.record("team-a", recorded())
+    (found,) = world.server.objects["api/v1/namespaces/team-a/configmaps"].values()
+    assert record.read(found) == recorded()
+
+
+@given(text=text_of(recorded()), name=st.sampled_from(["train", "other"]), labels=st.sampled_from([None, {}]))
+@thorough
+def test_a_record_affects_only_its_own_namespace(text: str, name: str, labels: Any) -> None:
+    world = World()
+    world.record("team-a", text, name, **({} if labels is None else {"labels": labels}))
+    assert_others_are_unaffected(world)
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"namespace": "team-b", "ended": "2000-01-02T00:00:00Z", "phase": "Succeeded"},
+        {"namespace": "team-b/pods/train-worker-1?x=", "ended": "2000-01-02T00:00:00Z", "phase": "Succeeded"},
+        {"uid": "uid-train-team-b", "phase": "Failed"},
+        {"uid": "uid-train-team-b", "namespace": "team-b"},
+        {"name": "../../team-b/pods/train-worker-1"},
+        {"ended": "2000-01-02T00:00:00Z"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("name", ["train", "other", "train-worker-1"])
+def test_a_forged_record_changes_nothing_in_other_namespaces(forged: dict[str, Any], name: str) -> None:
+    world = World()
+    world.record("team-a", recorded(name=name) | forged, name)
+    world.record("team-a", recorded(name=name) | forged, name, name="train-worker-1")
+    assert_others_are_unaffected(world)
+
+
+@given(text=text_of(json.loads(main("torchrun")["metadata"]["annotations"][POLICY]) | {"hold": {"queue": "x"}}))
+@thorough
+def test_an_annotation_of_a_job_affects_only_that_job(text: str) -> None:
+    world = World()
+    found = world.job("team-a")
+    found["metadata"]["annotations"] = {POLICY: text}
+    world.server.add("apis/batch/v1/namespaces/team-a/jobs", found)
+    assert_others_are_unaffected(world)
+
+
+OBJECT = {"spec": main("torchrun")["spec"], "status": {"conditions": [{"type": "Failed", "status": "True"}], "startTime": at(1)}}
+
+
+@given(changed=spoiled(OBJECT), annotations=st.none() | st.dictionaries(TEXTS, TEXTS))
+@thorough
+def test_the_spec_and_status_of_a_job_affect_only_that_job(changed: Any, annotations: Any) -> None:
+    """The API server does not validate every field of a custom resource."""
+    world = World()
+    world.server.add("apis/kubeflow.org/v2beta1/namespaces/team-a/mpijobs", {**main("mpijob"), **changed})
+    found = world.job("team-a")
+    found["metadata"]["annotations"] = annotations
+    world.server.add("apis/batch/v1/namespaces/team-a/jobs", {**found, **changed})
+    assert_others_are_unaffected(world)
+
+
+@given(
+    quantity=TEXTS | st.text() | st.from_regex(r"[0-9]{1,4}([.][0-9]+)?(m|k|M|Ki|Ei|e3|E20)?", fullmatch=True),
+    seconds=st.integers(),
+)
+@thorough
+def test_quantities_and_grace_periods_of_a_pod_affect_only_its_job(quantity: str, seconds: int) -> None:
+    world = World()
+    for pod in world.pods("team-a"):
+        pod["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": quantity}}
+        pod["spec"] |= {"terminationGracePeriodSeconds": seconds, "nodeName": "broken"}
+        world.server.add("api/v1/namespaces/team-a/pods", pod)
+    assert_others_are_unaffected(world)
+
+
+OUT_OF_SERVICE = {"at": at(0), "state": "draining", "reason": "x", "drains": True, "ending": 5, "action": "reboot"}
+
+
+@given(text=text_of(OUT_OF_SERVICE), quantity=TEXTS, renewed=TEXTS)
+@thorough
+def test_a_malformed_node_does_not_keep_others_from_healing(text: str, quantity: str, renewed: str) -> None:
+    world = World()
+    for number in range(10):  # the controller takes at most a fifth of the nodes out of service
+        world.server.add("api/v1/nodes", world.node(f"n{number}"))
+    node = world.node("two")
+    node["metadata"]["annotations"] = {ANNOTATION: text}
+    node["status"]["allocatable"] = {"nvidia.com/gpu": quantity}
+    world.server.add("api/v1/nodes", node)
+    lease = {"metadata": {"name": "two"}, "spec": {"renewTime": renewed}}
+    world.server.add("apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases", lease)
+    world.start()
+    assert {RESTART_OF_B, HEALING} <= set(world.run(2))
+
+
+@pytest.mark.parametrize("address", ["", "a" * 300, "\ud800", "..", "x\x00y"])
+@pytest.mark.parametrize("port", [-1, 65536, 10**30, "x"])
+def test_a_malformed_address_of_a_node_raises_nothing(address: str, port: Any) -> None:
+    endpoint = {"kubeletEndpoint": {"Port": port}}
+    status = {"addresses": [{"type": "InternalIP", "address": address}], "daemonEndpoints": endpoint}
+    assert kubelet_answers({"metadata": {"name": "two"}, "status": status}) in (True, False)
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 409, 413, 422, 429, 500, 503])
+@pytest.mark.parametrize("refused", ["configmaps", "pods", "events", ""])
+def test_refused_writes_of_one_namespace_do_not_stop_others(status: int, refused: str) -> None:
+    world = World()
+    world.server.refuse = lambda method, url: status if method != "GET" and f"/team-a/{refused}" in url else None
+    assert_others_are_unaffected(world)
+
+
+@pytest.mark.parametrize("kind", ["jobs", "configmaps", "pods", "mpijobs"])
+@pytest.mark.parametrize(
+    "answer",
+    [b"[" * 10**6, b"{", b"[]", b'{"items": [{}], "metadata": {"resourceVersion": "1"}}', b'"x"'],
+    ids=["deep", "incomplete", "list", "empty object", "text"],
+)
+def test_a_namespace_that_cannot_be_read_does_not_stop_others(kind: str, answer: bytes) -> None:
+    world = World()
+    groups = {"jobs": "apis/batch/v1", "mpijobs": "apis/kubeflow.org/v2beta1"}
+    world.server.lists[f"{groups.get(kind, 'api/v1')}/namespaces/team-a/{kind}"] = answer
+    world.start()
+    assert RESTART_OF_B in world.run(2)
+    assert not any(namespace_of(one) == "team-a" for one in world.server.changes), "nobody acts on objects that are not known"
+
+
+def test_a_refused_job_is_tried_again_less_and_less_often() -> None:
+    world = World()
+    world.server.refuse = lambda method, url: 403 if method != "GET" and "/team-a/" in url else None
+    world.start()
+    world.run(20)
+    assert [namespace_of(one) for one in world.server.changes].count("team-a") == 1
+
+
+def test_a_damaged_record_of_a_job_is_replaced() -> None:
+    world = World()
+    world.record("team-a", '{"version": 1}')
+    world.start()
+    assert ("DELETE", "/api/v1/namespaces/team-a/pods/train-worker-1") in world.run(2)
+    (found,) = world.server.objects["api/v1/namespaces/team-a/configmaps"].values()
+    assert (record.read(found) or {})["failures"] == 1
+
+
+def test_a_record_of_a_newer_controller_stays() -> None:
+    world = World()
+    world.record("team-a", '{"version": 2}')
+    assert_others_are_unaffected(world)
+    assert not any(namespace_of(one) == "team-a" for one in world.server.changes)
+
+
+def test_the_log_names_what_is_ignored_once(capsys: pytest.CaptureFixture[str]) -> None:
+    world = World()
+    found = world.job("team-a")
+    found["metadata"]["annotations"] = {POLICY: json.dumps({"version": 1, "maxRestarts": "many", "hold": []})}
+    world.server.add("apis/batch/v1/namespaces/team-a/jobs", found)
+    world.start()
+    world.run(3)
+    sentence = f"team-a/train: annotation {POLICY}: ignored because it is invalid: hold, maxRestarts"
+    assert capsys.readouterr().err.splitlines().count(sentence) == 1
