@@ -4,21 +4,23 @@ from pathlib import Path
 
 import yaml
 
+from localcloud.control import Control
+
 CACHE = "2s"
 """How long the API server caches webhook responses. Users keep access for this long after their access entry is
 deleted."""
 _TIMEOUT = "10s"
 
 
-def flags(folder: Path, endpoint: str, region: str, cluster: str) -> list[str]:
+def flags(folder: Path, control: Control, region: str, cluster: str) -> list[str]:
     """Write the configuration files of both webhooks into `folder` and return the kube-apiserver flags.
 
-    The flags replace --authorization-mode. `endpoint` is the URL at which the API server reaches the local AWS.
+    The flags replace --authorization-mode.
     """
-    base = f"{endpoint}/local-cloud/kubernetes/{region}/{cluster}"
+    base = f"{control.url}/local-cloud/kubernetes/{region}/{cluster}"
     tokens, access = folder / "token-review.kubeconfig", folder / "access-review.kubeconfig"
-    tokens.write_text(_kubeconfig(f"{base}/token-review"))
-    access.write_text(_kubeconfig(f"{base}/access-review"))
+    tokens.write_text(_kubeconfig(f"{base}/token-review", control.token))
+    access.write_text(_kubeconfig(f"{base}/access-review", control.token))
     authorization = folder / "authorization.yaml"
     authorization.write_text(yaml.safe_dump(_authorization(access)))
     return [
@@ -29,13 +31,13 @@ def flags(folder: Path, endpoint: str, region: str, cluster: str) -> list[str]:
     ]
 
 
-def _kubeconfig(url: str) -> str:
+def _kubeconfig(url: str, token: str) -> str:
     return yaml.safe_dump(
         {
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{"name": "local-aws", "cluster": {"server": url}}],
-            "users": [{"name": "api-server"}],
+            "users": [{"name": "api-server", "user": {"token": token}}],
             "contexts": [{"name": "webhook", "context": {"cluster": "local-aws", "user": "api-server"}}],
             "current-context": "webhook",
         }
