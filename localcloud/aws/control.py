@@ -1,6 +1,6 @@
 """Control API of the local AWS process under `/local-cloud/`, with JSON requests and responses.
 
-Every request needs a bearer token. Listening sockets differ in their tokens, and in the paths that they offer.
+Every request needs a token. Listening sockets differ in their tokens, and in the paths that they offer.
 """
 
 import hmac
@@ -25,7 +25,7 @@ def answer(request: Request, offer: Offer) -> Response:
     path = request.path.removeprefix("/local-cloud/").rstrip("/")
     if not path.startswith(offer.paths):
         return _json({"error": "this address does not offer the request"}, 404)
-    if not hmac.compare_digest(request.headers.get("Authorization", "").encode(), f"Bearer {offer.token}".encode()):
+    if not hmac.compare_digest(_token_of(request).encode(), offer.token.encode()):
         return _json({"error": "the header Authorization must be: Bearer <secret access key of the local cloud>"}, 401)
     if request.get_data() and request.mimetype != "application/json":
         return _json({"error": "the header Content-Type must be: application/json"}, 415)
@@ -42,6 +42,12 @@ def answer(request: Request, offer: Offer) -> Response:
     except Exception as error:
         log.exception("/local-cloud/%s", path)
         return _json({"error": f"{error!r}"}, 500)
+
+
+def _token_of(request: Request) -> str:
+    """Return the bearer token, or the password of a client that supports only Basic authentication."""
+    sent = request.authorization
+    return (sent.token or sent.password or "") if sent is not None else ""
 
 
 def _json(value: Any, status: int) -> Response:

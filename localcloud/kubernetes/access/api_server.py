@@ -1,6 +1,7 @@
 """kube-apiserver configuration: the local AWS authenticates users and evaluates EKS access policies via webhooks."""
 
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import yaml
 
@@ -17,10 +18,13 @@ def flags(folder: Path, control: Control, region: str, cluster: str) -> list[str
 
     The flags replace --authorization-mode.
     """
-    base = f"{control.url}/local-cloud/kubernetes/{region}/{cluster}"
+    # The API server ignores the user of a kubeconfig whose server has no TLS, but not the user in the server's URL
+    # (ClientConfig in https://github.com/kubernetes/client-go/blob/v0.35.0/tools/clientcmd/client_config.go).
+    address = urlsplit(control.url).netloc
+    base = f"http://api-server:{control.token}@{address}/local-cloud/kubernetes/{region}/{cluster}"
     tokens, access = folder / "token-review.kubeconfig", folder / "access-review.kubeconfig"
-    tokens.write_text(_kubeconfig(f"{base}/token-review", control.token))
-    access.write_text(_kubeconfig(f"{base}/access-review", control.token))
+    tokens.write_text(_kubeconfig(f"{base}/token-review"))
+    access.write_text(_kubeconfig(f"{base}/access-review"))
     authorization = folder / "authorization.yaml"
     authorization.write_text(yaml.safe_dump(_authorization(access)))
     return [
@@ -31,13 +35,13 @@ def flags(folder: Path, control: Control, region: str, cluster: str) -> list[str
     ]
 
 
-def _kubeconfig(url: str, token: str) -> str:
+def _kubeconfig(url: str) -> str:
     return yaml.safe_dump(
         {
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{"name": "local-aws", "cluster": {"server": url}}],
-            "users": [{"name": "api-server", "user": {"token": token}}],
+            "users": [{"name": "api-server"}],
             "contexts": [{"name": "webhook", "context": {"cluster": "local-aws", "user": "api-server"}}],
             "current-context": "webhook",
         }
