@@ -2,13 +2,15 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
 TIMEOUT_SECONDS = 120.0
+TOKEN_VARIABLE = "GPUMPI_CONTROL_TOKEN"
+"""Environment variable for programs of the local cloud that need the token: other users can read command lines."""
 _OPENER = build_opener(ProxyHandler({}))
 """HTTP client that bypasses any proxy, because the server is on this machine."""
 
@@ -22,6 +24,8 @@ class Control:
     """Client that inspects the account of one local AWS and injects faults."""
 
     url: str
+    token: str = field(repr=False)
+    """Secret access key of the local cloud, or the token of another listening socket."""
 
     def reset(self) -> None:
         """Empty the account."""
@@ -93,8 +97,8 @@ class Control:
         """Seed values that only AWS can grant, such as quotas and capacity reservations."""
         return self._ask("PUT", path, body)
 
-    def post(self, path: str, body: Any) -> Any:
-        return self._ask("POST", path, body)
+    def post(self, path: str, body: Any, seconds: float = TIMEOUT_SECONDS) -> Any:
+        return self._ask("POST", path, body, seconds)
 
     def send(self, method: str, path: str, body: Any = None) -> Any:
         """Send any request to the control API."""
@@ -102,7 +106,8 @@ class Control:
 
     def _ask(self, method: str, path: str, body: Any = None, seconds: float = TIMEOUT_SECONDS) -> Any:
         data = None if body is None else json.dumps(body).encode()
-        request = Request(f"{self.url}/local-cloud/{path}", data=data, method=method)
+        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
+        request = Request(f"{self.url}/local-cloud/{path}", data, headers, method=method)
         try:
             with _OPENER.open(request, timeout=seconds) as response:
                 return json.loads(response.read() or b"null")

@@ -6,10 +6,6 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-ACCESS_KEY_ID = "AKIALOCALCLOUDENGINE"
-"""Access key ID of the only user in the local account; see localcloud/aws/account.py."""
-CREDENTIALS = {"AWS_ACCESS_KEY_ID": ACCESS_KEY_ID, "AWS_SECRET_ACCESS_KEY": "local"}
-
 FOREIGN = (
     "AWS_DEFAULT_PROFILE",
     "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",

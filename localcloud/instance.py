@@ -2,6 +2,7 @@
 
 <folder>/lock           marks the folder of a local cloud; held during start and stop
          servers.json   running servers: pids, ports, logs
+         key.json       access key of the account's user, which only the user who started the local cloud can read
          logs/          one log per server
          bin/           pulumi (if none is on PATH) and pulumi-language-python
          backend/       Pulumi's state files
@@ -29,9 +30,10 @@ from infra.recovery import recover_stack
 from infra.recovery.aws_lookups import Client
 from localcloud import mirror
 from localcloud.control import Control, ControlError
-from localcloud.environment import CREDENTIALS, LOCK, OFFICIAL_PROGRAMS, past_proxies, without_foreign
+from localcloud.environment import LOCK, OFFICIAL_PROGRAMS, past_proxies, without_foreign
 from localcloud.hosts import state as host_state
 from localcloud.installed_programs import PLUGIN, Programs
+from localcloud.keys import Key
 from localcloud.kubernetes import state
 from localcloud.machine import ledger
 from localcloud.processes import ROOT, Server, await_ready, load, save, spawn, stop
@@ -50,7 +52,9 @@ EMULATORS = {"aws": ("provider", "localcloud.engine.aws"), "kubernetes": ("kuber
 """Provider -> name and module of the server that emulates it."""
 SERVERS = ("aws", *(server for server, _ in EMULATORS.values()))
 REGION = "us-west-2"
-CONTENT = ("servers.json", "servers.part", "logs", "bin", "backend", "project", "home", "file-systems", "kubernetes", "hosts")
+KEY_FILE = "key.json"
+FOLDERS = ("logs", "bin", "backend", "project", "home", "file-systems", "kubernetes", "hosts")
+CONTENT = ("servers.json", "servers.part", KEY_FILE, *FOLDERS)
 RESET_SECONDS = 60.0
 
 
@@ -74,6 +78,11 @@ class LocalCloud:
     @property
     def _record(self) -> Path:
         return self.folder / "servers.json"
+
+    @property
+    def key(self) -> Key:
+        """Access key of the account's user."""
+        return Key.load(self.folder / KEY_FILE)
 
     @property
     def bin(self) -> Path:
@@ -102,7 +111,7 @@ class LocalCloud:
         """Return the failures of the running local cloud. A local AWS that does not answer counts as a failure."""
         aws = next((server for server in self.servers() if server.name == SERVERS[0] and server.is_serving()), None)
         try:
-            return Control(aws.url).problems() if aws is not None else []
+            return self._control(aws).problems() if aws is not None else []
         except (OSError, ControlError) as error:
             return [f"the aws server does not answer: {error}"]
 
@@ -207,17 +216,21 @@ class LocalCloud:
 
     def control(self) -> Control:
         """Return a client of the local AWS's control API."""
-        return Control(self.server("aws").url)
+        return self._control(self.server("aws"))
+
+    def _control(self, aws: Server) -> Control:
+        return Control(aws.url, self.key.control_token)
 
     def clients(self, region: str) -> Client:
         """Return a factory for boto3 clients that call the local AWS with the local account's credentials."""
         from botocore.config import Config  # slow to import
 
+        url, key = self.server("aws").url, self.key
         return recover_stack.clients(
             region,
-            endpoint_url=self.server("aws").url,
-            aws_access_key_id=CREDENTIALS["AWS_ACCESS_KEY_ID"],
-            aws_secret_access_key=CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
+            endpoint_url=url,
+            aws_access_key_id=key.access_key_id,
+            aws_secret_access_key=key.secret_access_key,
             config=Config(proxies={}),  # the local AWS is on this machine
         )
 
@@ -250,7 +263,7 @@ class LocalCloud:
             "AWS_EC2_METADATA_DISABLED": "true",
             **_region(os.environ),
             **({MIRROR_VARIABLE: str(mirror.folder())} if mirror.is_complete() else {}),
-            **CREDENTIALS,
+            **self.key.environment,
             **past_proxies(os.environ),
         }
 
@@ -261,8 +274,9 @@ class LocalCloud:
     def _start_servers(self, delay_factor: float, account: str) -> None:
         """Start the servers. Record each server before it is ready, so that a later command can stop the server after a
         crash."""
-        clean, logs = _environment_of_servers(), self.folder / "logs"
-        files = ("--file-systems", str(self.folder / "file-systems"))
+        Key.create().save(self.folder / KEY_FILE)
+        clean, logs = self._environment_of_servers(), self.folder / "logs"
+        files = ("--key-file", str(self.folder / KEY_FILE), "--file-systems", str(self.folder / "file-systems"))
         alive = ("--kubernetes", str(self.kubernetes_folder)) if self.kubernetes_folder.exists() else ()
         if self._hosts.exists():
             alive = (*alive, "--hosts", str(self._hosts))
@@ -276,6 +290,9 @@ class LocalCloud:
             save(started, self._record)
         save([aws, *(await_ready(server) for server in started[1:])], self._record)
 
+    def _environment_of_servers(self) -> dict[str, str]:
+        return without_foreign(os.environ) | self.key.environment | past_proxies(os.environ)
+
     def _restart_providers(self) -> bool:
         """Restart crashed providers on their previous ports, because users' shells still refer to these ports. Return
         False if the local AWS has exited.
@@ -287,7 +304,7 @@ class LocalCloud:
             or not servers["aws"].is_serving()
         ):
             return False
-        environment = _environment_of_servers() | {"AWS_ENDPOINT_URL": servers["aws"].url}
+        environment = self._environment_of_servers() | {"AWS_ENDPOINT_URL": servers["aws"].url}
         for provider in self.emulators:
             name, module = EMULATORS[provider]
             if not servers[name].is_serving():
@@ -337,15 +354,12 @@ class LocalCloud:
         path = self.folder / LOCK
         while True:
             self.folder.mkdir(parents=True, exist_ok=True)
+            self.folder.chmod(0o700)  # stack states and logs contain secrets
             with path.open("w") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 if _is_still(path, lock.fileno()):
                     yield
                     return
-
-
-def _environment_of_servers() -> dict[str, str]:
-    return without_foreign(os.environ) | CREDENTIALS | past_proxies(os.environ)
 
 
 def _is_still(path: Path, descriptor: int) -> bool:

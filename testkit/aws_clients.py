@@ -9,12 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.request import Request, urlopen
 
 import boto3
 from botocore.config import Config
 
 from localcloud.aws import account
+from localcloud.control import Control
+from localcloud.keys import Key
 
 REGION = "us-west-2"
 NO_RETRIES = Config(retries={"total_max_attempts": 1})
@@ -30,8 +31,12 @@ _SESSION = boto3.Session()
 @functools.lru_cache(maxsize=256)
 def client(service: str, region: str = REGION, **options: Any) -> Any:
     """Return a client. Calls with the same arguments share one, because botocore needs several milliseconds to create it."""
-    keys = {"aws_access_key_id": account.ACCESS_KEY_ID, "aws_secret_access_key": account.SECRET_ACCESS_KEY}
-    return _SESSION.client(service, region, config=NO_RETRIES, **(keys | options))
+    return _SESSION.client(service, region, **({"config": NO_RETRIES} | signing(account.key()) | options))
+
+
+def signing(key: Key) -> dict[str, str]:
+    """Return the arguments with which a boto3 client signs its requests."""
+    return {"aws_access_key_id": key.access_key_id, "aws_secret_access_key": key.secret_access_key}
 
 
 @dataclass(frozen=True)
@@ -39,23 +44,23 @@ class LocalAws:
     """A running local AWS server."""
 
     endpoint: str
+    key: Key
     process: subprocess.Popen[bytes]
     log: Path
 
-    def client(self, service: str, region: str = REGION, key: str = account.ACCESS_KEY_ID, **options: Any) -> Any:
-        keys = {"aws_access_key_id": key, "aws_secret_access_key": "any"}
-        return client(service, region, endpoint_url=self.endpoint, **keys, **options)
+    def client(self, service: str, region: str = REGION, **options: Any) -> Any:
+        return client(service, region, endpoint_url=self.endpoint, **(signing(self.key) | options))
 
     def control(self, method: str, path: str, body: Any = None) -> Any:
-        data = None if body is None else json.dumps(body).encode()
-        with urlopen(Request(f"{self.endpoint}/local-cloud/{path}", data, method=method), timeout=60) as response:
-            return json.load(response)
+        return Control(self.endpoint, self.key.control_token).send(method, path, body)
 
 
 def start_server(folder: Path, *options: str) -> LocalAws:
-    ready, log = folder / "ready.json", folder / "aws.log"
+    ready, log, key_file, key = folder / "ready.json", folder / "aws.log", folder / "key.json", Key.create()
+    key.save(key_file)
     with log.open("wb") as output:
-        command = [sys.executable, "-m", "localcloud.aws", "--port", "0", "--ready-file", str(ready), *options]
+        where = ["--port", "0", "--ready-file", str(ready), "--key-file", str(key_file)]
+        command = [sys.executable, "-m", "localcloud.aws", *where, *options]
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
     deadline = time.monotonic() + 60
     while not ready.exists():
@@ -63,7 +68,7 @@ def start_server(folder: Path, *options: str) -> LocalAws:
             process.kill()
             raise RuntimeError(f"the local AWS did not start:\n{log.read_text()}")
         time.sleep(0.05)
-    return LocalAws(json.loads(ready.read_text())["endpoint"], process, log)
+    return LocalAws(json.loads(ready.read_text())["endpoint"], key, process, log)
 
 
 def stop_server(server: LocalAws) -> int:

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.request import Request, urlopen
 
 from localcloud.engine_events import EventLog
 from localcloud.instance import LocalCloud
@@ -124,7 +123,4 @@ def client(cloud: LocalCloud, service: str, region: str = REGION) -> Any:
 
 def control(cloud: LocalCloud, method: str, path: str, body: Any = None) -> Any:
     """Send a request to the local AWS's control API."""
-    data = None if body is None else json.dumps(body).encode()
-    address = f"{cloud.environment()['AWS_ENDPOINT_URL']}/local-cloud/{path}"
-    with urlopen(Request(address, data, {"Content-Type": "application/json"}, method=method), timeout=60) as response:
-        return json.load(response)
+    return cloud.control().send(method, path, body)

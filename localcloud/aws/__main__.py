@@ -1,4 +1,4 @@
-"""Run the local AWS as a process until SIGTERM: `python -m localcloud.aws --port 0 --ready-file FILE`."""
+"""Run the local AWS as a process until SIGTERM: `python -m localcloud.aws --key-file KEY --ready-file FILE`."""
 
 import argparse
 import json
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from localcloud import garbage, whole_file
 from localcloud.aws import extend
+from localcloud.keys import Key
 
 if TYPE_CHECKING:
     from localcloud.aws.server import Server
@@ -19,13 +20,13 @@ if TYPE_CHECKING:
     from localcloud.kubernetes.realizer import Realizer
 
 
-def main() -> int:
-    garbage.pause()
+def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m localcloud.aws", description="Run the local AWS on a port of 127.0.0.1.")
     parser.add_argument("--port", type=int, default=0, help="TCP port; 0 picks a free one")
     parser.add_argument(
         "--ready-file", type=Path, help="file for a JSON object with pid, port and endpoint, written when the server is ready"
     )
+    parser.add_argument("--key-file", type=Path, required=True, help="JSON file with the access key of the account's user")
     parser.add_argument(
         "--delay-factor", type=float, default=0.0, help="factor for AWS's durations: 0 for no delay, 1 for AWS's speed"
     )
@@ -36,7 +37,12 @@ def main() -> int:
     )
     parser.add_argument("--hosts", type=Path, help="run a host for each EC2 instance, with its files in this folder")
     parser.add_argument("--verbose", action="store_true", help="log each request")
-    arguments = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> int:
+    garbage.pause()
+    arguments = _arguments()
     logging.basicConfig(
         level=logging.DEBUG if arguments.verbose else logging.INFO,
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
@@ -45,10 +51,11 @@ def main() -> int:
     for noisy in ("botocore", "urllib3"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     extend.install()
-    from localcloud.aws import durations, quotas
+    from localcloud.aws import account, durations, quotas
     from localcloud.aws.efs import contents
     from localcloud.aws.server import Server
 
+    account.use(Key.load(arguments.key_file))
     if arguments.file_systems:
         contents.keep_in(arguments.file_systems)
     durations.set_factor(arguments.delay_factor)

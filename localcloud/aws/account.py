@@ -2,28 +2,46 @@
 
 import copy
 import functools
+import secrets
 from datetime import UTC, datetime
 from typing import Any
+
+from localcloud.keys import Key
 
 ACCOUNT = "123456789012"
 USER_NAME = "local-engineer"
 USER_ARN = f"arn:aws:iam::{ACCOUNT}:user/{USER_NAME}"
-ACCESS_KEY_ID = "AKIALOCALCLOUDENGINE"
-SECRET_ACCESS_KEY = "local"
-"""Must match the secret in localcloud/environment.py. The local cloud verifies Kubernetes tokens with this secret, but
-accepts AWS API calls with any secret."""
-
 ADMINISTRATOR_ACCESS = "arn:aws:iam::aws:policy/AdministratorAccess"
 """Managed policy that is attached to the default user. Detach it to test what other policies permit."""
 
 _SINCE = datetime(2026, 1, 1, tzinfo=UTC).replace(tzinfo=None)
+_key = Key.create()
+
+
+def key() -> Key:
+    """Return the access key of the default user. It is random in each process that does not call `use`."""
+    return _key
+
+
+def use(chosen: Key) -> None:
+    """Make this the access key of the default user. Call this before the first request."""
+    global _key
+    _key = chosen
 
 
 def install() -> None:
+    _make_secret_keys_unpredictable()
     _seed_user()
     _sign_in_process_clients()
     _find_accounts_of_keys_quickly()
     _parse_managed_policies_once()
+
+
+def _make_secret_keys_unpredictable() -> None:
+    """Replace moto's generator of secret keys. It also generates resource IDs, from which its state can be computed."""
+    from moto.iam import models
+
+    models.random_alphanumeric = lambda length: secrets.token_urlsafe(length)[:length]  # type: ignore[attr-defined]
 
 
 def _seed_user() -> None:
@@ -40,9 +58,10 @@ def _seed_user() -> None:
         if account_id == ACCOUNT and region_name == "aws":
             user = self.create_user(region_name, USER_NAME)
             user.id, user.create_date = "AIDALOCALCLOUDENGINEE", _SINCE
-            key = user.create_access_key(prefix="AKIA")
-            key.access_key_id, key.secret_access_key, key.create_date = ACCESS_KEY_ID, SECRET_ACCESS_KEY, _SINCE
-            self.access_keys[ACCESS_KEY_ID] = key
+            access_key = user.create_access_key(prefix="AKIA")
+            access_key.access_key_id, access_key.secret_access_key = _key.access_key_id, _key.secret_access_key
+            access_key.create_date = _SINCE
+            self.access_keys[_key.access_key_id] = access_key
             self.attach_user_policy(ADMINISTRATOR_ACCESS, USER_NAME)
             if not quotas.is_new_account():
                 for service in service_linked_roles.NAMES:
@@ -60,7 +79,7 @@ def _sign_in_process_clients() -> None:
     @functools.wraps(original)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
-        self._fake_creds = {"AWS_ACCESS_KEY_ID": ACCESS_KEY_ID, "AWS_SECRET_ACCESS_KEY": SECRET_ACCESS_KEY}
+        self._fake_creds = _key.environment
 
     MockAWS.__init__ = init  # type: ignore[method-assign]
 

@@ -1,5 +1,10 @@
-"""Control API of the local AWS process under `/local-cloud/`, with JSON requests and responses."""
+"""Control API of the local AWS process under `/local-cloud/`, with JSON requests and responses.
 
+Every request needs a token. Listening sockets differ in their tokens, and in the paths that they offer.
+"""
+
+import hmac
+import json
 import logging
 from dataclasses import asdict, fields
 from datetime import timedelta
@@ -11,18 +16,25 @@ from localcloud import problems
 from localcloud.aws import calls, clock, control_actions, durations, faults, gateway, inventory, prerequisites, quotas
 from localcloud.aws.control_actions import action
 from localcloud.aws.ec2 import capacity_reservations
+from localcloud.aws.listening import Offer
 
 log = logging.getLogger(__name__)
 
 
-def answer(request: Request) -> Response:
+def answer(request: Request, offer: Offer) -> Response:
     path = request.path.removeprefix("/local-cloud/").rstrip("/")
+    if not path.startswith(offer.paths):
+        return _json({"error": "this address does not offer the request"}, 404)
+    if not hmac.compare_digest(_token_of(request).encode(), offer.token.encode()):
+        return _json({"error": "the header Authorization must be: Bearer <secret access key of the local cloud>"}, 401)
+    if request.get_data() and request.mimetype != "application/json":
+        return _json({"error": "the header Content-Type must be: application/json"}, 415)
     function, variables = control_actions.find(request.method, path)
     if function is None:
         known = ", ".join(control_actions.known())
         return _json({"error": f"no {request.method} /local-cloud/{path}. Known requests: {known}"}, 404)
     try:
-        body = request.get_json(force=True) if request.get_data() else None
+        body = json.loads(request.get_data() or b"null")
         with gateway.LOCK:
             return _json(function(body, **variables), 200)
     except (ValueError, TypeError, KeyError) as error:
@@ -32,10 +44,14 @@ def answer(request: Request) -> Response:
         return _json({"error": f"{error!r}"}, 500)
 
 
-def _json(value: Any, status: int) -> Response:
-    from json import dumps
+def _token_of(request: Request) -> str:
+    """Return the bearer token, or the password of a client that supports only Basic authentication."""
+    sent = request.authorization
+    return (sent.token or sent.password or "") if sent is not None else ""
 
-    return Response(dumps(value, indent=1, default=str) + "\n", status, content_type="application/json")
+
+def _json(value: Any, status: int) -> Response:
+    return Response(json.dumps(value, indent=1, default=str) + "\n", status, content_type="application/json")
 
 
 @action("GET", "health")

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import re
 import threading
 import time
 import uuid
@@ -22,7 +21,7 @@ from moto.core.serialize import SerializationContext, get_serializer_class
 from moto.core.utils import get_service_model, service_name_from_moto_package_name
 from werkzeug.exceptions import HTTPException
 
-from localcloud.aws import calls, durations, faults, identity, patching, permissions
+from localcloud.aws import calls, durations, faults, identity, patching, permissions, signatures
 from localcloud.aws.account import account_of
 from localcloud.aws.call import Call, Response
 from localcloud.aws.errors import AwsError, Refused
@@ -32,10 +31,9 @@ log = logging.getLogger(__name__)
 LOCK = threading.RLock()
 """Held while a request reads or changes state, because moto's backends are not thread-safe."""
 
+UNSIGNED = "The request has no valid signature."
 NO_SUCH_URL: Response = (404, {}, "Not yet implemented")
 """Response that a transport returns if moto has no handler for a URL."""
-
-_CREDENTIAL = re.compile(r"Credential=(?P<key>[^/]+)/[^/]+/(?P<region>[^/]+)/(?P<service>[^/]+)/")
 
 
 @cache
@@ -86,9 +84,8 @@ def parse_call(moto_service: str, request: Request, forward: Callable[[], Respon
 
     Return None if no model describes the request.
     """
-    signed = request.headers.get("Authorization") or f"Credential={request.args.get('X-Amz-Credential', '')}"
-    credential = _CREDENTIAL.search(signed)
-    for service in (boto_name(moto_service), credential["service"] if credential else ""):
+    signature = signatures.read(request)
+    for service in (boto_name(moto_service), signature.service if signature else ""):
         model = _service_model(service)
         if model is None:
             continue
@@ -98,11 +95,11 @@ def parse_call(moto_service: str, request: Request, forward: Callable[[], Respon
         except Exception as error:  # unknown operation, or unparsable
             log.debug("%s %s is not a call of %s: %r", request.method, request.raw_url, service, error)
             continue
-        key = credential["key"] if credential else request.args.get("AWSAccessKeyId", "")
+        key = signature.access_key if signature else ""
         return Call(
             service=service,
             operation=str(operation.name),
-            region=credential["region"] if credential else BaseResponse().get_region_from_url(request, request.raw_url),
+            region=signature.region if signature else BaseResponse().get_region_from_url(request, request.raw_url),
             account=account_of(key),
             access_key=key,
             params=params,
@@ -160,6 +157,8 @@ def _answer_unknown(moto_service: str, request: Request, forward: Callable[[], R
 
     Examples are presigned forms and requests to the instance metadata service.
     """
+    if not identity.is_verified(request):
+        return 403, {"content-type": "text/plain", "x-amzn-errortype": "MissingAuthenticationTokenException"}, UNSIGNED
     try:
         response = forward()
         if response != NO_SUCH_URL:

@@ -1,21 +1,34 @@
-"""Identity of the caller. Requests with unknown access keys fail with AWS's errors; signatures are not verified."""
+"""Identity of the caller. Requests with unknown access keys or wrong signatures fail with AWS's errors."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from moto.core.request import Request
 from moto.core.utils import utcnow
 
+from localcloud.aws import signatures
+from localcloud.aws.account import account_of
 from localcloud.aws.call import Call, backend_of
 from localcloud.aws.errors import AwsError
 from localcloud.aws.policy_evaluation import Policy, document
 
-UNSIGNED = {("sts", "AssumeRoleWithWebIdentity"), ("sts", "AssumeRoleWithSAML")}
+_OTHER_CREDENTIALS = {
+    ("s3", "PostObject"): AwsError("AccessDenied", "The local cloud does not verify the policies of HTML forms.", 403),
+    ("sts", "AssumeRoleWithSAML"): AwsError("InvalidIdentityToken", "The local cloud has no identity providers.", 400),
+    ("sts", "AssumeRoleWithWebIdentity"): AwsError("InvalidIdentityToken", "The local cloud has no identity providers.", 400),
+}
+"""Operation that AWS serves unsigned because the request contains other credentials -> error."""
 
 
 def check(call: Call) -> None:
-    """Reject a request whose access key is unknown, inactive or expired."""
-    if not call.access_key or (call.service, call.operation) in UNSIGNED:
+    """Reject a request whose access key is unknown, inactive or expired, or whose signature is wrong.
+
+    Only requests to the server are verified: clients in this process have the keys anyway.
+    """
+    if error := _OTHER_CREDENTIALS.get((call.service, call.operation)):
+        raise error
+    if not call.access_key:
         return
     key = backend_of("iam", call.account, call.region).access_keys.get(call.access_key)
     if key is None or key.status != "Active":
@@ -23,6 +36,33 @@ def check(call: Call) -> None:
     session = session_of(call)
     if session is not None and session.expiration < utcnow():
         raise AwsError("ExpiredToken", "The security token included in the request is expired", 403)
+    if (signature := signatures.read(call.request)) is None or not call.request.from_wsgi_server:
+        return
+    if signature.session_token != session_token_of(key, session):
+        raise _unknown_key(call)
+    if not signature.is_of(call.request, key.secret_access_key):
+        raise _wrong_signature(call)
+    if signature.is_expired():
+        raise _expired_signature(call)
+
+
+def is_verified(request: Request) -> bool:
+    """Return whether a valid key signed a request to an operation that botocore does not know."""
+    if not request.from_wsgi_server:
+        return True
+    if (signature := signatures.read(request)) is None or signature.is_expired():
+        return False
+    account, region = account_of(signature.access_key), signature.region
+    key = backend_of("iam", account, region).access_keys.get(signature.access_key)
+    session = backend_of("sts", account, region).get_assumed_role_from_access_key(signature.access_key)
+    if key is None or key.status != "Active" or (session is not None and session.expiration < utcnow()):
+        return False
+    return signature.session_token == session_token_of(key, session) and signature.is_of(request, key.secret_access_key)
+
+
+def session_token_of(key: Any, session: Any | None) -> str | None:
+    """Return the session token that belongs to an access key; None for a long-term key."""
+    return session.session_token if session is not None else getattr(key, "session_token", None)
 
 
 def session_of(call: Call) -> Any | None:
@@ -155,3 +195,26 @@ def _unknown_key(call: Call) -> AwsError:
         return AwsError("AuthFailure", "AWS was not able to validate the provided access credentials", 401)
     code = "InvalidClientTokenId" if protocol == "query" else "UnrecognizedClientException"
     return AwsError(code, "The security token included in the request is invalid.", 403)
+
+
+def _wrong_signature(call: Call) -> AwsError:
+    """Return AWS's error for a wrong signature, with the sources of `_unknown_key`."""
+    protocol = call.service_model.protocol
+    text = "The request signature we calculated does not match the signature you provided."
+    if protocol == "ec2":
+        return _unknown_key(call)
+    if call.service == "s3":
+        return AwsError("SignatureDoesNotMatch", f"{text} Check your key and signing method.", 403)
+    code = "SignatureDoesNotMatch" if protocol == "query" else "InvalidSignatureException"
+    return AwsError(code, f"{text} Check your AWS Secret Access Key and signing method.", 403)
+
+
+def _expired_signature(call: Call) -> AwsError:
+    """Return AWS's error for a request that was signed too long ago or in the future."""
+    protocol = call.service_model.protocol
+    if protocol == "ec2":
+        return AwsError("RequestExpired", "Request has expired.", 400)
+    if call.service == "s3":
+        return AwsError("RequestTimeTooSkewed", "The difference between the request time and the current time is too large.", 403)
+    code = "SignatureDoesNotMatch" if protocol == "query" else "InvalidSignatureException"
+    return AwsError(code, "Signature expired: the request was not signed within the last 15 minutes.", 403)

@@ -2,9 +2,22 @@
 
 import socket
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
-Serve = Callable[[socket.socket, tuple[str, ...]], Callable[[], None]]
-"""Makes the local AWS listen on another socket, which exposes only these paths of the control API. Returns a function
+
+@dataclass(frozen=True)
+class Offer:
+    """Part of the control API that a listening socket offers."""
+
+    paths: tuple[str, ...]
+    """Prefixes of the paths."""
+    token: str = field(repr=False)
+    """Bearer token that clients must send."""
+
+
+NOTHING = Offer((), "")
+Serve = Callable[[socket.socket, Offer], Callable[[], None]]
+"""Makes the local AWS listen on another socket, which exposes only this part of the control API. Returns a function
 that closes the socket."""
 
 _addresses: set[str] = set()

@@ -1,8 +1,10 @@
 """HTTP server of the local AWS: all services and the control API (`/local-cloud/...`) on one port of 127.0.0.1.
 
-Sockets in other network namespaces expose only the parts of the control API that emulated services need there.
+Sockets in other network namespaces expose only the parts of the control API that emulated services need there, and have
+their own tokens.
 """
 
+import io
 import logging
 import re
 import socket
@@ -17,14 +19,15 @@ from werkzeug.serving import BaseWSGIServer, make_server
 from werkzeug.wrappers import Response as HttpResponse
 
 from localcloud import problems
-from localcloud.aws import clock, control, durations, gateway, listening, transport
+from localcloud.aws import account, clock, control, durations, gateway, listening, transport
 from localcloud.aws.call import Response
+from localcloud.aws.listening import Offer
+from localcloud.http_guard import Guarded
 
 log = logging.getLogger(__name__)
 
 _CREDENTIAL_SERVICE = re.compile(r"Credential=[^/]+/[^/]+/[^/]+/(?P<service>[^/]+)/")
 CONTROL = "/local-cloud/"
-EVERYTHING = ("",)
 _TICK = 0.2
 """Seconds between checks for due state transitions.
 
@@ -38,7 +41,7 @@ class _ServerRequest(Request):
     from_wsgi_server = True
 
 
-class _Handler(MotoRequestHandler):
+class _Handler(Guarded, MotoRequestHandler):
     """Request handler that logs requests only at debug level."""
 
     def date_time_string(self, timestamp: float | None = None) -> str:
@@ -52,17 +55,17 @@ class _Handler(MotoRequestHandler):
 class Application:
     """WSGI application for control API and AWS requests. An AWS request's signature identifies the service."""
 
-    def __init__(self, control_paths: tuple[str, ...]) -> None:
-        """`control_paths`: prefixes of the control API paths that clients may use."""
-        self._control_paths = control_paths
+    def __init__(self, offer: Offer) -> None:
+        """`offer`: the part of the control API that clients may use."""
+        self._offer = offer
         self._hosts = DomainDispatcherApplication(create_backend_app)
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         request = _ServerRequest(environ)
-        request.get_data(cache=True, parse_form_data=False)
+        body = request.get_data(cache=True, parse_form_data=False)
+        environ["wsgi.input"] = io.BytesIO(body)  # moto reads the body again, and would wait for more data on the connection
         if request.path.startswith(CONTROL):
-            offered = request.path.removeprefix(CONTROL).startswith(self._control_paths)
-            return (control.answer(request) if offered else HttpResponse(status=404))(environ, start_response)
+            return control.answer(request, self._offer)(environ, start_response)
         status, headers, body = self._answer(environ, request)
         headers = {name: value for name, value in headers.items() if name.lower() not in ("status", "content-length")}
         response = HttpResponse(body, status, headers)
@@ -92,7 +95,7 @@ class Server:
 
     def __init__(self, port: int = 0) -> None:
         self._server: BaseWSGIServer = make_server(
-            "127.0.0.1", port, Application(EVERYTHING), threaded=True, request_handler=_Handler
+            "127.0.0.1", port, Application(Offer(("",), account.key().control_token)), threaded=True, request_handler=_Handler
         )
         self._stopping = threading.Event()
         self._ticker = threading.Thread(target=self._tick, name="local-cloud-ticker", daemon=True)
@@ -109,10 +112,10 @@ class Server:
         self._server.serve_forever()
         self._server.server_close()
 
-    def serve_also(self, listener: socket.socket, control_paths: tuple[str, ...]) -> Callable[[], None]:
+    def serve_also(self, listener: socket.socket, offer: Offer) -> Callable[[], None]:
         """Accept requests on another socket too, until the returned function is called."""
         host, port = listener.getsockname()
-        application = Application(control_paths)
+        application = Application(offer)
         other = make_server(host, port, application, threaded=True, request_handler=_Handler, fd=listener.fileno())
         if not IPv4Address(host).is_loopback:  # clients never sign requests for a loopback address in another namespace
             listening.add(host, port)

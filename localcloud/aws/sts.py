@@ -96,6 +96,7 @@ def _get_session_token(call: Call) -> dict[str, Any]:
     key.user_name = user.name
     answer["Credentials"]["AccessKeyId"] = key.access_key_id
     answer["Credentials"]["SecretAccessKey"] = key.secret_access_key
+    key.session_token = answer["Credentials"]["SessionToken"]
     return answer
 
 
@@ -105,8 +106,6 @@ def _get_caller_identity(call: Call) -> dict[str, Any]:
 
     moto cannot determine the owner of a GetSessionToken key or the signer of a URL.
     """
-    if not call.access_key:
-        return call.moto()
     key = call.backend_of("iam").access_keys.get(call.access_key)
     if key is not None and key.user_name and call.access_key.startswith("ASIA"):
         user = call.backend_of("iam").users[key.user_name]

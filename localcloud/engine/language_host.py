@@ -21,10 +21,9 @@ from typing import Any
 
 import grpc
 from google.protobuf import empty_pb2
-from pulumi.runtime._grpc_settings import _GRPC_CHANNEL_OPTIONS
 from pulumi.runtime.proto import language_pb2, language_pb2_grpc, plugin_pb2
 
-from localcloud.engine import language_packages
+from localcloud.engine import language_packages, peers
 from localcloud.tools import language_exec
 
 SHOWN = 32
@@ -167,9 +166,8 @@ def main() -> None:
     stop_requested = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop_requested.set())
-    server = grpc.server(ThreadPoolExecutor(max_workers=8), options=_GRPC_CHANNEL_OPTIONS)
+    server, port = peers.server(ThreadPoolExecutor(max_workers=8))
     language_pb2_grpc.add_LanguageRuntimeServicer_to_server(host, server)
-    port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     print(port, flush=True)
     stop_requested.wait()

@@ -73,8 +73,7 @@ class MotoMocks(Mocks):
     def __enter__(self) -> "MotoMocks":
         extend.install()
         credentials = {
-            "AWS_ACCESS_KEY_ID": account.ACCESS_KEY_ID,
-            "AWS_SECRET_ACCESS_KEY": account.SECRET_ACCESS_KEY,
+            **account.key().environment,
             "AWS_DEFAULT_REGION": self.region,
             "AWS_REGION": self.region,
         }

@@ -13,10 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import grpc
-from pulumi.runtime._grpc_settings import _GRPC_CHANNEL_OPTIONS
 from pulumi.runtime.proto import provider_pb2_grpc
 
 from localcloud import garbage, whole_file
+from localcloud.engine import peers
 
 MAX_REQUESTS = 512
 """Maximum number of concurrent requests. Most of them wait for AWS or a cluster. Threads are created on demand."""
@@ -35,9 +35,8 @@ def version_of(package: str) -> str:
 
 def start(provider: provider_pb2_grpc.ResourceProviderServicer, name: str, port: int) -> tuple[grpc.Server, int]:
     """Start a gRPC server and return it with its port. `name`: name prefix of its threads."""
-    server = grpc.server(ThreadPoolExecutor(MAX_REQUESTS, thread_name_prefix=name), options=_GRPC_CHANNEL_OPTIONS)
+    server, bound = peers.server(ThreadPoolExecutor(MAX_REQUESTS, thread_name_prefix=name), port)
     provider_pb2_grpc.add_ResourceProviderServicer_to_server(provider, server)
-    bound = server.add_insecure_port(f"127.0.0.1:{port}")
     server.start()
     return server, bound
 

@@ -21,13 +21,13 @@ _MASKED = ("systemd-modules-load.service", "systemd-remount-fs.service", "system
 """Masked systemd units. They manage the kernel or disks, which hosts share with this machine."""
 
 
-def write(layer: Path, region: str, file_systems: Path) -> None:
-    """Write the layer. `file_systems`: folder in which the local AWS keeps the contents of file systems."""
+def write(layer: Path, region: str, file_systems: Path, control_token: str) -> None:
+    """Write the layer. `file_systems`: folder in which the local AWS keeps the contents of file systems.
+    `control_token`: token of the control API, for the mount helpers."""
     if layer.exists():
         return  # hosts may already have mounted the layer
     units = layer / "etc/systemd/system"
-    _put(layer / BOOT.lstrip("/"), _BOOT)
-    (layer / BOOT.lstrip("/")).chmod(0o755)
+    _put(layer / BOOT.lstrip("/"), _BOOT, 0o755)
     _put(layer / EMULATED_DEVICES_FILE.lstrip("/"), json.dumps({"gpu": NO_GPU, "efa": NO_EFA}) + "\n")
     for masked in _MASKED:
         _link(units / masked, "/dev/null")
@@ -37,9 +37,9 @@ def write(layer: Path, region: str, file_systems: Path) -> None:
     _put(layer / "etc/systemd/system.conf.d/90-local-cloud.conf", f"[Manager]\nDefaultEnvironment={quoted}\n")
     _put(layer / "etc/ssh/sshd_config.d/90-local-cloud.conf", f"SetEnv {quoted}\n")
     for kind in ("efs", "lustre"):
-        helper = layer / f"usr/sbin/mount.{kind}"
-        _put(helper, _MOUNT_HELPER.replace("@files@", str(file_systems)).replace("@region@", region))
-        helper.chmod(0o755)
+        helper = _MOUNT_HELPER.replace("@files@", str(file_systems)).replace("@region@", region)
+        _put(layer / f"usr/sbin/mount.{kind}", helper, 0o755)
+    _put(layer / CONTROL_TOKEN.lstrip("/"), control_token, 0o600)
     _link(layer / "etc/resolv.conf", "../run/systemd/resolve/stub-resolv.conf")
     proxy = variables["https_proxy"]
     _put(layer / "etc/apt/apt.conf.d/90local-cloud", f'Acquire::http::Proxy "{proxy}";\nAcquire::https::Proxy "{proxy}";\n')
@@ -74,6 +74,8 @@ mount --rbind $d/cgroup /sys/fs/cgroup
 exec /lib/systemd/systemd
 """
 
+CONTROL_TOKEN = "/usr/lib/ec2-hardware/control-token"
+"""Path of a file on a host with the token of the control API. Only root can read the file."""
 FILE_SYSTEMS = "/run/file-systems"
 """Path on a host at which root can access all file systems. Users can access only the file systems that the mount
 helper mounts."""
@@ -102,7 +104,8 @@ else:
     asked.update(fileSystem=name.split(".")[0], path=path or "/", accessPoint=options.get("accesspoint"),
                  encrypted="tls" in options)
 url = "http://{AWS_ADDRESS}:{AWS_PORT}/local-cloud/" + service + "/mounts"
-request = urllib.request.Request(url, json.dumps(asked).encode())
+headers = {{"Authorization": "Bearer " + open("{CONTROL_TOKEN}").read(), "Content-Type": "application/json"}}
+request = urllib.request.Request(url, json.dumps(asked).encode(), headers)
 answer = json.load(ask(request, timeout=30))
 if "error" in answer:
     sys.exit(answer["error"])
@@ -113,10 +116,12 @@ if answer["readOnly"] or "ro" in options:
 """
 
 
-def _put(file: Path, text: str) -> None:
+def _put(file: Path, text: str, mode: int = 0o644) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_name(f".{file.name}.{secrets.token_hex(4)}")  # booting hosts may write the shared layer concurrently
+    part.touch(mode=0o600)
     part.write_text(text)
+    part.chmod(mode)
     part.replace(file)
 
 

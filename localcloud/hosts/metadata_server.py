@@ -3,9 +3,10 @@
 import socket
 import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 
 from localcloud.hosts.metadata import Answer, Credentials, Machine, Sessions, answer
+from localcloud.http_guard import Guarded
 
 Find = Callable[[str], Machine | None]
 """Function that returns the instance with a private IP address, or None if no instance has the address."""
@@ -30,7 +31,7 @@ class MetadataServer(ThreadingHTTPServer):
         self.server_close()
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Guarded):
     protocol_version = "HTTP/1.1"
     server: MetadataServer
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import logging
+import secrets
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -93,7 +94,7 @@ class Realizer:
     ) -> None:
         self._folder, self._file_systems, self._programs, self._limit = folder, file_systems, programs, limit
         self._lender = Lender()
-        self._serving = Serving(serve, self._lender.lend)
+        self._serving = Serving(serve, self._lender.lend, secrets.token_urlsafe())
         self._layers = Layers(folder, self._roots_of)
         self._members: dict[str, Member] = {}
         self._neighbours = Neighbours()
@@ -203,7 +204,7 @@ class Realizer:
         machine = member.machine
         vpc = self._neighbours.enter(key, machine.instance_id, make_vpc)
         layer = self._folder / "hardware" / machine.region
-        hardware.write(layer, machine.region, self._file_systems)
+        hardware.write(layer, machine.region, self._file_systems, self._serving.control_token)
         disk = self._layers.disk(machine.instance_id)
         below = [layer, *self._layers.of_disk(disk, machine.image_id)]
         member.host = Host(vpc, machine, disk, below, self._programs.nspawn, self._file_systems, partial(self._ended, member))

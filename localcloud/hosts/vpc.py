@@ -8,11 +8,11 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import IPv4Interface, IPv4Network
 from pathlib import Path
 
-from localcloud.aws.listening import Serve
+from localcloud.aws.listening import Offer, Serve
 from localcloud.hosts.hardware import PROXY_PORT
 from localcloud.hosts.metadata import Credentials, Machine
 from localcloud.hosts.metadata_server import MetadataServer
@@ -34,6 +34,8 @@ class Serving:
     aws: Serve
     lend: Callable[[Machine], Credentials]
     """Function that returns credentials for an instance's role."""
+    control_token: str = field(repr=False)
+    """Token with which root on a host can call the offered paths of the control API."""
 
 
 class Vpc:
@@ -59,7 +61,8 @@ class Vpc:
         network.make_bridge(self.namespace, [*own, *shared])
         metadata = MetadataServer(self._listen(str(METADATA_ADDRESS), 80), self.machine_at, self._serving.lend)
         proxy = Proxy(self._listen(str(AWS_ADDRESS), PROXY_PORT))
-        self._closing = [metadata.close, proxy.close, self._serving.aws(self._listen(str(AWS_ADDRESS), AWS_PORT), MOUNTS)]
+        offer = Offer(MOUNTS, self._serving.control_token)
+        self._closing = [metadata.close, proxy.close, self._serving.aws(self._listen(str(AWS_ADDRESS), AWS_PORT), offer)]
         self._write_names()
         self._start_dns()
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from localcloud.http_guard import Guarded
 from localcloud.images import build
 from localcloud.images.archive import MANIFEST, blob_path, manifest_digest
 from localcloud.images.catalogue import IMAGES, REGISTRIES, Image, find, is_name_of, whole_name
@@ -139,7 +140,7 @@ def _handler(registry: Registry) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Guarded):
     served: Registry
     protocol_version = "HTTP/1.1"
     server_version = "gpumpi"

@@ -5,6 +5,7 @@ import hashlib
 import json
 import logging
 import queue
+import secrets
 import shutil
 import socket
 import sys
@@ -19,7 +20,8 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_f
 
 from localcloud import problems
 from localcloud.aws.events import DONE, WAIT, Event, Kind, Progress
-from localcloud.aws.listening import Serve
+from localcloud.aws.listening import NOTHING, Offer, Serve
+from localcloud.control import Control
 from localcloud.kubernetes import addresses, dns, loopback
 from localcloud.kubernetes.addresses import Addresses
 from localcloud.kubernetes.client import Api
@@ -106,11 +108,6 @@ class Cluster:
         """URL at which the cluster's programs reach the local AWS."""
         address, port = self._aws if self.namespace is None else (str(addresses.AWS_ADDRESS), addresses.AWS_PORT)
         return f"http://{address}:{port}"
-
-    @property
-    def control_url(self) -> str:
-        """URL of the control API for the cluster's daemons. Pods cannot reach it."""
-        return self.aws_url if self.namespace is None else f"http://{addresses.CONTROL_ADDRESS}:{addresses.CONTROL_PORT}"
 
     @property
     def endpoint(self) -> str:
@@ -276,6 +273,7 @@ class Cluster:
         self.publish()
         if self.namespace:
             self._make_network(self.namespace)
+        self._offer_control_api()
         self._parts = [part(self) for part in PARTS]
         for part in self._parts:
             part.network()
@@ -293,9 +291,13 @@ class Cluster:
         plan = self.addresses
         own = [IPv4Interface(f"{plan.router}/{plan.vpc.prefixlen}"), IPv4Interface(f"{plan.dns}/32")]
         network.make_bridge(namespace, [*own, *(IPv4Interface(f"{address}/32") for address in addresses.LINK_LOCAL)])
-        self._closers.append(self._serve(self.listen(str(addresses.AWS_ADDRESS), addresses.AWS_PORT), ()))
-        control = self.listen(str(addresses.CONTROL_ADDRESS), addresses.CONTROL_PORT)
-        self._closers.append(self._serve(control, ("efs/mounts", "fsx/mounts", f"kubernetes/{self.region}/{self.name}/")))
+        self._closers.append(self._serve(self.listen(str(addresses.AWS_ADDRESS), addresses.AWS_PORT), NOTHING))
+
+    def _offer_control_api(self) -> None:
+        listener = self.listen(str(addresses.CONTROL_ADDRESS), addresses.CONTROL_PORT)
+        self.control = Control("http://{}:{}".format(*listener.getsockname()), secrets.token_urlsafe())
+        paths = ("efs/mounts", "fsx/mounts", f"kubernetes/{self.region}/{self.name}/")
+        self._closers.append(self._serve(listener, Offer(paths, self.control.token)))
 
     def _open_or_close_loopback(self) -> None:
         """Start the proxy on 127.0.0.1 if the endpoint is public; otherwise stop the proxy."""
@@ -388,10 +390,7 @@ class Cluster:
 
 
 def namespace_of(folder: Path, number: int) -> str:
-    """Return the name of a cluster's network namespace.
-
-    The name is derived from the local cloud's folder and the cluster's number.
-    """
+    """Return the name of a cluster's network namespace: it contains a hash of the folder and the cluster's number."""
     return f"{PREFIX}-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}-{number}"
 
 

@@ -4,6 +4,7 @@ import socket
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from localcloud.control import Control
 from localcloud.kubernetes.addresses import Addresses
 from localcloud.kubernetes.client import Api
 from localcloud.kubernetes.pki import Authority, Certificate
@@ -30,12 +31,11 @@ class RunningCluster(Protocol):
     pki: Authority
     api: Api
     admin_kubeconfig: Path
+    control: Control
+    """Part of the control API that the cluster's daemons may use. Nodes and pods cannot reach it."""
 
     @property
     def aws_url(self) -> str: ...
-
-    @property
-    def control_url(self) -> str: ...
 
     @property
     def away_file(self) -> Path: ...

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import pytest
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import provider_pb2_grpc
 
+from localcloud.engine import peers
 from localcloud.engine.aws import server as aws
 from localcloud.engine.kubernetes import server as kubernetes
 from localcloud.processes import ROOT
@@ -53,6 +55,46 @@ def test_it_serves_on_loopback_and_stops_on_request(module: str, tmp_path: Path)
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0
         assert not ready.exists()
+
+
+CALL_AS_NOBODY = """
+import os, sys
+import grpc
+from google.protobuf import empty_pb2
+from pulumi.runtime.proto import provider_pb2_grpc
+os.setuid(65534)
+with grpc.insecure_channel(sys.argv[1]) as channel:
+    try:
+        print(provider_pb2_grpc.ResourceProviderStub(channel).GetPluginInfo(empty_pb2.Empty()).version)
+    except grpc.RpcError as error:
+        print(error.code().name, error.details())
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can start a process of another user")
+@pytest.mark.parametrize("module", VERSIONS)
+def test_a_provider_refuses_calls_of_another_user(module: str, tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    with serving(module, ready):
+        address = f"127.0.0.1:{json.loads(ready.read_text())['port']}"
+        result = subprocess.run(
+            [sys.executable, "-c", CALL_AS_NOBODY, address], capture_output=True, text=True, timeout=60, check=True
+        )
+    assert result.stdout == "PERMISSION_DENIED only the user who started this server may call it\n"
+
+
+def test_a_connection_that_its_process_has_closed_belongs_to_nobody() -> None:
+    """The kernel would report root as the owner of the connection."""
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as client:
+        ports = client.getsockname()[1], listener.getsockname()[1]
+        accepted, _ = listener.accept()
+        with accepted:
+            assert peers.user_of(*ports) == os.getuid()
+            assert peers.user_of(ports[1], ports[0]) == os.getuid(), "the other end"
+            client.shutdown(socket.SHUT_WR)
+            assert peers.user_of(*ports) is None
+            client.close()
+            assert peers.user_of(*ports) is None
 
 
 def test_without_a_local_aws_it_does_not_start() -> None:

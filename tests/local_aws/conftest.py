@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import pytest
 from moto import mock_aws
 
-from localcloud.aws import calls, durations, extend
-from localcloud.aws.account import ACCESS_KEY_ID
+from localcloud.aws import account, calls, durations, extend
 from testkit.aws_clients import Client, LocalAws, client, start_server, stop_server
 from tests.local_aws.eks_refusing import Refusing
 
@@ -48,7 +47,7 @@ def server(server_process: LocalAws) -> LocalAws:
 @pytest.fixture
 def account_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     """Set the credentials of the account's user in the environment, for code that creates its own clients."""
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY_ID)
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "any")
+    for name, value in account.key().environment.items():
+        monkeypatch.setenv(name, value)
     for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_SESSION_TOKEN"):
         monkeypatch.delenv(name, raising=False)

@@ -9,8 +9,10 @@ from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
+from localcloud.aws import account
+
 ACCOUNT = "123456789012"
-KEY = "AKIALOCALCLOUDENGINE"
+KEY = account.key().access_key_id
 """Access key that moto always accepts. Once a test in this process has loaded the local AWS, moto rejects other keys.
 """
 USER = f"arn:aws:iam::{ACCOUNT}:user/ada"

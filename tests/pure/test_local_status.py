@@ -12,6 +12,7 @@ from cli import local
 from localcloud import instance
 from localcloud.control import Control
 from localcloud.instance import LocalCloud
+from localcloud.keys import Key
 from localcloud.processes import Server
 
 PROBLEM = "the clock of the local AWS failed: no time"
@@ -29,6 +30,7 @@ def cloud(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> LocalCloud:
     """Local cloud with its three servers running."""
     servers = [Running(name, 1, 0.0, 80, "/log") for name in instance.SERVERS]
     monkeypatch.setattr(LocalCloud, "servers", lambda _: servers)
+    Key.create().save(tmp_path / instance.KEY_FILE)
     return LocalCloud(tmp_path)
 
 

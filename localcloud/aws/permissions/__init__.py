@@ -17,11 +17,10 @@ NO_PERMISSION_NEEDED = {("sts", "GetCallerIdentity"), ("sts", "GetSessionToken")
 
 def check(call: Call) -> None:
     """Raise AWS's error if a policy denies the request, or no policy allows it."""
-    operation = (call.service, call.operation)
-    if operation in NO_PERMISSION_NEEDED or operation in identity.UNSIGNED:
-        return
     if not call.access_key and call.service != "s3":
         raise denials.unsigned(call)
+    if (call.service, call.operation) in NO_PERMISSION_NEEDED:
+        return
     principal = {"AWS": identity.principal_arn(call)} if call.access_key else {}
     context = keys.of_request(call)
     needed = list(needs.of(call))

@@ -1,8 +1,11 @@
 """kube-apiserver configuration: the local AWS authenticates users and evaluates EKS access policies via webhooks."""
 
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import yaml
+
+from localcloud.control import Control
 
 CACHE = "2s"
 """How long the API server caches webhook responses. Users keep access for this long after their access entry is
@@ -10,12 +13,15 @@ deleted."""
 _TIMEOUT = "10s"
 
 
-def flags(folder: Path, endpoint: str, region: str, cluster: str) -> list[str]:
+def flags(folder: Path, control: Control, region: str, cluster: str) -> list[str]:
     """Write the configuration files of both webhooks into `folder` and return the kube-apiserver flags.
 
-    The flags replace --authorization-mode. `endpoint` is the URL at which the API server reaches the local AWS.
+    The flags replace --authorization-mode.
     """
-    base = f"{endpoint}/local-cloud/kubernetes/{region}/{cluster}"
+    # The API server ignores the user of a kubeconfig whose server has no TLS, but not the user in the server's URL
+    # (ClientConfig in https://github.com/kubernetes/client-go/blob/v0.35.0/tools/clientcmd/client_config.go).
+    address = urlsplit(control.url).netloc
+    base = f"http://api-server:{control.token}@{address}/local-cloud/kubernetes/{region}/{cluster}"
     tokens, access = folder / "token-review.kubeconfig", folder / "access-review.kubeconfig"
     tokens.write_text(_kubeconfig(f"{base}/token-review"))
     access.write_text(_kubeconfig(f"{base}/access-review"))

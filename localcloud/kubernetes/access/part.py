@@ -13,7 +13,8 @@ class Access(Part):
     def options(self) -> Sequence[str]:
         folder = self.cluster.folder / "access"
         folder.mkdir(exist_ok=True)
-        return api_server.flags(folder, self.cluster.control_url, self.cluster.region, self.cluster.name)
+        cluster = self.cluster
+        return api_server.flags(folder, cluster.control, cluster.region, cluster.name)
 
     def ready(self) -> None:
         """Make the API server query the token webhook once, so that the first user does not have to wait for it."""

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 from moto.core.request import Request
 
-from localcloud.aws import control_actions, gateway, listening, transport
+from localcloud.aws import control_actions, gateway, identity, listening, transport
 from localcloud.aws.account import ACCOUNT
 from localcloud.aws.call import backend_of
 from localcloud.aws.ec2 import instance_calls
@@ -88,10 +88,10 @@ def _cluster(region: str, name: str) -> Cluster:
 
 
 def _check_keys(cluster: Cluster, request: IdentityRequest) -> None:
-    """Check the signature with the secret key from the local IAM, because the local STS does not check signatures."""
+    """Check the signature with the secret key from the local IAM: only the server checks the signatures of requests."""
     key = backend_of("iam", ACCOUNT, request.region).access_keys.get(request.access_key)
     session = backend_of("sts", ACCOUNT, request.region).get_assumed_role_from_access_key(request.access_key)
-    if key is None or (session is not None and session.session_token != request.session_token):
+    if key is None or identity.session_token_of(key, session) != request.session_token:
         raise InvalidToken("the security token included in the request is invalid")
     request.check_signature(key.secret_access_key, cluster.name)
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qsl, quote, urlsplit
 
+from localcloud.aws import signatures
+
 PREFIX = "k8s-aws-v1."
 CLUSTER_HEADER = "x-k8s-aws-id"
 LIFETIME = timedelta(minutes=15)
@@ -85,12 +87,7 @@ class IdentityRequest:
         pairs = sorted((_encoded(name), _encoded(value)) for name, value in self._query if name.lower() != "x-amz-signature")
         query = "&".join(f"{name}={value}" for name, value in pairs)
         request = "\n".join(("GET", "/", query, headers, ";".join(names), _EMPTY_BODY))
-        moment = self.parameters["x-amz-date"]
-        text = "\n".join(("AWS4-HMAC-SHA256", moment, self._scope, hashlib.sha256(request.encode()).hexdigest()))
-        key = b"AWS4" + secret_key.encode()
-        for part in self._scope.split("/"):
-            key = hmac.digest(key, part.encode(), "sha256")
-        return hmac.digest(key, text.encode(), "sha256").hex()
+        return signatures.sign(secret_key, self._scope, self.parameters["x-amz-date"], request)
 
 
 def parse(token: str) -> IdentityRequest:
@@ -134,8 +131,8 @@ def _decoded(text: str) -> str:
 def _check_form(parameters: Mapping[str, str]) -> None:
     if parameters["action"] != "GetCallerIdentity":
         raise InvalidToken(f"the token's request is {parameters['action']}, not GetCallerIdentity")
-    if parameters["x-amz-algorithm"] != "AWS4-HMAC-SHA256":
-        raise InvalidToken(f"the token's signature algorithm is {parameters['x-amz-algorithm']}, not AWS4-HMAC-SHA256")
+    if parameters["x-amz-algorithm"] != signatures.ALGORITHM:
+        raise InvalidToken(f"the token's signature algorithm is {parameters['x-amz-algorithm']}, not {signatures.ALGORITHM}")
     names = set(parameters["x-amz-signedheaders"].lower().split(";"))
     if names != {"host", CLUSTER_HEADER}:
         raise InvalidToken(f"the token's signed headers are {', '.join(sorted(names))}, not host and {CLUSTER_HEADER}")

@@ -1,19 +1,19 @@
 """`python -m localcloud.kubernetes.csi --driver D --instance i-... --region R --aws URL --pid PID`: run a driver on a node.
 
+The environment contains the token of the control API.
 The driver starts in the machine's mount namespace, where Python is installed. It then enters PID's mount namespace.
 """
 
 import argparse
-import json
 import logging
+import os
 import signal
 import sys
 import threading
 from pathlib import Path
 from types import FrameType
-from urllib.error import HTTPError
-from urllib.request import ProxyHandler, Request, build_opener
 
+from localcloud.control import TOKEN_VARIABLE, Control, ControlError
 from localcloud.kubernetes.csi import mounts
 from localcloud.kubernetes.csi.node_server import Driver, MountRefused, Source, Volumes, serve
 from localcloud.kubernetes.efs_csi.handles import Handle
@@ -44,7 +44,7 @@ def main() -> int:
         signal.signal(number, end)
     endpoint = KUBELET / "plugins" / arguments.driver / "csi.sock"
     registration = KUBELET / "plugins_registry" / f"{arguments.driver}-reg.sock"
-    aws = MountClient(arguments.aws, arguments.region, arguments.instance)
+    aws = MountClient(Control(arguments.aws, os.environ[TOKEN_VARIABLE]), arguments.region, arguments.instance)
     volumes: Volumes = EfsVolumes(aws.efs) if arguments.driver == EfsVolumes.driver else LustreVolumes(aws.lustre)
     server = serve(Driver(arguments.instance, endpoint, registration, volumes, mounts))
     ending.wait()
@@ -58,9 +58,8 @@ class MountClient:
     """Requests mounts from the local AWS, which checks whether the node may mount the volume and returns the location
     of the volume's files."""
 
-    def __init__(self, url: str, region: str, instance: str) -> None:
-        self._url, self._region, self._instance = url, region, instance
-        self._opener = build_opener(ProxyHandler({}))
+    def __init__(self, control: Control, region: str, instance: str) -> None:
+        self._control, self._region, self._instance = control, region, instance
 
     def efs(self, handle: Handle, encrypted: bool) -> Source:
         return self._ask(
@@ -72,12 +71,10 @@ class MountClient:
 
     def _ask(self, service: str, **volume: object) -> Source:
         query = {"region": self._region, "instance": self._instance, **volume}
-        request = Request(f"{self._url}/local-cloud/{service}/mounts", json.dumps(query).encode(), method="POST")
         try:
-            with self._opener.open(request, timeout=TIMEOUT_SECONDS) as response:
-                answer = json.load(response)
-        except HTTPError as error:
-            raise MountRefused(error.read().decode(errors="replace").strip()) from error
+            answer = self._control.post(f"{service}/mounts", query, TIMEOUT_SECONDS)
+        except ControlError as error:
+            raise MountRefused(str(error)) from error
         if "error" in answer:
             raise MountRefused(answer["error"])
         return Source(Path(answer["folder"]), answer["readOnly"])

@@ -3,6 +3,7 @@
 import sys
 from typing import ClassVar, Protocol
 
+from localcloud.control import TOKEN_VARIABLE
 from localcloud.kubernetes.node_addon import NAMESPACE, NodeAddon
 from localcloud.kubernetes.nodes.node import Node
 from localcloud.kubernetes.running import RunningCluster
@@ -54,8 +55,8 @@ class CsiPart(NodeAddon):
         where = ["--driver", self.driver, "--instance", node.machine.id, "--region", self.cluster.region]
         self.cluster.supervisor.start(
             self.process_name(node),
-            [sys.executable, "-m", __package__ or "", *where, "--aws", self.cluster.control_url, "--pid", str(first)],
-            environment={"PYTHONPATH": str(ROOT)},
+            [sys.executable, "-m", __package__ or "", *where, "--aws", self.cluster.control.url, "--pid", str(first)],
+            environment={"PYTHONPATH": str(ROOT), TOKEN_VARIABLE: self.cluster.control.token},
         )
 
     def process_name(self, node: Node) -> str:

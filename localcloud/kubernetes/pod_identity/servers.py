@@ -7,9 +7,10 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Any
 
+from localcloud.http_guard import Guarded
 from localcloud.kubernetes.pod_identity.credentials import CredentialsRefused
 
 log = logging.getLogger(__name__)
@@ -24,7 +25,7 @@ Assume = Callable[[str], dict[str, str]]
 """Function that returns credentials for the pod that a token is bound to. Raises CredentialsRefused."""
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Guarded):
     """Base class of handlers that respond with JSON. It logs requests at debug level instead of to stderr."""
 
     timeout = _TIMEOUT_SECONDS
