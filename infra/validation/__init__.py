@@ -67,6 +67,8 @@ OFFLINE_EKS: Offline = (
     cluster.log_retention,
     access.public_endpoint,
     access.public_cidrs,
+    access.private_cidrs,
+    access.someone_reaches_api,
     access.admins,
     sizes.system,
     pools.image_ids,
