@@ -12,7 +12,7 @@ from infra.validation.cidrs import documentation, open_to_everyone, parsed
 MOST_CIDRS = 40
 """https://docs.aws.amazon.com/eks/latest/userguide/service-quotas.html"""
 MOST_RULES = 59
-"""Quota of 60 ingress rules, one of which EKS uses: https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html"""
+"""The quota is 60 ingress rules, and EKS uses one: https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html"""
 
 _PRINCIPAL = re.compile(r"arn:aws[a-z-]*:iam::[0-9]{12}:(user|role)/[\w+=,.@/-]+")
 _SESSION = re.compile(r"arn:(aws[a-z-]*):sts::([0-9]{12}):assumed-role/([^/]+)/.*")
@@ -49,9 +49,9 @@ def public_cidrs(settings: Settings) -> Iterator[Problem]:
 def private_cidrs(settings: Settings) -> Iterator[Problem]:
     cidrs, path = settings.eks.endpoint_access.private_cidrs, "target.endpointAccess.privateCidrs"
     if len(cidrs) > MOST_RULES:
-        quota = f"and the default quota of EC2 allows {MOST_RULES} in addition to the rule of EKS"
+        quota = f"the default quota of EC2 allows {MOST_RULES} rules in addition to the rule of EKS"
         fix = "Combine neighboring CIDRs, or request a higher quota of rules per security group."
-        yield warning(path, f"has {len(cidrs)} entries, each of which needs a rule in one security group, {quota}. {fix}")
+        yield warning(path, f"has {len(cidrs)} entries, which need as many rules in one security group, but {quota}. {fix}")
     networks = [parsed(text, "10.8.0.0/16") for text in cidrs]
     for index, (text, network) in enumerate(zip(cidrs, networks, strict=True)):
         where = f"{path}[{index}]"

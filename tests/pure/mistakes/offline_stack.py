@@ -166,9 +166,9 @@ CASES: dict[str, OfflineCase] = {
     "more networks than one security group has rules": (
         {"target": {"endpointAccess": {"privateCidrs": [f"10.8.{number}.0/24" for number in range(60)]}}},
         [],
-        "warning: target.endpointAccess.privateCidrs: has 60 entries, each of which needs a rule in one security group, and the "
-        "default quota of EC2 allows 59 in addition to the rule of EKS. Combine neighboring CIDRs, or request a higher quota of "
-        "rules per security group.",
+        "warning: target.endpointAccess.privateCidrs: has 60 entries, which need as many rules in one security group, but the "
+        "default quota of EC2 allows 59 rules in addition to the rule of EKS. Combine neighboring CIDRs, or request a higher "
+        "quota of rules per security group.",
     ),
     "CIDR twice": (
         {"target": {"endpointAccess": {"publicCidrs": ["5.10.20.0/24", "5.10.20.0/24"]}}},
