@@ -25,6 +25,7 @@ from cli.init_questions import (
     size,
 )
 from infra.config.preflight import examine_aws
+from infra.settings.network import NetworkSettings
 from infra.settings.targets import Ec2Target
 
 HERE: Final = "next"
@@ -35,11 +36,12 @@ PRIVATE_EKS: Final = (
     "If you leave this empty or answer none, the Kubernetes API is private: only machines inside the VPC reach it. `pulumi "
     "up` from here leaves out the operators and the queue. Install them and submit jobs from inside the VPC."
 )
-PRIVATE_COMMENT: Final = """\
-    # The Kubernetes API is private: only machines inside the VPC (or on a VPN into it) reach it. `pulumi up` from
-    # anywhere else creates the cluster without the operators, the queue and the namespaces for jobs. Run it again from
-    # inside the VPC with `install: true` below `gpumpi:platform`, and submit jobs from there.
-    # To open the API to your own addresses, now or later, write here: endpointAccess: {publicCidrs: [ADDRESS/32]}
+PRIVATE_ACCESS: Final = f"""\
+    # The Kubernetes API is private: only machines inside the VPC reach it. `pulumi up` from anywhere else creates the
+    # cluster without the operators, the queue and the namespaces for jobs. Run it again from inside the VPC with
+    # `install: true` below `gpumpi:platform`, and submit jobs from there. If you connect the VPC to another network, add
+    # the CIDR of that network. To open the API to your own addresses, now or later, add publicCidrs: [ADDRESS/32].
+    endpointAccess: {{privateCidrs: [{NetworkSettings().new_cidr}]}} # the VPC
 """
 
 
@@ -52,7 +54,7 @@ config:
   aws:region: {answers["region"]}
   gpumpi:target:
     kind: eks
-{access if allowed else PRIVATE_COMMENT}{_storage_text(answers)}  gpumpi:pools:
+{access if allowed else PRIVATE_ACCESS}{_storage_text(answers)}  gpumpi:pools:
     - {{name: train, instanceType: {answers["instance-type"]}, maxSize: {answers["size"]}}}
   gpumpi:platform: {{imageRepositories: true}} # ECR repositories, to which short image names such as openmpi:5 refer
 """

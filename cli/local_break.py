@@ -46,6 +46,9 @@ def command(
     link: Annotated[bool, typer.Option("--link", help="Unplug the node's network link.")] = False,
     instance: Annotated[bool, typer.Option("--instance", help="Terminate the node's instance.")] = False,
     spot_notice: Annotated[bool, typer.Option("--spot-notice", help="EC2 interrupts the Spot Instance in two minutes.")] = False,
+    rebalance: Annotated[
+        bool, typer.Option("--rebalance", help="EC2 recommends to replace the Spot Instance, without a notice.")
+    ] = False,
     retire: Annotated[bool, typer.Option("--retire", help="EC2 retires the instance in two weeks.")] = False,
     block_ends: Annotated[
         bool, typer.Option("--block-ends", help="Advance the calendar until the node's Capacity Block drains.")
@@ -71,6 +74,7 @@ def command(
         "--link": (link, lambda found: _link(cloud, found)),
         "--instance": (instance, lambda found: _instance(cloud, found)),
         "--spot-notice": (spot_notice, lambda found: _spot_notice(cloud, found)),
+        "--rebalance": (rebalance, lambda found: _rebalance(cloud, found)),
         "--retire": (retire, lambda found: _retire(cloud, found)),
         "--block-ends": (block_ends, lambda found: _block_ends(cloud, found)),
         "--restore": (restore, lambda found: _restored(cloud, found)),
@@ -153,6 +157,12 @@ def _spot_notice(cloud: LocalCloud, node: RunningNode) -> Broken:
     end = _announce(cloud, node, "interruption")
     did = f"EC2 interrupts {node.instance} of {node.name} at {end}, the time in its Spot notice. EKS drains the node now."
     return Broken(did, "Auto Scaling replaces it.", {"node": node.name, "instance": node.instance, "time": end})
+
+
+def _rebalance(cloud: LocalCloud, node: RunningNode) -> Broken:
+    time = _announce(cloud, node, "rebalance")
+    did = f"EC2 recommends to replace {node.instance} of {node.name}. EKS drains the node once a replacement is Ready."
+    return Broken(did, "", {"node": node.name, "instance": node.instance, "time": time})
 
 
 def _retire(cloud: LocalCloud, node: RunningNode) -> Broken:

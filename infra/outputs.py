@@ -90,7 +90,7 @@ def platform(description: ClusterDescription, *, installed: bool) -> dict[str, o
 
 NOT_INSTALLED = (
     "set `platform: {install: true}` and run `pulumi up` from a machine that reaches the Kubernetes API: "
-    "inside the VPC if the endpoint is private"
+    "from a network in target.endpointAccess.privateCidrs if the endpoint is private"
 )
 
 
@@ -100,6 +100,7 @@ def eks_cluster(control_plane: EksCluster, *, name: str, stack: str, region: str
     return {
         "clusterName": control_plane.name,
         "clusterEndpoint": control_plane.endpoint,
+        "clusterSecurityGroupId": control_plane.security_group_id,
         "kubeconfig": _secret(config),
         "connect": connect(cluster=name, stack=stack, region=region),
     }

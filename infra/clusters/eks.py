@@ -85,6 +85,7 @@ def _cluster_args(settings: Settings, facts: Facts, base: Foundation) -> EksClus
         # The caller needs access, because the same `pulumi up` installs the platform.
         admins=sorted({*target.admins, *([caller] if caller else [])}),
         public_cidrs=target.endpoint_access.public_cidrs if target.endpoint_access.is_public else (),
+        private_cidrs=target.endpoint_access.private_cidrs,
         logs_key_arn=base.logs_key.arn,
         log_retention_days=target.log_retention_days,
         deletion_protection=target.deletion_protection,

@@ -50,7 +50,7 @@ def create_foundation(settings: Settings, facts: Facts) -> Foundation:
         naming.name("nodes"),
         NodeSecurityGroupArgs(naming, network.vpc_id, network.reachable_cidrs, network.reachable_prefix_lists),
     )
-    endpoints = _private_endpoints(naming, network, nodes, services=endpoint_names(settings, facts))
+    endpoints = _private_endpoints(settings, naming, network, nodes, services=endpoint_names(settings, facts))
     storage = _shared_storage(settings, facts, naming, account, network, nodes)
     lustre = _lustre(settings, facts, naming, account, network, nodes)
     keys = KeyBucket(naming.name("keys"), KeyBucketArgs(naming))
@@ -82,11 +82,18 @@ def _network(settings: Settings, facts: Facts, naming: Naming, account: Account,
 
 
 def _private_endpoints(
-    naming: Naming, network: Subnets, nodes: NodeSecurityGroup, *, services: Mapping[str, str]
+    settings: Settings, naming: Naming, network: Subnets, nodes: NodeSecurityGroup, *, services: Mapping[str, str]
 ) -> Sequence[pulumi.Resource]:
     if not services:
         return ()
-    args = PrivateEndpointsArgs(naming, network.vpc_id, flatten(network.private_subnets), nodes.id, services)
+    args = PrivateEndpointsArgs(
+        naming,
+        network.vpc_id,
+        subnet_ids=flatten(network.private_subnets),
+        client_security_group_id=nodes.id,
+        client_cidrs=settings.eks.endpoint_access.private_cidrs if settings.is_eks else (),
+        services=services,
+    )
     return PrivateEndpoints(naming.name("endpoint"), args).endpoints
 
 

@@ -10,6 +10,7 @@ import pulumi_aws as aws
 from infra.components import iam, trust_policies
 from infra.components.encryption_key import EncryptionKey, EncryptionKeyArgs
 from infra.components.iam import Account
+from infra.components.node_security_group import HTTPS
 from infra.naming import COMPONENT, Naming, principal
 
 LOG_TYPES: Final = ("api", "audit", "authenticator", "controllerManager", "scheduler")
@@ -33,6 +34,8 @@ class EksClusterArgs:
     """IAM users and roles with cluster-admin."""
     public_cidrs: Sequence[str]
     """CIDRs that may reach the public endpoint. If there are none, the cluster has no public endpoint."""
+    private_cidrs: Sequence[str]
+    """CIDRs that may reach the private endpoint, in addition to the nodes."""
     # logs
     logs_key_arn: pulumi.Input[str]
     log_retention_days: int
@@ -46,6 +49,8 @@ class EksCluster(pulumi.ComponentResource):
       only
     - a KMS key for Kubernetes secrets, and a log group with a retention period for all five log types
     - an access entry with cluster-admin for each admin; the creator of the cluster gets no access by default
+    - a rule in the cluster security group for each CIDR that may reach the private endpoint; EKS itself admits only
+      members of this group (https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html)
     """
 
     def __init__(self, name: str, args: EksClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -58,7 +63,10 @@ class EksCluster(pulumi.ComponentResource):
             self._child,
         )
         self._cluster = self._create_cluster(key)
-        self._access = [self._create_admin(arn) for arn in args.admins]
+        self._access = [
+            *(self._create_admin(arn) for arn in args.admins),
+            *(self._open_private_endpoint(cidr) for cidr in args.private_cidrs),
+        ]
         self.register_outputs({"name": self.name, "endpoint": self.endpoint})
 
     def _create_cluster(self, key: EncryptionKey) -> aws.eks.Cluster:
@@ -127,6 +135,20 @@ class EksCluster(pulumi.ComponentResource):
             opts=self._child,
         )
 
+    def _open_private_endpoint(self, cidr: str) -> pulumi.CustomResource:
+        key = f"{self._name}-{cidr}-ingress"
+        return aws.vpc.SecurityGroupIngressRule(
+            key,
+            security_group_id=self.security_group_id,
+            cidr_ipv4=cidr,
+            ip_protocol="tcp",
+            from_port=HTTPS,
+            to_port=HTTPS,
+            description="Kubernetes API for a network that the stack names",
+            tags=self._args.naming.tags(Name=key),
+            opts=self._child,
+        )
+
     @property
     def name(self) -> pulumi.Output[str]:
         return self._cluster.name
@@ -147,7 +169,7 @@ class EksCluster(pulumi.ComponentResource):
 
     @property
     def access(self) -> Sequence[pulumi.CustomResource]:
-        """Resources that give admins access."""
+        """Resources that give admins access, and that open the private endpoint to their networks."""
         return self._access
 
     @property

@@ -16,6 +16,7 @@ class PrivateEndpointsArgs:
     vpc_id: pulumi.Input[str]
     subnet_ids: Sequence[pulumi.Input[str]]
     client_security_group_id: pulumi.Input[str]
+    client_cidrs: Sequence[str]
     services: Mapping[str, str]
     """Service, such as `ecr.api` -> full name of its endpoint service."""
 
@@ -23,7 +24,8 @@ class PrivateEndpointsArgs:
 class PrivateEndpoints(pulumi.ComponentResource):
     """Creates:
     - an interface endpoint in every zone for each service that nodes and their pods call
-    - the endpoints' security group, open only to nodes, on port 443
+    - the endpoints' security group, open on port 443 to nodes and to the given CIDRs: with private DNS, all machines in
+      the VPC resolve the services' names to these endpoints
     """
 
     def __init__(self, name: str, args: PrivateEndpointsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -47,6 +49,18 @@ class PrivateEndpoints(pulumi.ComponentResource):
             tags=args.naming.tags(Name=f"{name}-nodes-ingress"),
             opts=child,
         )
+        for cidr in args.client_cidrs:
+            aws.vpc.SecurityGroupIngressRule(
+                f"{name}-{cidr}-ingress",
+                security_group_id=group.id,
+                cidr_ipv4=cidr,
+                ip_protocol="tcp",
+                from_port=HTTPS,
+                to_port=HTTPS,
+                description="AWS for a network that the stack names",
+                tags=args.naming.tags(Name=f"{name}-{cidr}-ingress"),
+                opts=child,
+            )
         self._endpoints: list[pulumi.Resource] = [rule]
         self._endpoints += [
             aws.ec2.VpcEndpoint(

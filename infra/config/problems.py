@@ -60,7 +60,7 @@ def is_below(path: str, ancestor: str) -> bool:
 
 JUDGED_TOGETHER: tuple[frozenset[str], ...] = (
     frozenset({"minSize", "desiredSize", "maxSize", "capacity"}),
-    frozenset({"public", "publicCidrs", "allowAnywhere"}),
+    frozenset({"public", "publicCidrs", "allowAnywhere", "privateCidrs"}),
     frozenset({"kubernetesVersion", "addonVersions"}),
     frozenset({"natGateways", "interfaceEndpoints"}),
     frozenset({"vpcId", "subnetIds"}),

@@ -54,8 +54,8 @@ def must_be_usable(server: ApiServer) -> None:
     where = f"the Kubernetes API of {server.cluster} at {server.endpoint}"
     if reason := _last_reason(_unreachable, server, CONNECT_SECONDS):
         fix = (
-            "run `pulumi up` from inside its network, or from an address in target.endpointAccess.publicCidrs; "
-            "or set `platform: {install: false}` to skip the platform"
+            "run `pulumi up` from an address in target.endpointAccess.publicCidrs, or from a network that is connected to "
+            "the VPC and in privateCidrs; or set `platform: {install: false}` to skip the platform"
         )
         _report(f"{where} cannot be reached from here ({reason}): {fix}")
     elif reason := _last_reason(_unauthorized, server, ACCESS_SECONDS):

@@ -18,7 +18,7 @@ FOR_EKS: Final = (
     "logs",  # container logs
     "ssm",  # Session Manager
     "ssmmessages",
-    "sts",  # aws eks get-token inside the VPC
+    "sts",  # pods with IAM roles for service accounts
 )
 """https://docs.aws.amazon.com/eks/latest/userguide/private-clusters.html"""
 

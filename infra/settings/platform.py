@@ -165,7 +165,7 @@ class PlatformSettings(CommonPlatformSettings):
     install: bool | None = Field(
         None,
         description="Whether `pulumi up` installs the platform; by default only if the Kubernetes API has a public endpoint. "
-        "With a private endpoint, set `true` only where `pulumi up` runs inside the network. "
+        "With a private endpoint, set `true` only if `pulumi up` runs in a network of `target.endpointAccess.privateCidrs`. "
         "Change: false removes the platform and all jobs, which requires access to the API one last time.",
     )
     image_repositories: bool = Field(

@@ -23,6 +23,12 @@ class EndpointAccess(Model):
     )
     public_cidrs: Names = Field((), description="CIDRs that may reach the public endpoint. Change: in place.")
     allow_anywhere: bool = Field(False, description="Allow 0.0.0.0/0 in `publicCidrs`. Change: in place.")
+    private_cidrs: Names = Field(
+        (),
+        description="CIDRs that may reach the private endpoint, such as those of a bastion host's subnet or of a network "
+        "connected by VPN or peering. By default only nodes and their pods can. With `interfaceEndpoints: true`, these CIDRs "
+        "can also reach the VPC endpoints. Change: in place.",
+    )
 
     @property
     def is_public(self) -> bool:

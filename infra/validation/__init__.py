@@ -70,6 +70,8 @@ OFFLINE_EKS: Offline = (
     lustre.kubernetes_version,
     access.public_endpoint,
     access.public_cidrs,
+    access.private_cidrs,
+    access.someone_reaches_api,
     access.admins,
     sizes.system,
     pools.image_ids,

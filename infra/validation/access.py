@@ -12,6 +12,8 @@ from infra.validation.cidrs import documentation, open_to_everyone, parsed
 
 MOST_CIDRS = 40
 """https://docs.aws.amazon.com/eks/latest/userguide/service-quotas.html"""
+MOST_RULES = 59
+"""The quota is 60 ingress rules, and EKS uses one: https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html"""
 
 _PRINCIPAL = re.compile(r"arn:aws[a-z-]*:iam::[0-9]{12}:(user|role)/[\w+=,.@/-]+")
 _SESSION = re.compile(r"arn:(aws[a-z-]*):sts::([0-9]{12}):assumed-role/([^/]+)/.*")
@@ -65,7 +67,7 @@ allowed in publicAccessCidrs". EKS accepts 0.0.0.0/0."""
 
 def _reserved(where: str, network: IPv4Network) -> Iterator[Problem]:
     if any(network.subnet_of(private) for private in _PRIVATE):
-        yield Problem(where, f"{shown(str(network))} is a private range, which the private endpoint already serves. Remove it.")
+        yield Problem(where, f"{shown(str(network))} is a private range. Move it to privateCidrs.")
         return
     fix = "List the public addresses of your network (yours: https://checkip.amazonaws.com)."
     for block, purpose in _RESERVED.items():
@@ -74,6 +76,46 @@ def _reserved(where: str, network: IPv4Network) -> Iterator[Problem]:
     inside = [str(block) for block in (*_PRIVATE, *_RESERVED) if block != network and block.subnet_of(network)]
     if network.prefixlen and inside:
         yield Problem(where, f"{shown(str(network))} includes {inside[0]}, which is reserved, and EKS refuses it. {fix}")
+
+
+def private_cidrs(settings: Settings) -> Iterator[Problem]:
+    cidrs, path = settings.eks.endpoint_access.private_cidrs, "target.endpointAccess.privateCidrs"
+    if len(cidrs) > MOST_RULES:
+        quota = f"the default quota of EC2 allows {MOST_RULES} rules in addition to the rule of EKS"
+        fix = "Combine neighboring CIDRs, or request a higher quota of rules per security group."
+        yield warning(path, f"has {len(cidrs)} entries, which need as many rules in one security group, but {quota}. {fix}")
+    networks = [parsed(text, "10.8.0.0/16") for text in cidrs]
+    for index, (text, network) in enumerate(zip(cidrs, networks, strict=True)):
+        where = f"{path}[{index}]"
+        if isinstance(network, str):
+            yield Problem(where, network)
+        elif any(network.overlaps(unusable) for unusable in _NOT_ROUTED) and network.prefixlen > 0:
+            yield Problem(where, f"{shown(text)} contains addresses that no other machine can have. Use one such as 10.8.0.0/16.")
+        elif network.prefixlen > 0 and network.is_global:
+            fix = "Internet addresses belong in publicCidrs."
+            yield warning(where, f"{shown(text)} reaches the private endpoint only over a VPN, Direct Connect or peering. {fix}")
+        if network in networks[:index]:
+            yield Problem(where, f"{shown(text)} is listed twice. Remove one.")
+    yield from open_to_everyone(path, cidrs, "List the CIDRs of your own networks.")
+    yield from documentation(path, cidrs)
+
+
+def someone_reaches_api(settings: Settings) -> Iterator[Problem]:
+    """Check that someone can use the cluster: EKS admits only the nodes to a private endpoint."""
+    access, install = settings.eks.endpoint_access, settings.platform.install
+    if access.is_public or access.public_cidrs or access.private_cidrs or install is None:
+        return  # if None, `platform.will_be_installed` warns
+    path, reason = "target.endpointAccess.privateCidrs", "the Kubernetes API has no public endpoint"
+    if install:
+        fix = "List the CIDR of the machine that runs `pulumi up`, such as [10.8.0.0/16]."
+        yield Problem(path, f"required because platform.install is true and {reason}. {fix}")
+    else:
+        fix = "List the CIDRs of your networks in privateCidrs, or your address in publicCidrs."
+        yield warning(path, f"is empty, and {reason}, so only nodes can reach it. {fix}")
+
+
+_NOT_ROUTED = tuple(IPv4Network(text) for text in ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "240.0.0.0/4"))
+"""This host, loopback, link-local, multicast, reserved: https://www.rfc-editor.org/rfc/rfc6890"""
 
 
 def admins(settings: Settings) -> Iterator[Problem]:

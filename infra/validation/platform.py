@@ -155,8 +155,8 @@ def will_be_installed(settings: Settings) -> Iterator[Problem]:
     if settings.platform.install is None and not settings.installs_platform:
         reason = "the Kubernetes API has no public endpoint, so `pulumi up` does not install the platform and jobs cannot run"
         fix = (
-            "List your address in target.endpointAccess.publicCidrs; or set true and run `pulumi up` from inside the network; "
-            "or set false."
+            "List your address in target.endpointAccess.publicCidrs; or set true, list a network in privateCidrs and run "
+            "`pulumi up` there; or set false."
         )
         yield warning("platform.install", f"is not set: {reason}. {fix}")
 
@@ -164,19 +164,19 @@ def will_be_installed(settings: Settings) -> Iterator[Problem]:
 def reachable(settings: Settings, facts: Facts) -> Iterator[Problem]:
     """Check that this machine can reach the Kubernetes API if there is no public endpoint.
 
-    This machine cannot be inside a VPC that does not exist yet. In an existing VPC, `pulumi up` checks the connection
-    once the cluster exists.
+    This machine cannot be connected to a VPC that does not exist yet. In an existing VPC, `pulumi up` checks the
+    connection once the cluster exists.
     """
     if settings.eks.endpoint_access.is_public:
         return
     asked, cluster, where = settings.platform.install, facts.existing, "platform.install"
     if asked and cluster.cluster_version is None and not settings.network.is_existing:
-        reason = "without target.endpointAccess.publicCidrs the Kubernetes API is reachable only from inside the VPC"
-        fix = "Set false now, and true when `pulumi up` runs inside the VPC."
+        reason = "without target.endpointAccess.publicCidrs the Kubernetes API is reachable only over the VPC"
+        fix = "Set false now, and true when `pulumi up` runs in a network that is connected to the VPC."
         yield Problem(where, f"is true, but {reason}, which does not exist yet. {fix}")
     if asked is None and cluster.has_public_endpoint:
         reason = "without the public endpoint it defaults to false, which removes the platform and all jobs"
-        yield Problem(where, f"is not set: {reason}. Set true and run `pulumi up` from inside the network, or set false.")
+        yield Problem(where, f"is not set: {reason}. Set true and run `pulumi up` in a network of privateCidrs, or set false.")
 
 
 def manifests(settings: Settings, facts: Facts) -> Iterator[Problem]:

@@ -159,7 +159,7 @@ def test_without_an_address_the_prompt_explains_the_empty_answer_and_has_no_defa
     assert init.run("mine", tmp_path, EKS, yes=False, offline=False, ask=ask) == 0
     printed = capsys.readouterr().out
     assert defaults[-1] == "" and "If you leave this empty or answer none, the Kubernetes API is private" in printed
-    assert allowed(tmp_path) is None
+    assert allowed(tmp_path) == {"privateCidrs": ["10.0.0.0/16"]}
 
 
 @pytest.mark.parametrize("answer", ["none", ""])

@@ -88,7 +88,7 @@ class Account:
 
     def send(self, method: str, path: str, body: Any = None) -> Any:
         self.asked.append((method, path, body))
-        if path.endswith("interruption"):
+        if path.endswith(("interruption", "rebalance")):
             raise ControlError("""400 {"error": "ValueError('i-0a is not a Spot Instance, so EC2 does not interrupt it')"}""")
         return {"now": (END - timedelta(hours=2)).isoformat(), "time": END.isoformat()}
 
@@ -115,8 +115,9 @@ def test_a_retirement_is_announced_and_health_shows_it(home: Path, account: Acco
     assert f"health {NODE} -s STACK" in done.stderr
 
 
-def test_only_a_spot_instance_gets_a_spot_notice(home: Path, account: Account) -> None:
-    done = local_break(home, NODE, "--spot-notice")
+@pytest.mark.parametrize("notice", ["--spot-notice", "--rebalance"])
+def test_only_a_spot_instance_gets_a_spot_notice(home: Path, account: Account, notice: str) -> None:
+    done = local_break(home, NODE, notice)
     assert done.exit_code == 3
     assert done.stderr == "cluster local break: i-0a is not a Spot Instance, so EC2 does not interrupt it\n"
 

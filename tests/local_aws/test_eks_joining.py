@@ -37,6 +37,19 @@ def test_a_private_endpoint_needs_the_dns_attributes_of_the_vpc(world: World) ->
     )
 
 
+def test_a_private_endpoint_admits_the_addresses_that_a_rule_names(world: World) -> None:
+    private = {"endpointPrivateAccess": True, "endpointPublicAccess": False}
+    world.eks.update_cluster_config(name="demo", resourcesVpcConfig=private)
+    own_group = {"launchTemplate": world.template(SecurityGroupIds=[world.security_group()])}
+    assert "security groups block port 443 of the control plane" in issues(world.node_group(**own_group))[0][1]
+    world.eks.delete_nodegroup(clusterName="demo", nodegroupName="workers")
+    group = world.eks.describe_cluster(name="demo")["cluster"]["resourcesVpcConfig"]["clusterSecurityGroupId"]
+    vpc = world.ec2.describe_vpcs(VpcIds=[world.vpc])["Vpcs"][0]["CidrBlock"]
+    rule = {"IpProtocol": "tcp", "FromPort": 443, "ToPort": 443, "IpRanges": [{"CidrIp": vpc}]}
+    world.ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=[rule])
+    assert world.node_group(**own_group)["status"] == "ACTIVE"
+
+
 def test_the_node_role_needs_each_permission(world: World) -> None:
     for action in NODE_ACTIONS:
         if action == "eks-auth:AssumeRoleForPodIdentity":

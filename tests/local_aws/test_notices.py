@@ -1,4 +1,4 @@
-"""Notices that EC2 sends for instances: Spot interruptions and retirements."""
+"""Notices that EC2 sends for instances: Spot interruptions, rebalance recommendations and retirements."""
 
 import json
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from localcloud.aws import clock, events
+from localcloud.aws import clock, events, scarcity
 from localcloud.aws.account import ACCOUNT
 from localcloud.aws.call import backend_of
 from localcloud.aws.ec2 import instance_calls, notices
@@ -59,11 +59,66 @@ def test_eks_drains_a_spot_node_at_its_notice_and_ec2_ends_it_two_minutes_later(
     assert ended["StateReason"]["Code"] == "Server.SpotInstanceTermination"
 
 
+@pytest.fixture
+def joins() -> Iterator[list[events.Progress]]:
+    """Progress of node groups, as their realizer reports it: the last item."""
+    reported = [events.DONE]
+    unregister = events.register(lambda event: None, lambda kind, *_: reported[-1] if kind == "node-group" else events.DONE)
+    yield reported
+    unregister()
+
+
+def test_eks_drains_a_rebalanced_spot_node_only_after_its_replacement_has_joined(
+    world: World, seen: list[tuple[str, str]], joins: list[events.Progress]
+) -> None:
+    world.node_group(capacityType="SPOT", scalingConfig={**TWO, "maxSize": 2})
+    old, other = sorted(world.instance_ids())
+    seen.clear()
+    joins.append(events.WAIT)
+    for _ in range(2):
+        assert notices.recommend_rebalance(None, old) == {"instance": old, "time": "2026-11-23T12:00:00Z"}
+    recommended = {"meta-data/events/recommendations/rebalance": '{"noticeTime": "2026-11-23T12:00:00Z"}'}
+    assert metadata(old) == recommended, "there is no two-minute notice"
+    (new,) = world.instance_ids() - {old, other}
+    assert (old, "draining") not in seen
+    joins.append(events.DONE)
+    assert world.instance_ids() == {other, new}
+    assert seen.count((old, "draining")) == 1
+    causes = [one["Cause"] for one in world.autoscaling.describe_scaling_activities()["Activities"]]
+    assert sum("in response to an EC2 instance rebalance recommendation" in cause for cause in causes) == 2
+
+
+def test_a_notice_before_the_replacement_has_joined_drains_the_node_at_once(
+    world: World, seen: list[tuple[str, str]], joins: list[events.Progress]
+) -> None:
+    world.node_group(capacityType="SPOT", scalingConfig=TWO)
+    old, other = sorted(world.instance_ids())
+    joins.append(events.WAIT)
+    notices.recommend_rebalance(None, old)
+    (new,) = world.instance_ids() - {old, other}
+    notices.interrupt(None, old)
+    assert (old, "draining") in seen
+    clock.advance(timedelta(minutes=2))
+    assert world.instance_ids() == {other, new}
+    joins.append(events.DONE)
+    assert world.instance_ids() == {other, new}
+
+
+def test_a_spot_node_without_a_replacement_stays_until_its_notice(world: World) -> None:
+    world.node_group(capacityType="SPOT", scalingConfig=TWO, instanceTypes=["g5.8xlarge"])
+    before = world.instance_ids()
+    for zone in ("us-west-2a", "us-west-2b", "us-west-2c"):
+        scarcity.begin("g5.8xlarge", zone)
+    notices.recommend_rebalance(None, min(before))
+    assert world.instance_ids() == before
+
+
 def test_only_spot_instances_that_run_are_interrupted(world: World) -> None:
     world.node_group(scalingConfig=TWO)
     name = min(world.instance_ids())
-    with pytest.raises(ValueError, match="is not a Spot Instance"):
-        notices.interrupt(None, name)
+    for notify in (notices.interrupt, notices.recommend_rebalance):
+        with pytest.raises(ValueError, match="is not a Spot Instance"):
+            notify(None, name)
     world.ec2.terminate_instances(InstanceIds=[name])
     with pytest.raises(ValueError, match=f"no instance {name} is running"):
         notices.retire(None, name)

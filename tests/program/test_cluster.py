@@ -66,6 +66,21 @@ def test_a_public_endpoint_can_be_disabled_while_its_addresses_stay_in_the_file(
     assert not vpc["endpointPublicAccess"] and "publicAccessCidrs" not in vpc
 
 
+def test_the_private_endpoint_admits_the_given_networks() -> None:
+    made = cluster(endpointAccess={"privateCidrs": ["10.8.0.0/16", "172.31.9.0/24"]})
+    group = made.only(engine.CLUSTER).state["vpcConfig"]["clusterSecurityGroupId"]
+    rules = [one.inputs for one in made.created(engine.INGRESS_RULE) if one.inputs["securityGroupId"] == group]
+    assert {rule["cidrIpv4"] for rule in rules} == {"10.8.0.0/16", "172.31.9.0/24"}
+    assert {(rule["ipProtocol"], rule["fromPort"], rule["toPort"]) for rule in rules} == {("tcp", 443, 443)}
+    assert made.outputs["clusterSecurityGroupId"] == group
+
+
+def test_the_private_endpoint_admits_no_network_by_default() -> None:
+    made = cluster(endpointAccess={})
+    group = made.only(engine.CLUSTER).state["vpcConfig"]["clusterSecurityGroupId"]
+    assert [one for one in made.created(engine.INGRESS_RULE) if one.inputs["securityGroupId"] == group] == []
+
+
 # --- secrets, logs, deletion protection
 
 

@@ -204,6 +204,13 @@ def test_ingress_is_limited_to_security_groups_and_the_file_s_addresses(stack: D
             assert (rule.inputs["fromPort"], rule.inputs["toPort"], rule.inputs["ipProtocol"]) == (22, 22, "tcp")
             assert rule.inputs["cidrIpv4"] in path.read_text(encoding="utf-8") and rule.inputs["cidrIpv4"] != "0.0.0.0/0"
             continue
+        if (
+            rule.name.startswith((f"{cluster_name(path)}-cluster-", f"{cluster_name(path)}-endpoint-"))
+            and "nodes" not in rule.name
+        ):
+            assert (rule.inputs["fromPort"], rule.inputs["toPort"], rule.inputs["ipProtocol"]) == (443, 443, "tcp")
+            assert rule.inputs["cidrIpv4"] in path.read_text(encoding="utf-8") and rule.inputs["cidrIpv4"] != "0.0.0.0/0"
+            continue
         assert rule.inputs.get("referencedSecurityGroupId"), rule.name
         assert not {"cidrIpv4", "cidrIpv6", "prefixListId"} & set(rule.inputs), rule.name
     for group in stack.created(engine.SECURITY_GROUP):

@@ -15,8 +15,8 @@ from tests.pure import world
 ZONES = ["us-west-2a", "us-west-2b", "us-west-2c"]
 
 
-def network(**asked: Any) -> Deployment:
-    settings = world.settings(world.pool(), network=asked)
+def network(target: dict[str, Any] | None = None, **asked: Any) -> Deployment:
+    settings = world.settings(world.pool(), network=asked, target=target or {})
     return deploy(settings, world.facts(settings))
 
 
@@ -27,7 +27,7 @@ def usual() -> Deployment:
 
 @pytest.fixture(scope="module")
 def closed() -> Deployment:
-    return network(natGateways="none", interfaceEndpoints=True)
+    return network({"endpointAccess": {}}, natGateways="none", interfaceEndpoints=True)
 
 
 @pytest.fixture(scope="module")
@@ -132,6 +132,14 @@ def test_a_private_cluster_has_endpoints_for_every_service_that_nodes_call(close
 def test_endpoints_admit_nodes_only(closed: Deployment) -> None:
     rule = closed.only(engine.INGRESS_RULE, "endpoint").inputs
     assert (rule["fromPort"], rule["toPort"], rule["referencedSecurityGroupId"]) == (443, 443, "gpumpi-test-nodes-id")
+
+
+def test_endpoints_also_admit_the_networks_that_reach_the_private_api() -> None:
+    made = network({"endpointAccess": {"privateCidrs": ["10.8.0.0/16"]}}, natGateways="none", interfaceEndpoints=True)
+    [group] = {one.inputs["securityGroupIds"][0] for one in made.created(engine.VPC_ENDPOINT) if "subnetIds" in one.inputs}
+    rules = [one.inputs for one in made.created(engine.INGRESS_RULE) if one.inputs["securityGroupId"] == group]
+    assert {rule.get("cidrIpv4") for rule in rules} == {None, "10.8.0.0/16"}
+    assert all((rule["ipProtocol"], rule["fromPort"], rule["toPort"]) == ("tcp", 443, 443) for rule in rules)
 
 
 def test_nodes_of_a_private_cluster_reach_only_the_vpc_and_s3(closed: Deployment) -> None:

@@ -34,7 +34,7 @@ BESIDE_THE_CONTROL_PLANE = (
 
 @pytest.fixture(scope="module")
 def deployment() -> Deployment:
-    settings = world.settings(world.pool("one", "p4d.24xlarge"), world.pool("two", "g5.xlarge"))
+    settings = world.settings(world.pool("one", "p4d.24xlarge"), world.pool("two", "g5.xlarge"), target={"endpointAccess": {}})
     return deploy(settings, world.facts(settings))
 
 

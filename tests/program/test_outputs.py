@@ -25,6 +25,7 @@ def test_outputs_are_complete(deployment: Deployment) -> None:
     assert set(deployment.outputs) == {
         "accessPointId",
         "clusterEndpoint",
+        "clusterSecurityGroupId",
         "clusterName",
         "connect",
         "fileSystemId",

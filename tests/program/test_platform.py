@@ -43,7 +43,7 @@ def test_without_a_platform_there_is_no_kubernetes_resource_or_provider() -> Non
     bare = deployed(asked(install=False))
     assert not [one.type for one in bare.resources if "kubernetes" in one.type]
     assert bare.outputs["platform"]["installed"] is False
-    assert "inside the VPC" in bare.outputs["platform"]["how"]
+    assert "from a network in target.endpointAccess.privateCidrs" in bare.outputs["platform"]["how"]
 
 
 @pytest.mark.parametrize(

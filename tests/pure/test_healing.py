@@ -210,6 +210,25 @@ def test_a_silent_node_counts_for_the_brake_until_it_is_deleted() -> None:
     assert [name for name, _ in cluster.cordoned] == ["n0", "n1"]
 
 
+def test_spot_nodes_that_eks_drains_and_replaces_do_not_count_for_the_brake() -> None:
+    cluster = Cluster(3)
+    for name in ("n0", "n1"):
+        cluster.nodes[name]["spec"]["unschedulable"] = True  # EKS cordons the node, then its instance ends
+    cluster.round()
+    cluster.silent = {"n0": START.isoformat(), "n1": START.isoformat()}
+    cluster.round()
+    for name in ("n0", "n1"):
+        cluster.nodes[name]["status"]["conditions"][0]["status"] = "Unknown"
+    cluster.round()
+    cluster.silent = {}
+    for name in ("n0", "n1"):
+        cluster.replace(name)
+    assert cluster.cordoned == [] and cluster.config_map is None
+    cluster.breaks("n2")
+    cluster.round()
+    assert [name for name, _ in cluster.cordoned] == ["n2"], "the limit of this cluster is one node"
+
+
 def test_two_controllers_take_a_node_out_once() -> None:
     cluster = Cluster(5)
     first, second = cluster.controller(), cluster.controller()

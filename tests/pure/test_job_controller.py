@@ -165,6 +165,21 @@ def test_a_lost_node_does_not_count(kind: str) -> None:
     assert (seen["failures"], seen["disruptions"]) == (0, 1)
 
 
+@pytest.mark.parametrize("kind", ["mpijob", "standalone", "torchrun"])
+@pytest.mark.parametrize("left", [[], [1]])
+def test_a_worker_evicted_for_a_spot_rebalance_does_not_count(kind: str, left: list[int]) -> None:
+    """EKS evicts the pods of a healthy node: no notice, no fault. The pod may be gone before the controller sees it."""
+    seen = Controlled()
+    found = main(kind, {"maxRestarts": 0})
+    ranks = [launcher()] if kind != "torchrun" else []
+    seen.look(job(found, [*workers(), *ranks]), 30)
+    stays, evicted = workers()[0], workers(phase="Failed", code=143, until=40, target="EvictionByEvictionAPI", deleting=True)[1]
+    failed = [launcher(phase="Failed", code=1, until=41)] if ranks else []
+    seen.look(job(found, [stays, *(evicted for _ in left), *failed]), 42)
+    assert (seen["failures"], seen["disruptions"]) == (0, 1)
+    assert "verdict" not in seen.record
+
+
 def test_a_node_that_is_noticed_as_lost_after_the_failure_does_not_count() -> None:
     seen = Controlled()
     failed = [*workers(), launcher(phase="Failed", code=1, until=40)]

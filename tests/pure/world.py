@@ -60,9 +60,11 @@ def values(*pools: dict[str, Any], **sections: Any) -> dict[str, Any]:
 
 
 def settings(*pools: dict[str, Any], stack: str = "test", region: str = REGION, **sections: Any) -> Settings:
-    """Return settings without a platform unless the test configures one, because most tests are about AWS."""
+    """Return settings without a platform unless the test configures one, because most tests are about AWS. By default, a
+    connected network reaches the Kubernetes API: otherwise every stack would have a warning."""
     platform = {"install": False, **sections.pop("platform", {})}
-    return load(values(*pools, platform=platform, **sections), stack=stack, region=region)
+    target = {"endpointAccess": {"privateCidrs": ["10.8.0.0/16"]}, **sections.pop("target", {})}
+    return load(values(*pools, platform=platform, target=target, **sections), stack=stack, region=region)
 
 
 def plain_settings(*pools: dict[str, Any], stack: str = "test", region: str = REGION, **sections: Any) -> Settings:

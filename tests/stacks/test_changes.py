@@ -70,6 +70,7 @@ PREVIEWS: dict[str, list[Change]] = {
     "sizes, public CIDRs and NAT gateways": [
         change("target.system.maxSize", 5, updates("system")),
         change("target.endpointAccess.publicCidrs", ["198.51.100.0/24"], updates("cluster")),
+        change("target.endpointAccess.privateCidrs", ["10.8.0.0/16"], creates("cluster-10.8.0.0/16-ingress")),
         change(
             "network.natGateways",
             "perZone",

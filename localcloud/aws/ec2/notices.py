@@ -1,6 +1,7 @@
-"""Events that EC2 announces for an instance: Spot interruptions and retirements.
+"""Events that EC2 announces for an instance: Spot interruptions, rebalance recommendations and retirements.
 
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/rebalance-recommendations.html
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/monitoring-instances-status-check_sched.html
 """
 
@@ -29,6 +30,7 @@ REASON: Final = "Server.SpotInstanceTermination"
 
 Listener = Callable[[Any], None]
 _listeners: list[Listener] = []
+_rebalance_listeners: list[Listener] = []
 
 
 @dataclass
@@ -37,6 +39,8 @@ class Notices:
 
     interruption: datetime | None = None
     """Time at which EC2 terminates the Spot Instance."""
+    rebalance: datetime | None = None
+    """Time at which EC2 recommended to replace the Spot Instance."""
     event: dict[str, Any] | None = None
     """Scheduled event, in the format of DescribeInstanceStatus."""
 
@@ -60,6 +64,12 @@ def on_interruption(listener: Listener) -> Listener:
     return listener
 
 
+def on_rebalance(listener: Listener) -> Listener:
+    """Register a function that is called with each Spot Instance that receives a rebalance recommendation."""
+    _rebalance_listeners.append(listener)
+    return listener
+
+
 def metadata(instance: Any) -> dict[str, str]:
     """Return IMDS path -> content, for the paths that report the instance's notices."""
     found, texts = of(instance), {}
@@ -67,6 +77,8 @@ def metadata(instance: Any) -> dict[str, str]:
         at = _text(found.interruption)
         texts["meta-data/spot/instance-action"] = json.dumps({"action": "terminate", "time": at})
         texts["meta-data/spot/termination-time"] = at
+    if found.rebalance is not None:
+        texts["meta-data/events/recommendations/rebalance"] = json.dumps({"noticeTime": _text(found.rebalance)})
     if found.event is not None:
         event = {key: found.event[key] for key in ("Code", "Description", "InstanceEventId")}
         before = f"{found.event['NotBefore']:%-d %b %Y %H:%M:%S} GMT"
@@ -77,15 +89,25 @@ def metadata(instance: Any) -> dict[str, str]:
 @control_actions.action("POST", "instances/{name}/interruption")
 def interrupt(_: Any, name: str) -> dict[str, str]:
     """Send a Spot Instance its interruption notice. EC2 terminates the instance two minutes later."""
-    instance = _running(name)
-    if instance.lifecycle != "spot":
-        raise ValueError(f"{name} is not a Spot Instance, so EC2 does not interrupt it")
+    instance = _running_spot(name)
     notices = _note(instance)
     if notices.interruption is None:
         notices.interruption = clock.now() + INTERRUPTION
         for listener in _listeners:
             listener(instance)
     return {"instance": name, "time": _text(notices.interruption)}
+
+
+@control_actions.action("POST", "instances/{name}/rebalance")
+def recommend_rebalance(_: Any, name: str) -> dict[str, str]:
+    """Recommend to replace a Spot Instance, which has an elevated risk of interruption. EC2 itself terminates nothing."""
+    instance = _running_spot(name)
+    notices = _note(instance)
+    if notices.rebalance is None:
+        notices.rebalance = clock.now()
+        for listener in _rebalance_listeners:
+            listener(instance)
+    return {"instance": name, "time": _text(notices.rebalance)}
 
 
 @control_actions.action("POST", "instances/{name}/retirement")
@@ -169,6 +191,13 @@ def _running(name: str) -> Any:
     if found is None:
         raise ValueError(f"no instance {name} is running")
     return found
+
+
+def _running_spot(name: str) -> Any:
+    instance = _running(name)
+    if instance.lifecycle != "spot":
+        raise ValueError(f"{name} is not a Spot Instance, so EC2 does not interrupt it")
+    return instance
 
 
 @on_reset

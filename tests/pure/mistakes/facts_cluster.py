@@ -336,8 +336,8 @@ CASES: dict[str, FactsCase] = {
         {},
         [
             "platform.install: is true, but without target.endpointAccess.publicCidrs the Kubernetes API is reachable "
-            "only from inside the VPC, which does not exist yet. Set false now, and true when `pulumi up` runs inside "
-            "the VPC."
+            "only over the VPC, which does not exist yet. Set false now, and true when `pulumi up` runs in a network that is "
+            "connected to the VPC."
         ],
     ),
     "removed public endpoint, without which the platform is removed by default": (
@@ -346,7 +346,7 @@ CASES: dict[str, FactsCase] = {
         {"existing": Existing("1.35", has_public_endpoint=True)},
         [
             "platform.install: is not set: without the public endpoint it defaults to false, which removes the "
-            "platform and all jobs. Set true and run `pulumi up` from inside the network, or set false."
+            "platform and all jobs. Set true and run `pulumi up` in a network of privateCidrs, or set false."
         ],
     ),
     "manifests of one upstream": (

@@ -133,7 +133,7 @@ CASES: dict[str, OfflineCase] = {
         [],
         "warning: platform.install: is not set: the Kubernetes API has no public endpoint, so `pulumi up` does not "
         "install the platform and jobs cannot run. List your address in target.endpointAccess.publicCidrs; or set "
-        "true and run `pulumi up` from inside the network; or set false.",
+        "true, list a network in privateCidrs and run `pulumi up` there; or set false.",
     ),
     "bits of the host": (
         {"target": {"endpointAccess": {"publicCidrs": ["203.0.113.5/24"]}}},
@@ -143,8 +143,58 @@ CASES: dict[str, OfflineCase] = {
     "private CIDR": (
         {"target": {"endpointAccess": {"publicCidrs": ["10.1.0.0/16"]}}},
         [],
-        'target.endpointAccess.publicCidrs[0]: "10.1.0.0/16" is a private range, which the private endpoint already '
-        "serves. Remove it.",
+        'target.endpointAccess.publicCidrs[0]: "10.1.0.0/16" is a private range. Move it to privateCidrs.',
+    ),
+    "platform that nothing can install": (
+        {"platform": {"install": True}, "target": {"endpointAccess": {}}},
+        [],
+        "target.endpointAccess.privateCidrs: required because platform.install is true and the Kubernetes API has no public "
+        "endpoint. List the CIDR of the machine that runs `pulumi up`, such as [10.8.0.0/16].",
+    ),
+    "cluster that only its nodes reach": (
+        {"platform": {"install": False}, "target": {"endpointAccess": {}}},
+        [],
+        "warning: target.endpointAccess.privateCidrs: is empty, and the Kubernetes API has no public endpoint, so only nodes "
+        "can reach it. List the CIDRs of your networks in privateCidrs, or your address in publicCidrs.",
+    ),
+    "private endpoint for everybody": (
+        {"target": {"endpointAccess": {"privateCidrs": ["10.8.0.0/16", "0.0.0.0/0"]}}},
+        [],
+        'target.endpointAccess.privateCidrs[1]: "0.0.0.0/0" covers the whole internet. List the CIDRs of your own networks.',
+    ),
+    "IPv6 network at the private endpoint": (
+        {"target": {"endpointAccess": {"privateCidrs": ["fd00::/8"]}}},
+        [],
+        'target.endpointAccess.privateCidrs[0]: "fd00::/8" is not an IPv4 CIDR block. Use one such as 10.8.0.0/16.',
+    ),
+    "host bits in a network at the private endpoint": (
+        {"target": {"endpointAccess": {"privateCidrs": ["10.8.3.0/16"]}}},
+        [],
+        'target.endpointAccess.privateCidrs[0]: "10.8.3.0/16" has host bits set. Use 10.8.0.0/16 or 10.8.3.0/32.',
+    ),
+    "the same network twice in two forms": (
+        {"target": {"endpointAccess": {"privateCidrs": ["100.64.0.0/10", "100.64.0.0/010"]}}},
+        [],
+        'target.endpointAccess.privateCidrs[1]: "100.64.0.0/010" is listed twice. Remove one.',
+    ),
+    "loopback addresses at the private endpoint": (
+        {"target": {"endpointAccess": {"privateCidrs": ["127.0.0.1/32"]}}},
+        [],
+        'target.endpointAccess.privateCidrs[0]: "127.0.0.1/32" contains addresses that no other machine can have. Use one '
+        "such as 10.8.0.0/16.",
+    ),
+    "internet addresses at the private endpoint": (
+        {"target": {"endpointAccess": {"privateCidrs": ["5.10.20.0/24"]}}},
+        [],
+        'warning: target.endpointAccess.privateCidrs[0]: "5.10.20.0/24" reaches the private endpoint only over a VPN, Direct '
+        "Connect or peering. Internet addresses belong in publicCidrs.",
+    ),
+    "more networks than one security group has rules": (
+        {"target": {"endpointAccess": {"privateCidrs": [f"10.8.{number}.0/24" for number in range(60)]}}},
+        [],
+        "warning: target.endpointAccess.privateCidrs: has 60 entries, which need as many rules in one security group, but the "
+        "default quota of EC2 allows 59 rules in addition to the rule of EKS. Combine neighboring CIDRs, or request a higher "
+        "quota of rules per security group.",
     ),
     "CIDR twice": (
         {"target": {"endpointAccess": {"publicCidrs": ["5.10.20.0/24", "5.10.20.0/24"]}}},
