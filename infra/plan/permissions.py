@@ -38,7 +38,7 @@ EVERY_STACK: Final = (
 ROLES: Final = (
     *("iam:AttachRolePolicy", "iam:CreateRole", "iam:DeleteRole", "iam:DeleteRolePolicy", "iam:DetachRolePolicy"),
     *("iam:GetRole", "iam:GetRolePolicy", "iam:ListAttachedRolePolicies", "iam:ListInstanceProfilesForRole"),
-    *("iam:PutRolePolicy", "iam:TagRole"),
+    *("iam:ListRolePolicies", "iam:PutRolePolicy", "iam:TagRole"),
 )
 BUCKET: Final = (
     *("s3:CreateBucket", "s3:DeleteBucket", "s3:DeleteBucketPolicy", "s3:PutBucketOwnershipControls", "s3:PutBucketPolicy"),
@@ -116,8 +116,8 @@ WORKERS: Final = (
     *("autoscaling:DescribeLifecycleHooks", "autoscaling:PutLifecycleHook", "autoscaling:UpdateAutoScalingGroup"),
 )
 HEAD_NODE: Final = (
-    *("ec2:DescribeInstanceAttribute", "ec2:DescribeInstanceCreditSpecifications", "ec2:DescribeInstances"),
-    *("ec2:DescribeTags", "ec2:DescribeVolumes", "ec2:MonitorInstances", "ec2:TerminateInstances"),
+    *("ec2:DescribeInstanceAttribute", "ec2:DescribeInstanceCreditSpecifications", "ec2:DescribeInstanceTypes"),
+    *("ec2:DescribeInstances", "ec2:DescribeTags", "ec2:DescribeVolumes", "ec2:MonitorInstances", "ec2:TerminateInstances"),
 )
 PROFILES: Final = (
     *("iam:AddRoleToInstanceProfile", "iam:CreateInstanceProfile", "iam:DeleteInstanceProfile"),

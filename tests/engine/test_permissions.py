@@ -16,6 +16,7 @@ from testkit import iam_policies
 from tests.engine import ec2_world as w
 from tests.engine.ec2_inputs import INPUTS, TAGS
 from tests.engine.ec2_world import Thing, World
+from tests.local_aws.documents import trust
 
 BUCKET = "aws:s3/bucket:Bucket"
 LUSTRE = "aws:fsx/lustreFileSystem:LustreFileSystem"
@@ -32,6 +33,11 @@ def deleted(token: str, variant: int) -> Use:
         thing.delete()
 
     return use
+
+
+def role(world: World) -> Thing:
+    document = trust({"Service": "ec2.amazonaws.com"})
+    return world.make("aws:iam/role:Role", name="gpumpi-tiny", assumeRolePolicy=document, tags=TAGS)
 
 
 def tagged_bucket(world: World) -> Thing:
@@ -70,6 +76,8 @@ CASES: list[tuple[str, Use]] = [
     ("ec2:DescribeVolumes", made(w.INSTANCE)),
     ("ec2:GetSecurityGroupsForVpc", file_system),
     ("ec2:MonitorInstances", made(w.INSTANCE)),
+    ("iam:ListAttachedRolePolicies", role),
+    ("iam:ListRolePolicies", role),
     ("s3:ListTagsForResource", tagged_bucket),
     ("s3:TagResource", tagged_bucket),
     ("s3:UntagResource", untagged_bucket),

@@ -147,7 +147,7 @@ class Instance(Resource):
         details = only(lambda: describe()["LaunchTemplates"], "InvalidLaunchTemplateId.NotFound") if template else None
         if not details:
             return {}
-        before = known["launchTemplate"].get("version", "$Default") if known.get("launchTemplate") else version
+        before = str(known["launchTemplate"].get("version", "$Default")) if known.get("launchTemplate") else ""
         moving = {"$Default": details["DefaultVersionNumber"], "$Latest": details["LatestVersionNumber"]}
         shown = before if str(moving.get(before)) == version else version
         return {"launchTemplate": {"id": template, "name": details["LaunchTemplateName"], "version": shown}}

@@ -54,6 +54,9 @@ class Role(Resource):
             role = iam.get_role(RoleName=id)["Role"]
         except iam.exceptions.NoSuchEntityException:
             return None
+        # The official provider reads these lists for deprecated properties.
+        iam.list_role_policies(RoleName=id)
+        iam.list_attached_role_policies(RoleName=id)
         boundary = (role.get("PermissionsBoundary") or {}).get("PermissionsBoundaryArn")
         return {
             **to_state(role, self.OUTPUTS),
