@@ -17,11 +17,20 @@ class Answer:
     body: str
 
 
-def ask(connect: Connect, method: str, target: str, headers: Headers, body: bytes = b"", *, tls: bool = False) -> Answer:
+def ask(
+    connect: Connect,
+    method: str,
+    target: str,
+    headers: Headers,
+    body: bytes = b"",
+    *,
+    tls: bool = False,
+    seconds: float = TIMEOUT_SECONDS,
+) -> Answer:
     """Send a request with exactly these headers and a Content-Length. Raises OSError or http.client.HTTPException if
     there is no HTTP response."""
     with connect() as connection:
-        connection.settimeout(TIMEOUT_SECONDS)
+        connection.settimeout(seconds)
         with _unverified().wrap_socket(connection) if tls else connection as stream:
             lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers)]
             if body:

@@ -9,7 +9,8 @@ import pytest
 from cli import progress
 from localcloud import environment
 from localcloud.engine_events import EventLog, Step
-from localcloud.instance import SERVERS, LocalCloud
+from localcloud.instance import KEY_FILE, SERVERS, LocalCloud
+from localcloud.keys import Key
 from localcloud.processes import Server, save
 
 
@@ -45,6 +46,7 @@ def test_a_shell_gets_the_default_region_of_its_user(
     for name, value in shell.items():
         monkeypatch.setenv(name, value)
     save([Server(name, os.getpid(), psutil.Process().create_time(), 1, "") for name in SERVERS], tmp_path / "servers.json")
+    Key.create().save(tmp_path / KEY_FILE)
     found = LocalCloud(tmp_path).environment()
     assert (found["AWS_REGION"], found["AWS_DEFAULT_REGION"]) == (region, region)
 

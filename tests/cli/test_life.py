@@ -8,6 +8,7 @@ import psutil
 import pytest
 
 from localcloud.instance import SERVERS, LocalCloud
+from testkit import sockets, strangers
 from testkit.waiting import wait_until
 from tests.cli.checkout import Checkout
 
@@ -32,6 +33,25 @@ def test_a_cloud_starts_reports_its_status_and_stops(checkout: Checkout, home: P
     assert not any(psutil.pid_exists(server["pid"]) for server in servers)
     assert not home.exists()
     assert checkout.local("stop", home).succeeded().err == "no local cloud was running\n"
+
+
+def test_only_its_user_can_read_the_folder_and_the_key(checkout: Checkout, home: Path) -> None:
+    home.mkdir(mode=0o755)
+    checkout.local("start", home, "--no-kubernetes", "--no-hosts").succeeded()
+    assert (home.stat().st_mode & 0o777, (home / "key.json").stat().st_mode & 0o777) == (0o700, 0o600)
+    shell = LocalCloud(home).environment()
+    first = shell["AWS_ACCESS_KEY_ID"], shell["AWS_SECRET_ACCESS_KEY"]
+    checkout.local("stop", home).succeeded()
+    checkout.local("start", home, "--no-kubernetes", "--no-hosts").succeeded()
+    shell = LocalCloud(home).environment()
+    assert first[0] != shell["AWS_ACCESS_KEY_ID"]
+    assert first[1] != shell["AWS_SECRET_ACCESS_KEY"]
+
+
+def test_no_socket_serves_web_pages_or_programs_without_the_key(checkout: Checkout, running_home: Path) -> None:
+    listening = sockets.find(LocalCloud(running_home))
+    assert {server.port for server in LocalCloud(running_home).servers()} <= {one.port for one in listening}
+    assert strangers.accepted(listening) == []
 
 
 def test_a_second_start_keeps_the_running_servers(checkout: Checkout, home: Path) -> None:
