@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Final, Literal
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -27,6 +28,12 @@ def make_console(*, stderr: bool = False) -> Console:
 def say(line: str) -> None:
     """Print a progress line to stderr and flush it."""
     print(line, file=sys.stderr, flush=True)
+
+
+@cache
+def say_once(line: str) -> None:
+    """Print a progress line to stderr unless this process has printed it before."""
+    say(line)
 
 
 def print_json(document: Any) -> None:

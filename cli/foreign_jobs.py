@@ -88,8 +88,13 @@ def _rank(pod: Object) -> tuple[int, int, int]:
         labels.get("ray.io/node-type"),
     )
     leads = {"master", "launcher", "head"} & set(roles)
-    outer = labels.get("jobset.sigs.k8s.io/job-index") or labels.get("training.kubeflow.org/replica-index") or 0
-    return 0 if leads else 1, int(outer), int(annotations.get("batch.kubernetes.io/job-completion-index") or 0)
+    outer = labels.get("jobset.sigs.k8s.io/job-index") or labels.get("training.kubeflow.org/replica-index")
+    return 0 if leads else 1, _number(outer), _number(annotations.get("batch.kubernetes.io/job-completion-index"))
+
+
+def _number(text: str | None) -> int:
+    """Return the number in a label or annotation, which users can write; 0 if it is not a number."""
+    return int(text) if text and text.isdecimal() and len(text) < 10 else 0
 
 
 def progress_of(found: Object) -> Progress:

@@ -8,11 +8,14 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from cli import foreign_jobs, local_parts
 from cli.cluster_access import Cluster, Object
+from cli.console import say_once
 from cli.errors import CommandError, Forbidden, NotFound
 from cli.exit_codes import REFUSED
+from cli.installation import NAME
 from cli.installation import command as program
 from cli.job_state import JobState, state_of, stopped
 from infra.config.messages import did_you_mean
+from infra.health import documents
 from infra.jobs.pieces import Piece
 from infra.jobs.render import owner_reference
 from infra.naming import JOB_LABEL, JOB_NAMESPACE, POOL_LABEL, ROLE_LABEL
@@ -39,9 +42,10 @@ def all_jobs(cluster: Cluster, namespace: str | None) -> list[JobState]:
     workers = {}
     if any(one["kind"] == "Job" for one in found):  # for jobs of the standalone launcher, a StatefulSet runs the workers
         for one in cluster.list("StatefulSet", namespace, {ROLE_LABEL: "workers"}):
-            workers[one["metadata"]["namespace"], one["metadata"]["labels"][JOB_LABEL]] = one
+            workers[one["metadata"]["namespace"], one["metadata"]["labels"].get(JOB_LABEL)] = one
     found += [one for kind in foreign_jobs.KINDS for one in _foreign(cluster, kind, namespace)]
-    states = [_with_workers(state_of(one), workers.get((one["metadata"]["namespace"], _name(one)))) for one in found]
+    read = [_state(one, workers.get((one["metadata"]["namespace"], _name(one)))) for one in found]
+    states = [one for one in read if one is not None]
     if any(state.phase == "Queued" for state in states):
         workloads = cluster.list("Workload", namespace)
         states = [_if_stopped(cluster, state, workloads) for state in states]
@@ -61,6 +65,21 @@ def _name(found: Object) -> str:
     return str(found["metadata"].get("labels", {}).get(JOB_LABEL, found["metadata"]["name"]))
 
 
+def _state(found: Object, stateful_set: Object | None) -> JobState | None:
+    """Return the state of a job. A job whose object cannot be read is left out, with one note: the API server does not
+    validate every field of a custom resource."""
+    try:
+        state = _with_workers(state_of(found), stateful_set)
+        if not all(map(documents.is_count, (state.workers, state.failures))):
+            raise ValueError("a number of workers or failures is not a number")
+        return state
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+        metadata, why = found["metadata"], f"{type(error).__name__}: {error}"
+        about = f"{found['kind']} {metadata['name']} in namespace {metadata['namespace']}"
+        say_once(f"{NAME}: {about} is left out, because it cannot be read ({why})")
+        return None
+
+
 def _with_workers(state: JobState, stateful_set: Object | None) -> JobState:
     if stateful_set is None:
         return state
@@ -73,17 +92,25 @@ def find(cluster: Cluster, name: str, namespace: str) -> JobState:
     """Return the state of a job. Raises NotFound, whose message suggests a similar name."""
     found = cluster.find("MPIJob", name, namespace)
     if found is not None:
-        return _if_stopped(cluster, state_of({**found, "kind": "MPIJob"}))
+        return _if_stopped(cluster, _existing({**found, "kind": "MPIJob"}))
     jobs = cluster.list("Job", namespace, {**OURS, JOB_LABEL: name})
     if not jobs:
         others = (one for kind in foreign_jobs.KINDS for one in _foreign(cluster, kind, namespace))
         other = next((one for one in others if one["metadata"]["name"] == name), None)
         if other is not None:
-            return _if_stopped(cluster, state_of(other))
+            return _if_stopped(cluster, _existing(other))
         existing = [state.name for state in all_jobs(cluster, namespace)]
         raise NotFound(f"there is no job {name} in namespace {namespace}{did_you_mean(name, existing)}")
-    state = state_of({**jobs[0], "kind": "Job"})
-    return _if_stopped(cluster, _with_workers(state, cluster.find("StatefulSet", f"{name}-worker", namespace)))
+    return _if_stopped(cluster, _existing({**jobs[0], "kind": "Job"}, cluster.find("StatefulSet", f"{name}-worker", namespace)))
+
+
+def _existing(found: Object, stateful_set: Object | None = None) -> JobState:
+    """Return the state of a job. Raises CommandError if its object cannot be read."""
+    state = _state(found, stateful_set)
+    if state is None:
+        kind, name, namespace = found["kind"], found["metadata"]["name"], found["metadata"]["namespace"]
+        raise CommandError(f"{kind} {name} cannot be read. Delete it: kubectl delete {kind.lower()} {name} -n {namespace}")
+    return state
 
 
 def _if_stopped(cluster: Cluster, state: JobState, workloads: Sequence[Object] | None = None) -> JobState:

@@ -32,7 +32,7 @@ def worker_index(pod: Object) -> int | None:
     metadata = pod["metadata"]
     known = {**metadata.get("annotations", {}), **metadata.get("labels", {})}
     number = next((known[name] for name in _INDEXES if name in known), metadata["name"].rpartition("-")[2])
-    return int(number) if number.isdigit() else None
+    return int(number) if number.isdecimal() and len(number) < 10 else None
 
 
 def workers(found: Sequence[Object], index: int | None = None) -> list[Object]:

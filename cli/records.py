@@ -1,6 +1,5 @@
 """Read job records, which the job controller keeps after a job has ended or has been deleted."""
 
-import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,12 +9,14 @@ from typing import Any
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from cli.cluster_access import Cluster
+from cli.console import say_once
+from cli.installation import NAME
 from cli.job_state import JobState
 from cli.job_times import moment
-from infra.naming import RECORD_KEY, RECORD_LABEL
+from infra.naming import RECORD_LABEL
+from infra.platform.job_controller.in_pod import record
 from infra.platform.job_controller.in_pod.stragglers import SLOW_STEPS
 
-VERSION = 1
 COMPLETE_SECONDS, PAUSE_SECONDS = 20.0, 0.5
 PHASES = {"Setup": "Queued", "Restarting": "Starting"}
 """Phase in a record -> phase that `jobs` shows, where they differ."""
@@ -82,9 +83,9 @@ class JobRecord:
 
 
 def all_records(cluster: Cluster, namespace: str | None) -> list[JobRecord]:
-    """Return the records of one namespace or of all namespaces. Skip records in an unknown format."""
+    """Return the records of one namespace or of all namespaces. Skip malformed and newer records."""
     found = cluster.list_labeled("ConfigMap", RECORD_LABEL, namespace)
-    return [record for one in found if (record := _read(one)) is not None]
+    return [one for one in map(_read, found) if one is not None]
 
 
 def of_job(records: Iterable[JobRecord], state: JobState) -> JobRecord | None:
@@ -103,13 +104,17 @@ def await_end(cluster: Cluster, state: JobState) -> None:
 
 
 def _is_open(cluster: Cluster, state: JobState) -> bool:
-    record = of_job(all_records(cluster, state.namespace), state)
-    return record is not None and record.content["ended"] is None
+    found = of_job(all_records(cluster, state.namespace), state)
+    return found is not None and found.content["ended"] is None
 
 
 def _read(config_map: Mapping[str, Any]) -> JobRecord | None:
-    try:
-        content = json.loads(config_map["data"][RECORD_KEY])
-        return JobRecord(config_map["metadata"]["name"], content) if content["version"] == VERSION else None
-    except (KeyError, TypeError, ValueError):
-        return None
+    """Return a record. Users of a namespace can write its ConfigMaps: a malformed record is left out, with one note."""
+    content, metadata = record.read(dict(config_map)), config_map["metadata"]
+    if content is not None:
+        return JobRecord(metadata["name"], content)
+    if not record.is_newer(dict(config_map)):
+        name, namespace = metadata["name"], metadata.get("namespace", "")
+        fix = f"Delete it: kubectl delete configmap {name} -n {namespace}"
+        say_once(f"{NAME}: ConfigMap {name} in namespace {namespace} is not a valid record of a job. {fix}")
+    return None

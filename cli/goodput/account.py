@@ -40,8 +40,8 @@ class Account:
     spent: Mapping[Phase, timedelta]
     has_steps: bool
     """Whether the records of all jobs contain steps. Without steps, the lost time is unknown."""
-    weighted: tuple[timedelta, timedelta]
-    """Training time and total time outside the queue, each multiplied by the number of GPUs."""
+    weighted: tuple[float, float]
+    """Seconds of training and outside the queue, each multiplied by the number of GPUs."""
 
     @property
     def wall(self) -> timedelta:
@@ -78,12 +78,13 @@ def of_job(record: Record, now: datetime) -> Account:
     spent["checkpointing"] += saved
     weight = _weight(record)
     held = sum(spent.values(), timedelta()) - spent["queued"]
-    return Account(spent, bool(_with_steps(record)), (weight * spent["training"], weight * held))
+    weighted = (weight * spent["training"].total_seconds(), weight * held.total_seconds())
+    return Account(spent, bool(_with_steps(record)), weighted)
 
 
 def total(accounts: Sequence[Account]) -> Account:
     spent = {phase: sum((one.spent[phase] for one in accounts), timedelta()) for phase in PHASES}
-    useful, held = (sum((one.weighted[index] for one in accounts), timedelta()) for index in (0, 1))
+    useful, held = (sum(one.weighted[index] for one in accounts) for index in (0, 1))
     return Account(spent, all(one.has_steps for one in accounts), (useful, held))
 
 
@@ -100,7 +101,8 @@ def _dropped(record: Record) -> dict[str, float]:
     sums = {phase: float(seconds) for phase, seconds in record["seconds"].items() if phase in OF_RECORD}
     for one in record["phases"]:
         if one["to"] and one["phase"] in OF_RECORD:
-            sums[one["phase"]] -= (moment(one["to"]) - moment(one["from"])).total_seconds()
+            length = (moment(one["to"]) - moment(one["from"])).total_seconds()
+            sums[one["phase"]] = sums.get(one["phase"], 0.0) - length
     return sums
 
 

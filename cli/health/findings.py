@@ -11,6 +11,7 @@ from cli.records import JobRecord
 from infra.health import annotation, faults, xids
 from infra.health.annotation import TakenOut
 from infra.health.journal import Journal
+from infra.health.repairs import whole
 from infra.naming import EMULATED_LABEL, GPU_RESOURCE, POOL_LABEL
 
 Object = Mapping[str, Any]
@@ -222,7 +223,7 @@ def _last_time(event: Object) -> datetime | None:
 
 
 def _gpus(node: Object, amount: str) -> int:
-    return int(node["status"].get(amount, {}).get(GPU_RESOURCE, 0))
+    return whole(node["status"].get(amount, {}).get(GPU_RESOURCE, 0))
 
 
 def _instance(node: Object) -> str:

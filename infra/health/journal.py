@@ -37,7 +37,9 @@ def read(text: str | None) -> Journal:
     """Return the journal without damaged entries, or an empty journal if the text is damaged, missing or in a newer
     format."""
     found = documents.load(text)
-    if not documents.has_fields({"version": documents.is_in((VERSION,)), "entries": documents.is_list(bool)})(found):
+    if not documents.has_fields({"version": documents.is_in((VERSION,)), "entries": lambda value: isinstance(value, list)})(
+        found
+    ):
         return empty()
     journal: Journal = {**found, "entries": [one for one in found["entries"] if _FITS(one)]}
     return journal

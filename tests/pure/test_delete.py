@@ -13,7 +13,7 @@ from cli.main import app
 from infra.jobs import files
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.pods import PlacedJob
-from infra.naming import RECORD_KEY, RECORD_LABEL
+from infra.platform.job_controller.in_pod import record
 from tests.pure.job_world import cluster, job
 
 NAME, NAMESPACE, ID = "mnist", "mpi-jobs", "0123abcd"
@@ -59,8 +59,7 @@ def files_of(name: str) -> Object:
 
 
 def record_of(name: str) -> Object:
-    content = {"version": 1, "namespace": NAMESPACE, "name": name}
-    return {"metadata": {"name": f"{name}-record", "labels": {RECORD_LABEL: name}}, "data": {RECORD_KEY: json.dumps(content)}}
+    return record.config_map(record.new(f"uid-{name}", name, NAMESPACE, "2026-11-23T12:00:00Z"))
 
 
 def delete(running: Cluster, monkeypatch: pytest.MonkeyPatch, *options: str) -> Result:

@@ -88,10 +88,9 @@ def read(found: Object) -> Record | None:
     if not record_shape.fits(document) or document["version"] != VERSION:
         return None
     record: Record = document
-    metadata = found["metadata"]
-    labeled = (metadata.get("labels") or {}).get(LABEL)
-    is_own = (record["namespace"], name_of(record["name"], record["uid"])) == (metadata.get("namespace"), metadata["name"])
-    return record if is_own and record["name"] == labeled else None
+    metadata = found.get("metadata") or {}
+    own = metadata.get("namespace"), (metadata.get("labels") or {}).get(LABEL)
+    return record if own == (record["namespace"], record["name"]) else None
 
 
 def is_newer(found: Object) -> bool:

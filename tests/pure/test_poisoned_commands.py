@@ -1,0 +1,185 @@
+"""Commands leave out what users of a namespace have written wrongly, with one note, and show everything else."""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner, Result
+
+from cli import console
+from cli.cluster_access import Access
+from cli.dashboard import tables
+from cli.foreign_jobs import first_rank
+from cli.hangs import last_hang, lines
+from cli.health import findings
+from cli.job_pods import worker_index
+from cli.main import app
+from cli.records import all_records
+from cli.status.nodes import pool_status
+from infra.health import journal
+from infra.platform.job_controller.in_pod import record
+from tests.pure.controlled_jobs import at, main, workers
+from tests.pure.job_world import TRAIN
+from tests.pure.test_poisoned_objects import OUT_OF_SERVICE, TEXTS, VALUES, recorded, spoiled, text_of
+
+NOW = datetime(2026, 11, 23, 13, tzinfo=UTC)
+GOOD = record.config_map(record.new("uid-good", "good", "team-b", at(0)))
+JOB_OF_B = main("torchrun")
+JOB_OF_B["spec"]["template"] = {}
+JOB_OF_B["metadata"] |= {"namespace": "team-b", "name": "good", "labels": {"gpumpi.io/job": "good", "gpumpi.io/role": "job"}}
+
+
+class Cluster:
+    """Cluster with a job and a record in team-b, and with objects that users of team-a have written."""
+
+    namespace, server = None, "https://example.com"
+
+    def __init__(self, *config_maps: Any, **objects: Any) -> None:
+        self.config_maps, self.objects = [*config_maps, GOOD], objects
+        self.deleted: list[str] = []
+
+    def list_labeled(self, kind: str, label: str, namespace: str | None) -> Sequence[Any]:
+        return [one for one in self.config_maps if namespace in (None, one["metadata"].get("namespace"))]
+
+    def list(self, kind: str, namespace: str | None = None, selector: Any = None, **more: Any) -> list[Any]:
+        return [*self.objects.get(kind, ()), *([JOB_OF_B] if kind == "Job" and selector else [])]
+
+    def find(self, kind: str, name: str, namespace: str) -> Any:
+        return None
+
+    def delete(self, kind: str, name: str, namespace: str) -> None:
+        self.deleted.append(f"{kind} {namespace}/{name}")
+
+
+def poison(text: str, **metadata: Any) -> dict[str, Any]:
+    about = {"name": "train-record-uid-trai", "namespace": "team-a", "labels": {record.LABEL: "train"}}
+    return {"metadata": {**about, **metadata}, "data": {record.KEY: text}}
+
+
+def run(cluster: Cluster, *arguments: str) -> Result:
+    console.say_once.cache_clear()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Access, "connect", lambda _: cluster)
+        return CliRunner().invoke(app, [*arguments])
+
+
+COMMANDS = (
+    ["jobs", "-A", "--all"],
+    ["jobs", "-A", "--all", "--json"],
+    ["goodput"],
+    ["goodput", "--json"],
+    ["delete", "good", "-n", "team-b"],
+)
+
+
+@given(config_map=text_of(recorded()).map(poison))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_no_record_hides_the_records_of_others(config_map: Any) -> None:
+    for command in COMMANDS[:-1]:
+        done = run(Cluster(config_map), *command)
+        assert done.exit_code == 0, (command, done.exception)
+        assert "good" in done.stdout
+    readable = all_records(Cluster(config_map), None)  # type: ignore[arg-type]
+    names = [row["cells"]["job"]["text"] for row in tables.ended(readable, NOW)]
+    assert len(names) <= 2 and isinstance(tables.goodput([], readable, NOW), str)
+    for one in readable:
+        if any(attempt.get("hang") for attempt in one.content["attempts"]):
+            shown = last_hang(Cluster(config_map), "team-a", one.content["name"])  # type: ignore[arg-type]
+            assert list(lines(shown))
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("text", ['{"version": 1}', "[]", "[" * 99_999, '{"version": 1, "uid": null}'], ids=["1", "2", "3", "4"])
+def test_a_malformed_record_is_one_note(command: list[str], text: str) -> None:
+    done = run(Cluster(poison(text, namespace="team-b")), *command)
+    fix = "Delete it: kubectl delete configmap train-record-uid-trai -n team-b"
+    note = f"cluster: ConfigMap train-record-uid-trai in namespace team-b is not a valid record of a job. {fix}"
+    assert (done.exit_code, done.stderr.splitlines()) == (0, [note])
+
+
+def test_a_record_of_another_namespace_or_job_is_not_shown() -> None:
+    content = json.dumps(recorded())
+    forged = [poison(content, namespace="team-b"), poison(content, labels={record.LABEL: "good"})]
+    assert [one.content["name"] for one in all_records(Cluster(*forged), None)] == ["good"]  # type: ignore[arg-type]
+
+
+def test_a_newer_record_is_left_out_without_a_note() -> None:
+    done = run(Cluster(poison('{"version": 2}')), "goodput")
+    assert (done.exit_code, done.stderr) == (0, "")
+
+
+def foreign(kind: str, spec: Any, status: Any) -> dict[str, Any]:
+    metadata = {"name": "odd", "namespace": "team-a", "creationTimestamp": at(0), "uid": "odd"}
+    return {"kind": kind, "metadata": metadata, "spec": spec, "status": status}
+
+
+SPECS: dict[str, Any] = {
+    "MPIJob": {"mpiReplicaSpecs": {"Worker": {"replicas": 2, "template": {"spec": {"nodeSelector": {"a": "b"}}}}}},
+    "PyTorchJob": {"pytorchReplicaSpecs": {"Worker": {"replicas": 2}}, "runPolicy": {"suspend": False}},
+    "JobSet": {"replicatedJobs": [{"replicas": 1, "template": {"spec": {"parallelism": 2}}}]},
+    "TrainJob": {"trainer": {"numNodes": 2}},
+    "RayJob": {"rayClusterSpec": {"workerGroupSpecs": [{"replicas": 1}]}},
+}
+STATUS = {
+    "conditions": [{"type": "Failed", "status": "True", "lastTransitionTime": at(9), "message": "x"}],
+    "completionTime": at(9),
+    "replicaStatuses": {"Launcher": {"failed": 1}},
+    "jobsStatus": [{"ready": 1}],
+}
+
+
+@given(data=st.data(), kind=st.sampled_from(sorted(SPECS)))
+@settings(max_examples=100, deadline=None)
+def test_a_malformed_job_hides_no_other(data: st.DataObject, kind: str) -> None:
+    both = data.draw(spoiled({"spec": SPECS[kind], "status": STATUS}) | st.fixed_dictionaries({"spec": VALUES, "status": VALUES}))
+    odd = foreign(kind, both.get("spec"), both.get("status"))
+    done = run(Cluster(**{kind: [odd]}), "jobs", "-A", "--json")
+    assert done.exit_code == 0, done.exception
+    shown = [one["name"] for one in json.loads(done.stdout)]
+    assert "good" in shown
+    assert "odd" in shown or "odd in namespace team-a is left out, because it cannot be read" in done.stderr
+
+
+@given(quantity=TEXTS | st.text() | st.from_regex(r"[0-9]{1,4}(m|k|M|Ki|Ei|e3)?", fullmatch=True))
+@settings(deadline=None)
+def test_quantities_of_pods_and_nodes_are_read_as_kubernetes_reads_them(quantity: str) -> None:
+    (pod, _) = workers()
+    pod["spec"]["containers"][0]["resources"] = {"requests": {"nvidia.com/gpu": quantity}}
+    status = {"allocatable": {"nvidia.com/gpu": quantity}, "capacity": {"nvidia.com/gpu": quantity}, "conditions": []}
+    node = {"metadata": {"name": "one", "labels": TRAIN.selector}, "spec": {}, "status": status}
+    used = pool_status(TRAIN, [node], [pod]).gpus_used
+    assert findings.health(node, [], [], NOW).gpus == (used, used)
+
+
+def test_a_quantity_with_a_suffix_counts() -> None:
+    (pod, _) = workers()
+    pod["spec"]["containers"][0]["resources"] = {"requests": {"nvidia.com/gpu": "1k"}}
+    node: Any = {"metadata": {"name": "one", "labels": TRAIN.selector}, "spec": {}, "status": {}}
+    assert pool_status(TRAIN, [node], [pod]).gpus_used == 1000
+
+
+@given(annotations=st.dictionaries(TEXTS | st.just("batch.kubernetes.io/job-completion-index"), TEXTS | st.text()), label=TEXTS)
+def test_indexes_that_users_write_are_numbers_or_ignored(annotations: Any, label: str) -> None:
+    labels = {"gpumpi.io/role": "worker", "training.kubeflow.org/replica-index": label}
+    pod = {"metadata": {"name": "a-worker-x", "labels": labels, "annotations": annotations}}
+    assert first_rank([pod]) == [pod]
+    assert worker_index(pod) is None or worker_index(pod) in range(10**9)
+
+
+@given(
+    text=text_of(
+        {"version": 1, "entries": [{**OUT_OF_SERVICE, "node": "one", "uid": "1", "instance": "i", "steps": []}], "held": []}
+    )
+)
+@settings(deadline=None)
+def test_a_damaged_journal_keeps_its_other_entries(text: str) -> None:
+    entry = {"node": "two", "uid": "2", "instance": "i", "at": at(0), "condition": "x", "reason": "y", "action": "reboot"}
+    whole = {**entry, "state": "gone", "steps": [{"state": "gone", "at": at(0)}]}
+    damaged = journal.read(text)["entries"]
+    kept = journal.read(json.dumps({"version": 1, "entries": [*damaged, {}, None, 5, whole], "held": []}))["entries"]
+    assert kept == [*damaged, whole]
+    assert journal.observed({"version": 1, "entries": kept, "held": []}, [], [], NOW)["entries"]
