@@ -38,6 +38,9 @@ MANAGED_TAG: Final = "managed-by"
 BASE_TAGS: Final = (STACK_TAG, COST_TAG, MANAGED_TAG)
 """Tags of every taggable resource."""
 
+ORDER_TAG: Final = "gpumpi:order"
+"""Tag of a bought Capacity Block, unique for each purchase. It identifies the block if AWS's answer is lost."""
+
 AUTOSCALER_TAG: Final = "k8s.io/cluster-autoscaler"
 """Prefix of the tags that let the cluster autoscaler find node groups and learn the resources of their future nodes."""
 

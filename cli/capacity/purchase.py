@@ -9,24 +9,21 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from botocore.exceptions import ClientError
-
 from cli import whole_files
 from cli.capacity import stack_edit
+from cli.capacity.order import EVERY_SECONDS, asked
 from cli.capacity.screen import usd, when
 from cli.errors import CommandError, NotFound
-from cli.exit_codes import FAILED, REFUSED, UNREACHABLE
+from cli.exit_codes import FAILED, REFUSED
 from cli.installation import command as program
 from infra.config import preflight, stack_file
-from infra.facts.capacity import PLATFORM, BlockOffering, Wanted, offerings
-from infra.facts.clients import Clients, Denied, query
-from infra.facts.model import FactsError
+from infra.facts.capacity import BlockOffering, Wanted, offerings
+from infra.facts.clients import Clients
 from infra.plan.specs import DRAIN_BEFORE_END
 from infra.settings.stack import Settings
 
 PLACEHOLDER: Final = "cr-00000000000000000"
 PAID: Final = ("scheduled", "active")
-EVERY_SECONDS: Final = 5.0
 TERMINATED_BEFORE_END: Final = timedelta(minutes=30)
 """https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks-how-it-works.html"""
 
@@ -49,13 +46,18 @@ class Edit:
         return "\n".join(lines)
 
     def write(self, reservation: str) -> None:
-        whole_files.write(self.path, self.after.replace(PLACEHOLDER, reservation))
+        """Write the file. Raises CommandError, whose message contains the reservation: it was already paid for."""
+        try:
+            whole_files.write(self.path, self.after.replace(PLACEHOLDER, reservation))
+        except OSError as error:
+            fix = f"Write it into pool {self.pool} yourself: capacity: {{kind: capacity-block, reservationId: {reservation}}}"
+            raise CommandError(f"{reservation} was bought, but {self.path} cannot be written: {error.strerror}. {fix}") from None
 
 
 def current(clients: Clients, known: BlockOffering) -> BlockOffering:
     """Return the offering as AWS now reports it. Raises CommandError if it no longer exists or its price has changed."""
     wanted = Wanted(known.instance_type, known.count, known.asked_hours, known.start, known.end)
-    found: list[BlockOffering] = _asked(clients.region, lambda: offerings(clients, wanted, known.count, known.asked_hours))
+    found: list[BlockOffering] = asked(clients.region, lambda: offerings(clients, wanted, known.count, known.asked_hours))
     place = known.zone, known.start, known.end
     same = next((one for one in found if one.id == known.id), None)
     same = same or next((one for one in found if (one.zone, one.start, one.end) == place), None)
@@ -91,26 +93,6 @@ def _checked(path: Path, text: str) -> Settings:
     return examined.settings
 
 
-def dry_run(clients: Clients, offering: BlockOffering) -> None:
-    """Check that AWS would accept the purchase. Raises CommandError if it would not."""
-    try:
-        _asked(clients.region, lambda: _purchase(clients, offering, DryRun=True))
-    except CommandError as error:
-        if "DryRunOperation" not in str(error):
-            raise
-
-
-def buy(clients: Clients, offering: BlockOffering) -> dict[str, Any]:
-    """Buy the block and return its reservation. This cannot be undone."""
-    answer = _asked(clients.region, lambda: _purchase(clients, offering))
-    reservation: dict[str, Any] = answer["CapacityReservation"]
-    return reservation
-
-
-def _purchase(clients: Clients, offering: BlockOffering, **more: Any) -> Any:
-    return clients.ec2.purchase_capacity_block(CapacityBlockOfferingId=offering.id, InstancePlatform=PLATFORM, **more)
-
-
 def wait_until_paid(
     clients: Clients,
     reservation: str,
@@ -125,24 +107,13 @@ def wait_until_paid(
     deadline = now() + limit
     while True:
         question = {"CapacityReservationIds": [reservation]}
-        answer = _asked(clients.region, lambda: clients.ec2.describe_capacity_reservations(**question))  # noqa: B023
+        answer = asked(clients.region, lambda: clients.ec2.describe_capacity_reservations(**question))  # noqa: B023
         state = str(answer["CapacityReservations"][0]["State"])
         if state in ("payment-failed", "failed", "cancelled"):
             raise CommandError(f"AWS could not collect the payment: {reservation} is {state}", FAILED)
         if state in PAID or now() >= deadline:
             return state
         pause(EVERY_SECONDS)
-
-
-def _asked(region: str, call: Callable[[], Any]) -> Any:
-    try:
-        return query(region, call)
-    except Denied as denied:
-        raise CommandError(f"you are not allowed to call {denied}", UNREACHABLE) from None
-    except FactsError as error:
-        cause = error.__context__
-        code = REFUSED if isinstance(cause, ClientError) else UNREACHABLE
-        raise CommandError(str(error), code) from None
 
 
 def what_up_will_do(offering: BlockOffering, edit: Edit) -> list[str]:

@@ -10,7 +10,7 @@ import typer
 
 from cli import options
 from cli.acceptance import prompts
-from cli.capacity import purchase, remembered
+from cli.capacity import order, purchase, remembered
 from cli.capacity.choices import choices
 from cli.capacity.screen import recommendation, screen, usd, when
 from cli.console import make_console, print_json, say
@@ -158,7 +158,7 @@ def reserve(
     edit = purchase.edit(path, pool, offering)
     if not as_json:
         _show(offering, edit)
-    purchase.dry_run(clients, offering)
+    order.dry_run(clients, offering)
     if dry_run:
         if as_json:
             print_json(_result(offering, edit, None, None))
@@ -166,12 +166,11 @@ def reserve(
             say("dry run: AWS would accept the purchase; nothing was bought or written")
         return OK
     _confirm(offering, yes=yes)
-    reservation = purchase.buy(clients, offering)
+    reservation = order.buy(clients, offering)
     identifier = str(reservation["CapacityReservationId"])
     edit.write(identifier)
     bought = purchase.renewed(offering, reservation)
-    if not as_json:
-        say(f"bought {identifier}; {path.name} now refers to it")
+    say(f"bought {identifier}; {path.name} now refers to it")
     state = purchase.wait_until_paid(clients, identifier, timedelta(minutes=minutes))
     if as_json:
         print_json(_result(bought, edit, identifier, state))

@@ -19,6 +19,8 @@ CONNECT_SECONDS = 3
 READ_SECONDS = 20
 ATTEMPTS = 6
 """Maximum number of attempts per call. AWS throttles Describe calls in busy accounts, so adaptive retries back off."""
+PURCHASE_SECONDS = 120
+"""Read timeout of purchases: an answer that is late is better than none."""
 
 _DENIED = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "AuthorizationError"}
 _BAD_CREDENTIALS = {
@@ -74,12 +76,12 @@ class Clients:
     def _note_date(self, http_response: Any, **_: Any) -> None:
         self._last_date = http_response.headers.get("Date") or self._last_date
 
-    def _client(self, service: str, attempts: int = ATTEMPTS) -> Any:
+    def _client(self, service: str, attempts: int = ATTEMPTS, read_seconds: float = READ_SECONDS) -> Any:
         from botocore.config import Config
 
         config = Config(
             connect_timeout=CONNECT_SECONDS,
-            read_timeout=READ_SECONDS,
+            read_timeout=read_seconds,
             retries={"mode": "adaptive", "total_max_attempts": attempts},
             max_pool_connections=20,
         )
@@ -96,6 +98,12 @@ class Clients:
     @cached_property
     def ec2(self) -> Any:
         return self._client("ec2")
+
+    @cached_property
+    def ec2_once(self) -> Any:
+        """Client that sends each request at most once, for purchases: they have no client token, so that a repeated request
+        would buy again."""
+        return self._client("ec2", attempts=1, read_seconds=PURCHASE_SECONDS)
 
     @cached_property
     def autoscaling(self) -> Any:

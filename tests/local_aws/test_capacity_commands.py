@@ -11,7 +11,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from cli import main
-from cli.capacity import purchase
+from cli.capacity import order, purchase
 from infra.facts import capacity
 from infra.facts.capacity import Wanted
 from infra.facts.clients import Clients
@@ -205,7 +205,7 @@ def test_waiting_for_the_payment_ends_at_the_limit_or_with_the_payment() -> None
     durations.set_factor(1)
     offering = next(iter(capacity.find(Wanted("p5.48xlarge", 2, 24), (REGION,), REGION).regions)).blocks[0]
     clients = Clients(REGION)
-    bought = str(purchase.buy(clients, offering)["CapacityReservationId"])
+    bought = str(order.buy(clients, offering)["CapacityReservationId"])
     moments = iter(NOW + timedelta(seconds=seconds) for seconds in (0, 10, 20))
     paused: list[float] = []
     state = purchase.wait_until_paid(clients, bought, timedelta(seconds=15), now=lambda: next(moments), pause=paused.append)

@@ -1,0 +1,280 @@
+"""A purchase is sent at most once, and what happened is reported even if AWS's answer is lost."""
+
+import json
+import re
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
+
+import botocore.session
+import pytest
+from botocore import xform_name
+from botocore.client import BaseClient
+from botocore.exceptions import ReadTimeoutError
+
+from cli import whole_files
+from cli.capacity import order
+from cli.errors import CommandError
+from infra.facts import clients as clients_of_facts
+from infra.facts.capacity import BlockOffering
+from infra.facts.clients import Clients
+from tests.local_aws.test_capacity_commands import STACK, environment, offered, reservations, reserve, stack
+
+__all__ = ("environment", "stack")  # fixtures
+REGION, BOUGHT = "us-west-2", "cr-0aaaaaaaaaaaaaaaa"
+START = datetime(2026, 12, 1, 11, 30, tzinfo=UTC)
+
+# --- each kind of lost answer, with a server that counts requests ------------------------------------------------------
+
+
+class Ec2(ThreadingHTTPServer):
+    """EC2 that carries out a purchase, and then answers in another way than it should."""
+
+    daemon_threads = True
+
+    def __init__(self, reply: "Callable[[Handler], None]", *, commits: bool) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.reply, self.commits = reply, commits
+        self.purchases: list[dict[str, str]] = []
+        self.tags: list[str] = []
+        """Tag values of the reservations that exist."""
+        self.released = threading.Event()
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Ec2
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        text = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        values = {name: value for name, (value, *_) in parse_qs(text).items()}
+        if values["Action"] == "PurchaseCapacityBlock":
+            self.server.purchases.append(values)
+            if self.server.commits:
+                self.server.tags.append(values["TagSpecification.1.Tag.1.Value"])
+            self.server.reply(self)
+        else:
+            there = values["Filter.1.Value.1"] in self.server.tags and values["Filter.1.Name"] == "tag:gpumpi:order"
+            item = f"<item><capacityReservationId>{BOUGHT}</capacityReservationId></item>" if there else ""
+            self.answer(200, f"<X><capacityReservationSet>{item}</capacityReservationSet></X>")
+
+    def answer(self, status: int, text: str) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def log_message(self, format: str, *args: object) -> None: ...
+
+
+def close(handler: Handler) -> None:
+    handler.connection.shutdown(socket.SHUT_RDWR)
+    handler.close_connection = True
+
+
+def cut_off(handler: Handler) -> None:
+    handler.send_response(200)
+    handler.send_header("Content-Length", "1000")
+    handler.end_headers()
+    handler.wfile.write(b"<PurchaseCap")
+    close(handler)
+
+
+def say_nothing(handler: Handler) -> None:
+    handler.server.released.wait(30)
+    handler.close_connection = True
+
+
+def error(status: int, code: str) -> Callable[[Handler], None]:
+    text = f"<Response><Errors><Error><Code>{code}</Code><Message>no</Message></Error></Errors></Response>"
+    return lambda handler: handler.answer(status, text)
+
+
+LOST: dict[str, Callable[[Handler], None]] = {
+    "the connection is closed": close,
+    "the answer is cut off": cut_off,
+    "the server is silent": say_nothing,
+    "an internal error": error(500, "InternalError"),
+    "a gateway's error page": lambda handler: handler.answer(502, "<html>Bad gateway</html>"),
+    "an unavailable service": error(503, "Unavailable"),
+    "throttling after the purchase": error(503, "RequestLimitExceeded"),
+    "an answer that is not XML": lambda handler: handler.answer(200, "ok"),
+}
+
+
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Ec2]]:
+    servers: list[Ec2] = []
+    for name, value in {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_MAX_ATTEMPTS": "5"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(clients_of_facts, "PURCHASE_SECONDS", 0.3)
+
+    def start(reply: Callable[[Handler], None], *, commits: bool = True) -> Ec2:
+        server = Ec2(reply, commits=commits)
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
+        servers.append(server)
+        return server
+
+    yield start
+    for server in servers:
+        server.released.set()
+        server.shutdown()
+        server.server_close()
+
+
+def offering() -> BlockOffering:
+    values: dict[str, Any] = dict.fromkeys(BlockOffering.__dataclass_fields__)
+    values |= {"id": "cb-0123456789abcdef0", "region": REGION, "zone": "us-west-2a", "start": START}
+    return BlockOffering(**values)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.moment = START
+
+    def now(self) -> datetime:
+        return self.moment
+
+    def pause(self, seconds: float) -> None:
+        self.moment += timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize("case", LOST)
+def test_a_purchase_whose_answer_is_lost_is_sent_once_and_found(serve: Callable[..., Ec2], case: str) -> None:
+    server = serve(LOST[case])
+    assert order.buy(Clients(REGION), offering())["CapacityReservationId"] == BOUGHT
+    assert len(server.purchases) == 1
+
+
+@pytest.mark.parametrize("case", LOST)
+def test_a_purchase_that_does_not_appear_is_reported_with_a_command_that_checks(serve: Callable[..., Ec2], case: str) -> None:
+    server, clock = serve(LOST[case], commits=False), Clock()
+    with pytest.raises(CommandError, match=r"AWS shows no reservation after 120 s\. It may still have been bought") as raised:
+        order.buy(Clients(REGION), offering(), now=clock.now, pause=clock.pause)
+    (purchase,) = server.purchases
+    value = purchase["TagSpecification.1.Tag.1.Value"]
+    command = f"aws ec2 describe-capacity-reservations --region {REGION} --filters Name=tag:gpumpi:order,Values={value}"
+    assert str(raised.value).endswith(command)
+
+
+def test_a_reservation_that_appears_late_is_found(serve: Callable[..., Ec2]) -> None:
+    server, clock = serve(close, commits=False), Clock()
+
+    def pause(seconds: float) -> None:
+        clock.pause(seconds)
+        if clock.moment - START > timedelta(seconds=60):
+            server.tags.append(server.purchases[0]["TagSpecification.1.Tag.1.Value"])
+
+    assert order.buy(Clients(REGION), offering(), now=clock.now, pause=pause)["CapacityReservationId"] == BOUGHT
+    assert len(server.purchases) == 1
+
+
+def test_each_purchase_has_its_own_tag(serve: Callable[..., Ec2]) -> None:
+    server = serve(close)
+    for _ in range(2):
+        order.buy(Clients(REGION), offering())
+    first, second = (one["TagSpecification.1.Tag.1.Value"] for one in server.purchases)
+    assert first != second and first.startswith("cb-0123456789abcdef0.")
+
+
+def test_a_refused_purchase_is_not_looked_up(serve: Callable[..., Ec2]) -> None:
+    server = serve(error(400, "CapacityBlockOfferingExpired"), commits=False)
+    with pytest.raises(CommandError, match="CapacityBlockOfferingExpired") as raised:
+        order.buy(Clients(REGION), offering())
+    assert len(server.purchases) == 1 and "may still have been bought" not in str(raised.value)
+
+
+def test_a_purchase_that_was_never_sent_is_not_looked_up(monkeypatch: pytest.MonkeyPatch, serve: Callable[..., Ec2]) -> None:
+    serve(close)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    with pytest.raises(CommandError, match=r"^AWS is not reachable in Region us-west-2"):
+        order.buy(Clients(REGION), offering())
+
+
+# --- the command -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("account_credentials")
+@pytest.mark.parametrize("interrupts", [False, True], ids=["timeout", "Ctrl+C"])
+def test_reserve_reports_and_records_a_purchase_whose_answer_was_lost(
+    stack: Path, monkeypatch: pytest.MonkeyPatch, interrupts: bool
+) -> None:
+    identifier, call, sent = offered()["id"], BaseClient._make_api_call, []
+
+    def lose(client: Any, operation: str, arguments: dict[str, Any]) -> Any:
+        answer = call(client, operation, arguments)
+        if operation == "PurchaseCapacityBlock":
+            sent.append(arguments)
+            raise KeyboardInterrupt if interrupts else ReadTimeoutError(endpoint_url="https://ec2")
+        return answer
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", lose)
+    done = reserve(stack, identifier, "--yes", "--json")
+    (bought,) = reservations()
+    assert (done.exit_code, len(sent)) == (0, 1), done.output
+    assert json.loads(done.stdout)["reservationId"] == bought["CapacityReservationId"]
+    assert f"reservationId: {bought['CapacityReservationId']}" in stack.read_text()
+    assert "AWS's answer to the purchase was lost" in done.stderr
+
+
+@pytest.mark.usefixtures("account_credentials")
+def test_a_stack_file_that_cannot_be_written_does_not_hide_the_purchase(stack: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    identifier, write = offered()["id"], whole_files.write
+
+    def fail(path: Path, text: str, **more: bool) -> None:
+        if path == stack:
+            raise OSError(28, "No space left on device", str(path))
+        write(path, text, **more)
+
+    monkeypatch.setattr(whole_files, "write", fail)
+    done = reserve(stack, identifier, "--yes")
+    (bought,) = reservations()
+    assert done.exit_code == 1 and stack.read_text() == STACK
+    assert (
+        f"{bought['CapacityReservationId']} was bought, but {stack} cannot be written: No space left on device. " in done.stderr
+    )
+
+
+# --- every call that costs money ---------------------------------------------------------------------------------------
+
+ROOT = Path(__file__).parents[2]
+PAID = re.compile(r"(purchase|create|run|allocate|request|accept|register|start|copy|provision|restore|import|put)_\w+")
+ONCE = {"purchase_capacity_block": "ec2_once"}
+"""Calls that create something, have no client token, and are sent by the program itself -> the client that sends them."""
+HARMLESS = {"copy_object": "the key contains a random ID", "create_tags": "repeats have no effect"}
+
+
+def untokened() -> dict[str, str]:
+    """Return boto3 method -> service of all operations that create something and have no idempotency token."""
+    session, found = botocore.session.get_session(), {}
+    for service in ("autoscaling", "ec2", "ecr", "efs", "eks", "fsx", "iam", "kms", "logs", "s3", "service-quotas", "ssm"):
+        model = session.get_service_model(service)
+        for name in model.operation_names:
+            shape = model.operation_model(name).input_shape
+            tokens = [one for one in shape.members.values() if one.metadata.get("idempotencyToken")] if shape else []
+            if not tokens and PAID.fullmatch(xform_name(name)):
+                found[xform_name(name)] = service
+    return found
+
+
+def test_every_paid_call_without_a_client_token_is_sent_at_most_once() -> None:
+    operations = untokened()
+    called = {
+        name
+        for folder in ("cli", "infra/facts", "infra/recovery", "infra/checks")
+        for module in (ROOT / folder).rglob("*.py")
+        for name in re.findall(r"\.([a-z]+(?:_[a-z0-9]+)+)\(", module.read_text())
+        if name in operations
+    }
+    assert called - HARMLESS.keys() == set(ONCE)
+    for method, attribute in ONCE.items():
+        client = getattr(Clients(REGION), attribute)
+        assert hasattr(client, method)
+        assert client.meta.config.retries["total_max_attempts"] == 1
+        assert client.meta.config.read_timeout >= 60
