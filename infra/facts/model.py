@@ -245,6 +245,7 @@ class Facts:
     addon_versions: Mapping[str, frozenset[str]]
     """EKS add-on -> versions available for the stack's Kubernetes version."""
     today: date | None = None
+    """Date to compare with the end of support for Kubernetes versions; None skips that rule."""
     extended_support: frozenset[str] = frozenset()
     """Kubernetes versions that EKS offers, but only in extended support."""
     vpc: Vpc | None = None

@@ -41,8 +41,8 @@ def problem_of_home(path: str, home: str) -> str | None:
     files in it. None if it does not."""
     if contains(path, home):
         return f"would hide the home directory {home}"
-    if contains(f"{home}/.ssh", path):
-        return f"would hide the SSH keys in {home}"
+    if path.startswith(f"{home}/.ssh"):  # also .sshd_config
+        return f"would hide the SSH configuration in {home}"
     return None
 
 

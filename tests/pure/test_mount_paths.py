@@ -53,7 +53,7 @@ def test_the_home_of_the_login_user_cannot_be_a_mount_path() -> None:
     [
         ("/home", f"{HOME}mpiuser"),
         ("/home/mpiuser/", f"{HOME}mpiuser"),
-        ("/home/mpiuser/.ssh", "would hide the SSH keys in /home/mpiuser"),
+        ("/home/mpiuser/.ssh", "would hide the SSH configuration in /home/mpiuser"),
         ("/opt/amazon/efa", PROGRAMS),
         ("/libx32", SYSTEM),
         ("/var", "would hide /var/lib/containerd"),

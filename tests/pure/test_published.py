@@ -10,6 +10,7 @@ import pytest
 from infra import versions
 from localcloud import published
 from localcloud.aws import images
+from localcloud.aws.eks import versions as eks_versions
 from localcloud.images import catalogue
 from localcloud.images.recipes import versions as ami_pins
 from localcloud.tools.catalogue import KUEUE_BEFORE
@@ -78,6 +79,13 @@ def test_images_of_monitoring_are_marked_as_not_verified() -> None:
     marked = versions.not_verified("1.35", monitoring=True)
     assert versions.not_verified("1.35").items() < marked.items()
     assert any("DCGM exporter" in pin and "never run" in known for pin, known in marked.items())
+
+
+def test_the_end_of_standard_support_is_what_the_local_eks_reports() -> None:
+    reported = {name: version.standard_until for name, version in eks_versions.VERSIONS.items()}
+    assert {
+        name: reported[name] for name in versions.LIVE_KUBERNETES_VERSIONS if reported[name] is not None
+    } == versions.STANDARD_SUPPORT_ENDS
 
 
 def image_pins() -> Iterator[tuple[str, str]]:

@@ -223,10 +223,10 @@ def test_rules_bear_stand_ins(world: Callable[[Settings], Facts]) -> None:
 def test_a_pool_of_an_ultraserver_is_refused(name: str) -> None:
     kind = facts_node_types.ULTRASERVERS[name]
     for stack in (settings(pool(instance_type=kind.name, efa=False)), plain_settings(pool(instance_type=kind.name, efa=False))):
-        read = replace(facts(stack, type_names=frozenset({kind.name})), offerings={kind.name: frozenset(ZONES)})
-        known = replace(read, instance_types={**read.instance_types, kind.name: kind})
+        account = facts(stack, type_names=frozenset({kind.name}), offerings={kind.name: frozenset(ZONES)})
+        offering = replace(account, instance_types={**account.instance_types, kind.name: kind})
         message = f"pools[0].instanceType: {facts_node_types.ultraserver(kind.name)}"
-        assert message in [str(problem) for problem in validation.check(stack, known) if problem.is_error]
+        assert message in [str(problem) for problem in validation.check(stack, offering) if problem.is_error]
 
 
 @pytest.mark.parametrize("name", ["t3.medium", "t3a.medium", "c5.large", "m5.large", "m7i.large", "r8a.large"])

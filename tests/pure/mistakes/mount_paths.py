@@ -4,12 +4,12 @@ PLAIN = "is not an absolute path made of letters, digits and . _ -"
 SYSTEM = "is a system directory"
 PROGRAMS = "would hide programs of the AMI or image, such as Open MPI"
 HOME = "would hide the home directory /home/"
-KEYS = "would hide the SSH keys in /home/"
+KEYS = "would hide the SSH configuration in /home/"
 
 REFUSED: list[tuple[str, str]] = [
     *((path, f"{HOME}mpiuser") for path in ("/home", "/home/", "/home/mpiuser", "/home/mpiuser/")),
     *(("/home/ubuntu", f"{HOME}ubuntu"), ("/home/ec2-user", f"{HOME}ec2-user"), ("/home/ssm-user", f"{HOME}ssm-user")),
-    *((path, f"{KEYS}mpiuser") for path in ("/home/mpiuser/.ssh", "/home/mpiuser/.ssh/more")),
+    *((path, f"{KEYS}mpiuser") for path in ("/home/mpiuser/.ssh", "/home/mpiuser/.ssh/more", "/home/mpiuser/.sshd_config")),
     *((path, PROGRAMS) for path in ("/opt", "/opt/", "/opt/amazon", "/opt/amazon/openmpi5/lib64", "/opt/aws", "/opt/mpi")),
     *(
         (path, PROGRAMS)
