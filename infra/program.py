@@ -21,6 +21,8 @@ from infra.config.stack_file import RawStack
 from infra.config.stopping import stop
 from infra.facts import Facts, FactsError
 from infra.kubernetes.reachability import Check, assume_usable, must_be_usable
+from infra.naming import Naming
+from infra.recovery import leftover_logs
 from infra.settings.stack import Settings
 
 SKIP_CHECKS: Final = "GPUMPI_SKIP_CHECKS"
@@ -54,12 +56,22 @@ def _build_aws(raw: RawStack) -> Mapping[str, object]:
     settings, facts = examined.whole
     for sentence in facts.unchecked:
         pulumi.log.warn(f"not checked: {sentence}")
+    if facts.existing.has_leftover_logs:
+        _delete_leftover_logs(settings, facts)
     try:
         return build(settings, facts, check=must_be_usable)
     except LookupError:
         if not checked.problems:
             raise
         raise SettingsError(checked.problems) from None  # if checks are skipped, AWS may not offer a type or zone
+
+
+def _delete_leftover_logs(settings: Settings, facts: Facts) -> None:
+    """Delete the log group that EKS recreated after `destroy`; in a preview, only report it."""
+    log_group = Naming(settings.stack).control_plane_logs
+    pulumi.log.info(f"EKS recreated {log_group} after the deletion of the last cluster; `pulumi up` replaces it")
+    if not pulumi.runtime.is_dry_run():
+        leftover_logs.delete(log_group, facts)
 
 
 def _without_checks(examined: Examined[Settings, Facts]) -> Examined[Settings, Facts]:

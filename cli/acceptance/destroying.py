@@ -20,6 +20,9 @@ KINDS: Final = {
     "address": ("describe_addresses", "Addresses", "AllocationId"),
     "endpoint": ("describe_vpc_endpoints", "VpcEndpoints", "VpcEndpointId"),
     "VPC": ("describe_vpcs", "Vpcs", "VpcId"),
+    "security group": ("describe_security_groups", "SecurityGroups", "GroupId"),
+    "placement group": ("describe_placement_groups", "PlacementGroups", "GroupName"),
+    "launch template": ("describe_launch_templates", "LaunchTemplates", "LaunchTemplateId"),
 }
 """Kind of resource -> EC2 operation that lists the resources, and the keys of the list and of the ID in the response.
 AWS deletes a VPC only once it is empty, so a leftover VPC also reveals other leftovers.
@@ -30,13 +33,16 @@ def check(clients: Clients, stack: str, destroy: Callable[[str], None], notes: N
     destroy(stack)
     notes.saw(f"pulumi destroy --stack {stack}", "succeeded")
     left = leftovers(clients, stack)
-    notes.saw(f"ec2 with tag {STACK_TAG}={stack}, eks, autoscaling, efs, ecr, s3", ", ".join(left) or "nothing is left")
+    asked = f"ec2 with tag {STACK_TAG}={stack}, eks, autoscaling, efs, fsx, logs, ecr, s3"
+    notes.saw(asked, ", ".join(left) or "nothing is left")
+    if recreated := recreated_logs(clients, stack):
+        notes.saw(recreated, "recreated by EKS for its last audit logs; the next `pulumi up` deletes it")
     if left:
         notes.fail(f"left after destroy: {', '.join(left)}")
 
 
 def leftovers(clients: Clients, stack: str) -> list[str]:
-    """Return the stack's remaining resources that cost money. KMS keys stay scheduled for deletion, as documented."""
+    """Return the stack's remaining resources. KMS keys stay scheduled for deletion, as documented."""
     region, naming = clients.region, Naming(stack)
     left = ask(region, lambda: _in_ec2(clients, stack))
     if ask(region, lambda: EksAccount(stack, region).cluster()):
@@ -44,13 +50,36 @@ def leftovers(clients: Clients, stack: str) -> list[str]:
     groups = ask(region, lambda: list(clients.autoscaling.get_paginator("describe_auto_scaling_groups").paginate()))
     all_groups = [one for page in groups for one in page["AutoScalingGroups"]]
     left += [f"Auto Scaling group {one['AutoScalingGroupName']}" for one in all_groups if _is_of(one.get("Tags", ()), stack)]
-    systems = ask(region, lambda: clients.efs.describe_file_systems()["FileSystems"])
+    systems = [*_file_systems(region, clients.efs), *_file_systems(region, clients.fsx)]
     left += [f"file system {one['FileSystemId']}" for one in systems if _is_of(one.get("Tags", ()), stack)]
+    left += [f"log group {name}" for name, has_key in _log_groups(clients, naming).items() if has_key]
     pages = ask(region, lambda: list(clients.ecr.get_paginator("describe_repositories").paginate()))
     names = [one["repositoryName"] for page in pages for one in page["repositories"]]
     left += [f"image repository {name}" for name in names if name.startswith(f"{naming.cluster}/")]
     buckets = ask(region, lambda: clients.s3.list_buckets()["Buckets"])
     return left + [f"bucket {one['Name']}" for one in buckets if one["Name"].startswith(f"{naming.name('keys')}-")]
+
+
+def _file_systems(region: str, client: Any) -> list[Mapping[str, Any]]:
+    pages = client.get_paginator("describe_file_systems").paginate()
+    return ask(region, lambda: [one for page in pages for one in page["FileSystems"]])
+
+
+def recreated_logs(clients: Clients, stack: str) -> str:
+    """Return the log group that EKS has recreated after the cluster's deletion; empty if there is none."""
+    return next((name for name, has_key in _log_groups(clients, Naming(stack)).items() if not has_key), "")
+
+
+def _log_groups(clients: Clients, naming: Naming) -> dict[str, bool]:
+    """Return the log groups with the names of the stack, and whether they have a KMS key, which EKS's lack."""
+    names = (naming.control_plane_logs, naming.flow_logs, naming.job_logs)
+    found = [_log_groups_like(clients, name) for name in names]
+    return {one["logGroupName"]: "kmsKeyId" in one for groups in found for one in groups if one["logGroupName"] in names}
+
+
+def _log_groups_like(clients: Clients, prefix: str) -> list[Mapping[str, Any]]:
+    pages = clients.logs.get_paginator("describe_log_groups").paginate(logGroupNamePrefix=prefix)
+    return ask(clients.region, lambda: [one for page in pages for one in page["logGroups"]])
 
 
 def _in_ec2(clients: Clients, stack: str) -> list[str]:

@@ -156,7 +156,7 @@ class Clients:
 
     def create(self, settings: "Settings", *, needs_iam: bool) -> None:
         """Create the needed clients before any thread starts: creating boto3 clients is not thread-safe."""
-        _ = self.ec2, self.kms, self.quotas, self.eks if settings.is_eks else self.autoscaling
+        _ = self.ec2, self.kms, self.quotas, *((self.eks, self.logs) if settings.is_eks else (self.autoscaling,))
         if settings.storage.existing_file_system_id:
             _ = self.efs
         if settings.storage.lustre:

@@ -51,6 +51,13 @@ def _versions(clients: Clients, kubernetes_version: str, addon: str) -> frozense
     return frozenset(version["addonVersion"] for one in found for version in one["addonVersions"])
 
 
+def has_leftover_logs(clients: Clients, log_group: str) -> bool:
+    """Return whether EKS has recreated the log group of a deleted cluster. EKS delivers the last audit logs minutes after
+    the deletion. A log group of this program has a KMS key, which EKS's lacks."""
+    pages = clients.logs.get_paginator("describe_log_groups").paginate(logGroupNamePrefix=log_group)
+    return any(one["logGroupName"] == log_group and not one.get("kmsKeyId") for page in pages for one in page["logGroups"])
+
+
 def existing(clients: Clients, name: str) -> Existing:
     """Return the stack's cluster and its pools, if they exist."""
     try:

@@ -101,6 +101,7 @@ def _gather(settings: Settings, clients: Clients, caller: Caller, queries: _Quer
     all_types = queries.required(lambda: ec2.type_names(clients)).result() if missing_types else frozenset[str]()
     queries.unchecked.extend(f"vCPU quota of {name}: not in AWS's list of quotas" for name in without_quota)
     limits, found = quotas.result(), existing.result()
+    leftover_logs = queries.optional("control plane logs", lambda: _leftover_logs(settings, clients, found), False)
     ami = queries.required(lambda: _ami(settings, clients, found, types.result())).result()
     unread = sorted(quotas_needed.keys() - limits.keys()) if limits is not None else []
     queries.unchecked.extend(f"vCPU quota {code} ({quotas_needed[code].name}): AWS reports no value" for code in unread)
@@ -120,10 +121,15 @@ def _gather(settings: Settings, clients: Clients, caller: Caller, queries: _Quer
         extended_support=versions.result().extended,
         addon_versions=addons.result(),
         ami=ami,
-        existing=replace(found, zones=stack_zones.result(), own_vpc=own_vpc),
+        existing=replace(found, zones=stack_zones.result(), own_vpc=own_vpc, has_leftover_logs=leftover_logs.result()),
         manifests=upstream.result(),
     )
     return replace(of_account.add_to(of_lustre.add_to(named.add_to(facts))), unchecked=tuple(sorted(queries.unchecked)))
+
+
+def _leftover_logs(settings: Settings, clients: Clients, existing: Existing) -> bool:
+    is_absent = settings.is_eks and existing.cluster_version is None
+    return is_absent and eks.has_leftover_logs(clients, Naming(settings.stack).control_plane_logs)
 
 
 def _existing(settings: Settings, clients: Clients) -> Existing:

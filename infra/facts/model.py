@@ -208,6 +208,8 @@ class Existing:
     """Upgrade policy of the EKS cluster."""
     has_public_endpoint: bool = False
     """True if the Kubernetes API is reachable from outside the VPC."""
+    has_leftover_logs: bool = False
+    """True if there is no cluster, but EKS has recreated the log group of a deleted cluster of this name."""
 
 
 @dataclass(frozen=True)

@@ -79,6 +79,7 @@ DURATIONS: dict[str, Duration] = {
     "iam-role": Duration(
         10, "estimate: IAM is eventually consistent; providers retry calls that use a new role for about this long"
     ),
+    "logs-late-delivery": Duration(60, "estimate: EKS delivers the last audit logs up to minutes after a cluster's deletion"),
     "kms-key": Duration(17, f"{_TERRAFORM}: 29 seconds, minus 12 for the provider itself (same log, against moto)"),
     "s3-bucket": Duration(2, "estimate; Terraform logs: 2 to 3 seconds"),
 }

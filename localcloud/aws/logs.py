@@ -1,11 +1,14 @@
-"""CloudWatch Logs: validation of requests that AWS rejects and moto accepts."""
+"""CloudWatch Logs: validation of requests that AWS rejects and moto accepts, and log groups that AWS services recreate."""
 
 import re
-from typing import Any
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final
 
+from localcloud.aws import clock, durations
 from localcloud.aws.call import Call
 from localcloud.aws.errors import AwsError
-from localcloud.aws.patching import operation
+from localcloud.aws.patching import operation, state_of
 from localcloud.aws.policy_evaluation import Request, allows, document
 
 RETENTION_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653)
@@ -13,6 +16,8 @@ RETENTION_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731,
 BATCH_BYTES, BATCH_EVENTS, EVENT_OVERHEAD, BATCH_HOURS = 1_048_576, 10_000, 26, 24
 """https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutLogEvents.html"""
 _NAME = re.compile(r"[.\-_/#A-Za-z0-9]{1,512}")
+LATE: Final = timedelta(minutes=10)
+"""Time in which a service may still deliver the logs of a deleted resource. An estimate."""
 
 
 def install() -> None:
@@ -75,11 +80,45 @@ def _put_retention_policy(call: Call) -> dict[str, Any]:
 @operation("logs", "DeleteLogGroup")
 def _delete_log_group(call: Call) -> dict[str, Any]:
     """Delete a log group and its tags. moto would keep the tags for the next log group of the same name."""
-    group = call.backend.groups.get(call.params["logGroupName"])
+    name = call.params["logGroupName"]
+    group = call.backend.groups.get(name)
     answer = call.moto()
     if group is not None:
         call.backend.tagger.delete_all_tags_for_resource(group.arn)
+    until = state_of(call.backend, _Late).until.pop(name, None)
+    if until is not None and clock.now() < until:
+        _Delivery(call.backend, name).start()
     return answer
+
+
+def deliver_late(backend: Any, name: str) -> None:
+    """Let a service write to a log group after the service's resource was deleted. If the group is deleted before, the
+    service recreates it, without retention, key and tags."""
+    if name in backend.groups:
+        state_of(backend, _Late).until[name] = clock.now() + LATE
+    else:
+        _Delivery(backend, name).start()
+
+
+@dataclass
+class _Late:
+    until: dict[str, datetime] = field(default_factory=dict)
+    """Name of each log group to which a service still delivers logs -> end of the delivery."""
+
+
+@dataclass(eq=False)
+class _Delivery:
+    backend: Any
+    name: str
+    phase: str = ""
+
+    def start(self) -> None:
+        failed = durations.fails_as(self, "phase", "failed")
+        durations.schedule(self, "phase", "waiting", "done", "logs-late-delivery", then=self._write, fail=failed)
+
+    def _write(self) -> None:
+        if self.name not in self.backend.groups:
+            self.backend.create_log_group(self.name, {}).is_made_by_aws = True
 
 
 @operation("logs", "CreateLogStream")

@@ -43,6 +43,30 @@ def test_leftovers_are_found_and_what_is_terminated_does_not_count() -> None:
         assert notes.failures[0].startswith("left after destroy: ")
 
 
+def test_leftovers_include_lustre_log_groups_and_placement_groups() -> None:
+    with account_for(FOLDER / "Pulumi.10-fsx-lustre.yaml") as (settings, facts, mocks):
+        clients = Clients(settings.region)
+        deploy(settings, facts, mocks)
+        found = destroying.leftovers(clients, settings.stack)
+        lustre = [one["FileSystemId"] for one in clients.fsx.describe_file_systems()["FileSystems"]]
+        assert lustre and {f"file system {one}" for one in lustre} <= set(found)
+        logs = {"log group /aws/eks/gpumpi-10-fsx-lustre/cluster", "log group /gpumpi/10-fsx-lustre/flow-logs"}
+        kinds = {text.rpartition(" ")[0] for text in found}
+        assert logs <= set(found) and kinds >= {"placement group", "security group", "launch template"}
+        assert destroying.recreated_logs(clients, settings.stack) == ""
+
+
+def test_a_log_group_that_eks_recreated_is_reported_but_is_no_failure() -> None:
+    with account_for(FOLDER / f"Pulumi.{STACK}.yaml"):
+        clients, notes = Clients(REGION), Notebook()
+        clients.logs.create_log_group(logGroupName="/aws/eks/gpumpi-gone/cluster")
+        destroying.check(clients, "gone", lambda stack: None, notes)
+        assert notes.failures == []
+        assert ("/aws/eks/gpumpi-gone/cluster", "recreated by EKS for its last audit logs; the next `pulumi up` deletes it") in [
+            (one.source, one.value) for one in notes.evidence
+        ]
+
+
 def test_instances_and_their_amis_are_read() -> None:
     with account_for(FOLDER / f"Pulumi.{STACK}.yaml") as (settings, facts, mocks):
         deploy(settings, facts, mocks)

@@ -8,9 +8,9 @@ import pytest
 from infra.facts import CapacityReservation, ExistingPool, OwnVpc, gather
 from infra.settings.stack import Settings
 from infra.versions import addon_versions
-from localcloud.aws.account import USER_ARN
+from localcloud.aws.account import ACCOUNT, USER_ARN
 from testkit.aws_clients import REGION, Client
-from testkit.eks_world import NODE_ACTIONS, allow
+from testkit.eks_world import NODE_ACTIONS, World, allow
 from testkit.routes import add_nat_gateway
 from tests.pure.world import load
 
@@ -32,6 +32,30 @@ def test_the_facts_of_a_new_stack(aws: Client) -> None:
     )
     assert found.instance_types["p5.48xlarge"].efa_maximum == 32
     assert found.existing.cluster_version is None
+
+
+LOGS = "/aws/eks/gpumpi-test/cluster"
+
+
+def test_a_log_group_without_a_key_is_left_from_a_deleted_cluster(aws: Client) -> None:
+    logs = aws("logs")
+    logs.create_log_group(logGroupName=f"{LOGS}-of-another")
+    assert not gather(settings()).existing.has_leftover_logs
+    logs.create_log_group(logGroupName=LOGS)
+    assert gather(settings()).existing.has_leftover_logs
+
+
+def test_a_log_group_with_a_key_or_with_a_cluster_is_not_left_from_a_deleted_cluster(aws: Client) -> None:
+    logs, kms = aws("logs"), aws("kms")
+    users = {"AWS": f"arn:aws:iam::{ACCOUNT}:root", "Service": f"logs.{REGION}.amazonaws.com"}
+    statement = {"Effect": "Allow", "Principal": users, "Action": "kms:*", "Resource": "*"}
+    key = kms.create_key(Policy=json.dumps({"Version": "2012-10-17", "Statement": [statement]}))["KeyMetadata"]["Arn"]
+    logs.create_log_group(logGroupName=LOGS, kmsKeyId=key)
+    assert not gather(settings()).existing.has_leftover_logs
+    logs.delete_log_group(logGroupName=LOGS)
+    logs.create_log_group(logGroupName=LOGS)
+    World(aws).cluster("gpumpi-test")
+    assert not gather(settings()).existing.has_leftover_logs
 
 
 def test_reservations_and_placement_groups_are_found(aws: Client) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pulumi
 import pytest
 from pulumi.runtime.config import set_all_config
@@ -15,7 +16,8 @@ from infra import program
 from infra.config.stopping import Stopped
 from infra.facts import ebs_key
 from infra.facts.clients import Denied
-from localcloud.aws import calls, quotas
+from localcloud.aws import calls, faults, quotas
+from localcloud.aws.faults import Fault
 from localcloud.engine.mocks import MotoMocks
 from tests.program import engine
 
@@ -94,6 +96,55 @@ def test_what_could_not_be_checked_is_a_warning(mocks: MotoMocks, monkeypatch: p
 
 
 SMALL = {"target": {"kind": "eks"}, "platform": {"install": False}, "storage": {"efs": "none"}}
+
+# --- logs of a deleted cluster ------------------------------------------------------------------------------------------
+
+CONTROL_PLANE_LOGS = "/aws/eks/gpumpi-test/cluster"
+
+
+def leave_logs(**more: Any) -> Any:
+    """Create the log group that EKS leaves behind after `pulumi destroy`."""
+    logs = boto3.client("logs", region_name="us-west-2")
+    logs.create_log_group(logGroupName=CONTROL_PLANE_LOGS, **more)
+    configure(**SMALL)
+    return logs
+
+
+def test_up_after_destroy_replaces_the_log_group_that_eks_left(mocks: MotoMocks) -> None:
+    logs = leave_logs()
+    under_mocks(program.run)()  # type: ignore[no-untyped-call]
+    (group,) = logs.describe_log_groups(logGroupNamePrefix=CONTROL_PLANE_LOGS)["logGroups"]
+    assert group["retentionInDays"] == 90 and group["kmsKeyId"].startswith("arn:aws:kms:")
+    assert mocks.created(engine.CLUSTER)
+
+
+def test_a_preview_only_reports_the_log_group_that_eks_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    infos: list[str] = []
+    monkeypatch.setattr(pulumi.log, "info", infos.append)
+    with MotoMocks("us-west-2", preview=True) as mocks:
+        set_mocks(mocks, project="gpumpi", stack="test", preview=True)
+        logs = leave_logs()
+        calls.clear()
+        under_mocks(program.run)()  # type: ignore[no-untyped-call]
+        assert logs.describe_log_groups(logGroupNamePrefix=CONTROL_PLANE_LOGS)["logGroups"] and calls.writes() == {}
+    assert infos == [f"EKS recreated {CONTROL_PLANE_LOGS} after the deletion of the last cluster; `pulumi up` replaces it"]
+
+
+def test_up_without_the_permission_to_delete_the_left_log_group_prints_the_command(
+    mocks: MotoMocks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave_logs()
+    message = "User: ada is not authorized to perform: logs:DeleteLogGroup on resource: x"
+    faults.add(Fault("logs", "DeleteLogGroup", "AccessDeniedException", message))
+    with pytest.raises(Stopped) as error:
+        program.run()
+    assert str(error.value) == (
+        f"{CONTROL_PLANE_LOGS} is left from a deleted cluster, but arn:aws:iam::123456789012:user/local-engineer may not call "
+        f"logs:DeleteLogGroup. Allow it, or run: aws logs delete-log-group --region us-west-2 --log-group-name "
+        f"{CONTROL_PLANE_LOGS}"
+    )
+    assert mocks.resources == []
+
 
 # --- budget -------------------------------------------------------------------------------------------------------------
 

@@ -36,7 +36,7 @@ ARROWS: dict[str, set[str]] = {
     "recovery": {"facts"},
     "outputs": {"components", "plan", "jobs", "kubernetes"},
     "clusters": {*BASE, "settings", "facts", "plan", "components", "platform", "jobs", "kubernetes", "outputs"},
-    "program": {"clusters", "config", "facts", "kubernetes", "settings"},
+    "program": {"clusters", "config", "facts", "kubernetes", "naming", "recovery", "settings"},
 }
 """Package or module in infra/ -> the others that it may import. CONTRIBUTING.md explains the order."""
 IMAGE_NAMES = INFRA / "jobs" / "image_names.py"

@@ -7,7 +7,7 @@ import re
 import uuid
 from typing import Any
 
-from localcloud.aws import durations, sts
+from localcloud.aws import durations, logs, sts
 from localcloud.aws.call import Call, backend_of
 from localcloud.aws.eks import access_entries, cluster_settings, endpoints, network, principals, versions
 from localcloud.aws.eks.endpoints import Endpoint
@@ -169,6 +169,13 @@ def _vpc_config(call: Call, cluster: str) -> Record:
     }
 
 
+def _deliver_last_logs(cluster: Cluster) -> None:
+    """Deliver audit logs after the deletion, as EKS does:
+    https://github.com/terraform-aws-modules/terraform-aws-eks/issues/920"""
+    if any(one["enabled"] for one in cluster.record["logging"]["clusterLogging"]):
+        logs.deliver_late(backend_of("logs", cluster.account, cluster.region), f"/aws/eks/{cluster.name}/cluster")
+
+
 def _created(cluster: Cluster) -> str:
     """Return the status of a new cluster. For an ACTIVE cluster, publish the endpoint and add the creator's access
     entry unless the authentication mode is CONFIG_MAP."""
@@ -223,6 +230,7 @@ def delete_cluster(call: Call) -> Record:
         network.delete_network_interfaces(ec2, cluster.network_interfaces)
         network.delete_cluster_security_group(ec2, cluster.record["resourcesVpcConfig"]["clusterSecurityGroupId"])
         publish_cluster(cluster, "gone")
+        _deliver_last_logs(cluster)
 
     durations.schedule(
         cluster.record,

@@ -44,12 +44,17 @@ def is_session(thing: Any) -> bool:
 
 
 def is_of_aws(path: Path, thing: Any) -> bool:
-    """Return whether AWS owns the resource: an AWS managed key, or a resource with a reserved name or path."""
+    """Return whether AWS owns the resource: an AWS managed key, a log group that a service recreated, or a resource with a
+    reserved name or path."""
     if path[-1].startswith("alias/aws/") or (path[0] == "_parameters" and path[-1].startswith("/aws/")):
         return True
     owner = _member(thing, "key_manager")
     where = _member(thing, "path")
-    return owner == "AWS" or (isinstance(where, str) and where.startswith("/aws-service-role/"))
+    return (
+        owner == "AWS"
+        or bool(_member(thing, "is_made_by_aws"))
+        or (isinstance(where, str) and where.startswith("/aws-service-role/"))
+    )
 
 
 def is_history(path: Path) -> bool:
