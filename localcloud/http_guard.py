@@ -54,4 +54,4 @@ def refusal(target: str, headers: Message, address: str, port: int, *, tls: bool
     own = [f"{name}:{port}" for name in names] + (list(names) if port == (443 if tls else 80) else [])
     hosts = headers.get_all("Host", [])
     is_own = len(hosts) == 1 and any(re.fullmatch(rf"([a-z0-9_-]+\.)*{re.escape(name)}", hosts[0].lower()) for name in own)
-    return "" if is_own and target.startswith("/") else f"The Host header does not name this server. Use {own[-1]}."
+    return "" if is_own and target.startswith("/") else f"The Host header does not name this server. Use {own[0]}."

@@ -29,7 +29,7 @@ def server(threads: ThreadPoolExecutor, port: int = 0) -> tuple[grpc.Server, int
     return new, same_user.port
 
 
-class SameUser(grpc.ServerInterceptor):
+class SameUser(grpc.ServerInterceptor):  # type: ignore[misc]
     """Interceptor that refuses calls of other users' processes."""
 
     port = 0

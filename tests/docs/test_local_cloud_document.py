@@ -12,6 +12,7 @@ from localcloud import instance
 from localcloud.aws import control_actions, extend, faults, patching, server
 from localcloud.aws.eks import versions
 from localcloud.instance import LocalCloud
+from localcloud.keys import Key
 from localcloud.kubernetes import realizer
 from localcloud.kubernetes.access import review
 from localcloud.processes import Server, save
@@ -39,6 +40,7 @@ def test_the_page_lists_every_variable_that_a_shell_gets(tmp_path: Path, monkeyp
     monkeypatch.setenv("http_proxy", "http://proxy.example:3128")
     started = psutil.Process().create_time()
     save([Server(name, os.getpid(), started, 1, "") for name in instance.SERVERS], tmp_path / "servers.json")
+    Key.create().save(tmp_path / instance.KEY_FILE)
     assert set(first_column("variable")) == set(LocalCloud(tmp_path).environment())
 
 
