@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from cli.importing.draft import Draft
-from cli.importing.source import Source
+from cli.importing.source import COUNT, Source
 from infra.jobs import mpi_environment
 from infra.jobs.pod_overrides import VOLUME_KINDS, PodVolume
 from infra.jobs.pod_rules import OUR_VOLUMES, RESERVED_LABELS
@@ -256,7 +256,7 @@ def _amount(draft: Draft, found: dict[str, Any], name: str, amount: Any) -> bool
 
 
 def _whole(amount: Any) -> Any:
-    return int(amount) if str(amount).isdigit() else amount
+    return int(amount) if COUNT.fullmatch(str(amount)) else amount
 
 
 def _mib(amount: Any) -> Any:

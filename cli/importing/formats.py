@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from cli.importing import batch_job, mpijob, pytorchjob, sbatch, trainjob, variables
+from cli.importing import batch_job, form, mpijob, pytorchjob, sbatch, trainjob, variables
 from cli.importing.draft import Draft
 from cli.importing.errors import NotImportable
 from cli.importing.source import Note, Source
@@ -36,8 +36,14 @@ def documents(text: str) -> list[Mapping[str, Any]]:
         found = [one for one in yaml_text.load_all(text) if one is not None]
     except yaml_text.NotYaml as error:
         raise NotImportable(str(error)) from None
-    found = [item for one in found for item in (one.get("items", [one]) if isinstance(one, dict) else [one])]
+    found = [item for one in found for item in _items(one)]
     return [one for one in found if isinstance(one, dict) and "kind" in one and "apiVersion" in one]
+
+
+def _items(document: Any) -> list[Any]:
+    """Return the objects in a List, or the document itself."""
+    items = document.get("items") if isinstance(document, dict) else None
+    return items if isinstance(items, list) else [document]
 
 
 def kind(document: Mapping[str, Any]) -> tuple[str, str]:
@@ -45,7 +51,7 @@ def kind(document: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def is_sbatch(text: str) -> bool:
-    return text.startswith("#!") or "\n#SBATCH " in f"\n{text}"
+    return text.startswith("#!") or f"\n{sbatch.DIRECTIVE}" in f"\n{text}"
 
 
 def read(text: str, given: Mapping[str, str]) -> Imported:
@@ -60,6 +66,9 @@ def read(text: str, given: Mapping[str, str]) -> Imported:
         raise NotImportable(
             f"has {len(jobs)} jobs of a supported kind ({found}). Give a file with exactly one; supported: {UNDERSTOOD}"
         )
+    for one in objects:
+        if one is jobs[0] or one["kind"] in trainjob.RUNTIMES:
+            form.check(one)
     source = Source(jobs[0])
     used = [source]
     _require(jobs[0])
@@ -72,7 +81,7 @@ def read(text: str, given: Mapping[str, str]) -> Imported:
     notes_of_shell = _left_to_shell(draft)
     others = [one for one in objects if one is not jobs[0] and one["kind"] not in trainjob.RUNTIMES]
     notes = [note for one in used for note in one.notes()]
-    notes += [Note(f"{one['kind']} {one.get('metadata', {}).get('name', '')}".strip(), "dropped", OTHER) for one in others]
+    notes += [Note(f"{one['kind']} {Source(one).at('metadata', 'name').value or ''}".strip(), "dropped", OTHER) for one in others]
     _full_image_name(draft)
     return Imported(draft, [*notes, *notes_of_shell])
 

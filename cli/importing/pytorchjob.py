@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from cli.importing import containers
 from cli.importing.draft import Draft
+from cli.importing.errors import NotImportable
 from cli.importing.mpijob import run_policy
-from cli.importing.source import Source
+from cli.importing.source import COUNT, Source
 from infra.jobs import starters
 
 CONTAINER: Final = "pytorch"
@@ -31,6 +32,8 @@ def read(draft: Draft, source: Source) -> None:
     _elastic(draft, spec)
     roles = [spec.at("pytorchReplicaSpecs", role) for role in ("Master", "Worker")]
     roles = [one for one in roles if one.value is not None]
+    if not roles:
+        raise NotImportable("spec.pytorchReplicaSpecs: has neither Master nor Worker. Add one")
     draft.set("workers", sum(_number(one.take("replicas")) for one in roles), "Master and Worker replicas together")
     for one in roles:
         one.change("restartPolicy", to=containers.RANKS_RESTART)
@@ -82,7 +85,7 @@ def how(words: list[str]) -> str:
 def slots(draft: Draft, source: Source, key: str) -> None:
     """Read the number of ranks per worker: a number, or a word such as `auto` for one per GPU."""
     value = source.at(key).value
-    if value is None or str(value).isdigit():
+    if value is None or COUNT.fullmatch(str(value)):
         source.take(key)
         given = int(value) if value is not None else None
         default = None if draft.values.get("gpusPerWorker") or starters.torch_starter(draft.values.get("command", ())) else 1

@@ -5,7 +5,6 @@ https://slurm.schedmd.com/sbatch.html, https://slurm.schedmd.com/srun.html
 """
 
 import re
-import shlex
 from collections.abc import Callable, Iterator, Mapping
 from importlib import resources
 from typing import Final
@@ -16,7 +15,9 @@ from cli.importing.errors import NotImportable
 from cli.importing.slurm_sizes import Options, Sizes
 from cli.importing.source import NO_PLACE, Note
 
-_DIRECTIVE: Final = re.compile(r"#SBATCH\s+(.+)")
+DIRECTIVE: Final = "#SBATCH"
+_SPACES: Final = " \t\v\f\r"
+_IMAGE: Final = "--container-image"
 _SHORT: Final[Mapping[str, str]] = {
     "N": "nodes",
     "n": "ntasks",
@@ -137,7 +138,7 @@ def _body(text: str) -> tuple[str, list[Note]]:
     Scripts with here-documents keep their whitespace, because it is data in a here-document, and `<<-` strips leading
     tabs.
     """
-    lines = [line for line in text.splitlines() if not line.startswith(("#SBATCH", "#!"))]
+    lines = [line for line in text.split("\n") if not line.startswith((DIRECTIVE, "#!"))]
     body = "\n".join(lines).strip("\n")
     plain = "\n".join(line.rstrip() for line in lines).replace("\t", "    ").strip("\n")
     if "<<" in body or plain == body:
@@ -161,7 +162,7 @@ def _of_srun(text: str, sizes: Sizes, *, is_torch: bool) -> Iterator[Note]:
 
 
 def _of_hosts(text: str, *, is_torch: bool) -> Iterator[Note]:
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         found = (_HOST if is_torch else _SCONTROL).search(line)
         if found and not line.lstrip().startswith("#"):
             yield Note(
@@ -172,26 +173,58 @@ def _of_hosts(text: str, *, is_torch: bool) -> Iterator[Note]:
 def _options(text: str) -> Iterator[tuple[int, str, str]]:
     """Yield each directive as (line, name, value); a word that is not an option has an empty name.
 
-    Slurm ignores directives after the first command.
+    Slurm ignores directives after the first command. Raises NotImportable.
     """
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.strip() and not line.startswith("#"):
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip() and not line.lstrip().startswith("#"):
             return
-        if match := _DIRECTIVE.match(line):
-            words = shlex.split(re.sub(r"\s#.*", "", match[1]))
-            while words:
-                word = words.pop(0)
-                if word.startswith("--"):
-                    name, _, value = word[2:].partition("=")
-                    name = _ALIASES.get(name, name)
-                elif word.startswith("-") and len(word) > 1:
-                    name, value = _SHORT.get(word[1], word[1]), word[2:]
-                else:
-                    yield number, "", word
-                    continue
-                if not value and words and not words[0].startswith("-"):
-                    value = words.pop(0)
-                yield number, name, value
+        words = _words(number, line.removeprefix(DIRECTIVE)) if line.startswith(DIRECTIVE) else []
+        while words:
+            word = words.pop(0)
+            is_set = ""
+            if word.startswith("--") and len(word) > 2:
+                name, is_set, value = word[2:].partition("=")
+                name = _ALIASES.get(name, name)
+            elif word.startswith("-") and word not in ("-", "--"):
+                name, value = _SHORT.get(word[1], word[1]), word[2:]
+            else:
+                yield number, "", word
+                continue
+            if not value and not is_set and words and not words[0].startswith("-"):
+                value = words.pop(0)
+                if value == "=":
+                    raise NotImportable(f"line {number}: {word} has a space before its `=`, which sbatch refuses. Remove it")
+            yield number, name, value
+
+
+def _words(number: int, line: str) -> list[str]:
+    """Split the options of a directive as sbatch does: quotes may begin inside a word, a backslash takes the next
+    character as it is, even in quotes, and an unquoted # begins a comment. Raises NotImportable.
+
+    https://github.com/SchedMD/slurm/blob/master/src/sbatch/opt.c (_get_argument). In names of images, # has a
+    meaning for enroot, so it stays even where sbatch would need a backslash.
+    """
+    words: list[str] = []
+    word: str | None = None
+    quote, characters = "", iter(line)
+    for character in characters:
+        if character == "\\":
+            word = (word or "") + next(characters, "")
+        elif quote:
+            word, quote = (word, "") if character == quote else (f"{word}{character}", quote)
+        elif character in "\"'":
+            word, quote = word or "", character
+        elif character in _SPACES:
+            words += [] if word is None else [word]
+            word = None
+        elif character == "#" and not (word and (word.startswith(f"{_IMAGE}=") or words[-1:] == [_IMAGE])):
+            break
+        else:
+            word = (word or "") + character
+    if quote:
+        fix = f"Close it, or write \\{quote} for the character itself"
+        raise NotImportable(f"line {number}: the quote {quote} is not closed, so sbatch refuses the script. {fix}")
+    return words if word is None else [*words, word]
 
 
 def _apply(draft: Draft, options: Options, sizes: Sizes, *, is_torch: bool) -> Iterator[Note]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from cli.importing.errors import NotImportable
-from cli.importing.source import Note
+from cli.importing.source import COUNT, Note
 
 Options = Mapping[str, tuple[int, str]]
 """Long name of an option -> line number and value."""
@@ -69,7 +69,7 @@ def _number(options: Options, name: str) -> int | None:
     if name not in options:
         return None
     line, value = options[name]
-    if not value.isdigit() or not int(value):
+    if not COUNT.fullmatch(value) or not int(value):
         raise NotImportable(f"line {line}: --{name}={value} is not a number. Use a number")
     return int(value)
 
@@ -110,7 +110,7 @@ def _counts(sizes: Sizes, options: Options, name: str) -> Iterator[int]:
             text = f"--gres={entry}: a worker gets only GPUs and the network devices of its pool"
             sizes.notes.append(Note(f"line {line}", "dropped", text))
             continue
-        number = words.pop() if words and words[-1].isdigit() else None
+        number = words.pop() if words and COUNT.fullmatch(words[-1]) else None
         if (number is None and name != "gres") or len(words) > 1:
             raise NotImportable(f"line {line}: --{name}={value} is not a number. Use a number")
         if words:

@@ -1,5 +1,6 @@
 """A foreign manifest that records which of its fields were used, so that none is dropped silently."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -8,6 +9,8 @@ from infra.config.problems import path_text
 
 Path = tuple[str | int, ...]
 
+COUNT: Final = re.compile(r"[0-9]{1,9}")
+"""Text that is a number of nodes, tasks or devices. `str.isdigit` is also true for `²`, which `int` rejects."""
 NO_PLACE: Final = "job files do not have such a field"
 
 

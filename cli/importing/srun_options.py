@@ -56,7 +56,7 @@ def found(text: str) -> Iterator[tuple[int, str, str]]:
 def _lines(text: str) -> Iterator[tuple[int, str]]:
     """Yield the number and text of each line that is not a comment. A trailing backslash joins a line with the next."""
     number, whole = 1, ""
-    for last, line in enumerate(text.splitlines(), 1):
+    for last, line in enumerate(text.split("\n"), 1):
         whole += line.removesuffix("\\")
         if line.endswith("\\"):
             continue
