@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from moto.backends import get_backend
 from moto.core.utils import utcnow
 
 from localcloud.aws.call import Call, backend_of
@@ -14,7 +15,8 @@ UNSIGNED = {("sts", "AssumeRoleWithWebIdentity"), ("sts", "AssumeRoleWithSAML")}
 
 
 def check(call: Call) -> None:
-    """Reject a request whose access key is unknown, inactive or expired."""
+    """Reject a request whose access key is unknown, inactive or expired, or that is signed for an unknown Region."""
+    _check_region(call)
     if not call.access_key or (call.service, call.operation) in UNSIGNED:
         return
     key = backend_of("iam", call.account, call.region).access_keys.get(call.access_key)
@@ -23,6 +25,12 @@ def check(call: Call) -> None:
     session = session_of(call)
     if session is not None and session.expiration < utcnow():
         raise AwsError("ExpiredToken", "The security token included in the request is expired", 403)
+
+
+def _check_region(call: Call) -> None:
+    """https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-troubleshooting.html"""
+    if call.region not in get_backend("ec2")[call.account]:  # type: ignore[operator]
+        raise AwsError("SignatureDoesNotMatch", f"Credential should be scoped to a valid Region, not '{call.region}'.", 403)
 
 
 def session_of(call: Call) -> Any | None:
