@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 CODES: Final = {
     "infra.config.stack_file.NoSuchStack": NOT_FOUND,
     "infra.facts.model.FactsError": UNREACHABLE,
+    "infra.facts.regions.UnknownRegion": REFUSED,
     "infra.recovery.pending_operations.Unknown": FAILED,
     "localcloud.control.ControlError": FAILED,
     "localcloud.hosts.capability.BadLimit": REFUSED,

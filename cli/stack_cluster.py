@@ -9,6 +9,7 @@ from cli.status.in_aws import EksAccount, EksDescription
 from infra.config import stack_file
 from infra.facts import FactsError
 from infra.facts.clients import Denied
+from infra.facts.regions import UnknownRegion
 from infra.naming import Naming
 
 
@@ -31,6 +32,8 @@ def connect(stack: str | None, folder: Path, access: Access, scratch: Path) -> C
             raise CommandError("; ".join(map(str, raw.problems)) or "aws:region: is missing", REFUSED)
         try:
             return _on_eks(EksAccount(raw.stack, raw.region), scratch)
+        except UnknownRegion:
+            raise
         except (FactsError, Denied) as error:
             reason = f"you are not allowed to call {error}" if isinstance(error, Denied) else str(error)
             return _of_kubeconfig(access, Naming(raw.stack).cluster, f"AWS could not describe the cluster ({reason}), and ")

@@ -54,4 +54,6 @@ def refusal(target: str, headers: Message, address: str, port: int, *, tls: bool
     own = [f"{name}:{port}" for name in names] + (list(names) if port == (443 if tls else 80) else [])
     hosts = headers.get_all("Host", [])
     is_own = len(hosts) == 1 and any(re.fullmatch(rf"([a-z0-9_-]+\.)*{re.escape(name)}", hosts[0].lower()) for name in own)
-    return "" if is_own and target.startswith("/") else f"The Host header does not name this server. Use {own[0]}."
+    # Clients that use this server as their proxy send a whole URL.
+    is_path = target.startswith(("/", *(f"http://{host}/" for host in hosts)))
+    return "" if is_own and is_path else f"The Host header does not name this server. Use {own[0]}."

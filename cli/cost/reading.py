@@ -11,7 +11,7 @@ from cli.cost.uses import Uses, of_jobs
 from cli.errors import CommandError
 from cli.exit_codes import UNREACHABLE
 from infra.cost.prices import Prices
-from infra.facts import FactsError, ec2, price_list
+from infra.facts import ec2, price_list
 from infra.facts.clients import Clients, Denied, query
 from infra.facts.price_list import Wanted
 from infra.facts.spending import Market, Run, completed, runs
@@ -55,13 +55,12 @@ def so_far(settings: Settings, connect: Callable[[], Cluster] | None = None) -> 
 
 
 def examine(settings: Settings, access: Access, *, since: datetime | timedelta | None) -> Spending:
-    """Return the spending, including that of jobs, since a date, or for a period that ends now. Raises CommandError."""
+    """Return the spending, including that of jobs, since a date, or for a period that ends now. Raises CommandError
+    or FactsError."""
     try:
         return _spending(settings, access.connect, since=since)
     except Denied as denied:
         raise CommandError(f"you are not allowed to call {denied}", UNREACHABLE) from None
-    except FactsError as error:
-        raise CommandError(str(error), UNREACHABLE) from None
 
 
 def _spending(settings: Settings, connect: Callable[[], Cluster] | None, *, since: datetime | timedelta | None) -> Spending:

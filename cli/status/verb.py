@@ -29,6 +29,7 @@ from infra.config import stack_file
 from infra.config.stack_file import RawStack
 from infra.facts import FactsError
 from infra.facts.clients import Denied
+from infra.facts.regions import UnknownRegion
 from infra.naming import Naming
 
 EVERY_SECONDS: Final = 5.0
@@ -154,6 +155,8 @@ class _EksLook:
             if found is None:
                 raise NotFound(stack_cluster.missing(self._account))
             aws = self._account.status(found)
+        except UnknownRegion:
+            raise
         except (FactsError, Denied) as error:
             reason = f"you are not allowed to call {error}" if isinstance(error, Denied) else str(error)
             aws, found = Status(name, "eks", unknown=(f"desired sizes and failed launches: {reason}",)), None

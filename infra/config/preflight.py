@@ -11,15 +11,18 @@ from infra.config.parse import parse
 from infra.config.problems import Problem, SettingsError, is_unreliable, without_echoes
 from infra.config.stack_file import RawStack
 from infra.config.today import today
-from infra.facts import Facts, FactsError, existing_cluster, gather
+from infra.facts import Facts, FactsError, existing_cluster, gather, regions
 from infra.facts.existing_cluster import ClusterFacts
+from infra.facts.regions import UnknownRegion
 from infra.settings.existing import ExistingSettings
 from infra.settings.stack import Settings
 from infra.validation import existing_cluster as validation_existing
-from infra.validation import names
 
 BEFORE = ("config", "aws:region", "stack", "caller", "account")
 """Paths that are not settings. Problems at these paths are listed first."""
+
+OFFLINE = "only the file was checked"
+"""Reason why AWS was not queried."""
 
 SettingsType = TypeVar("SettingsType", bound="Any")
 FactsType = TypeVar("FactsType")
@@ -64,7 +67,8 @@ class TargetChecks(Generic[SettingsType, FactsType]):
 def examine_aws(raw: RawStack, *, offline: bool = False) -> Examined[Settings, Facts]:
     """Check a stack in AWS against every rule that applies, even if an earlier rule failed."""
     checks = TargetChecks(Settings, gather, lambda settings: validation.check_offline(settings, today()), validation.check)
-    return judge(raw, checks, offline=offline or not names.is_region(raw.region), stack=raw.stack, region=raw.region)
+    reason = OFFLINE if offline else "" if regions.is_name(raw.region) else regions.WRONG
+    return judge(raw, checks, not_queried=reason, stack=raw.stack, region=raw.region)
 
 
 def examine_existing(raw: RawStack, *, offline: bool = False) -> Examined[ExistingSettings, ClusterFacts]:
@@ -73,13 +77,15 @@ def examine_existing(raw: RawStack, *, offline: bool = False) -> Examined[Existi
     written = replace(raw, values={key: value for key, value in raw.values.items() if value not in ({}, [])})
     rules = validation_existing
     checks = TargetChecks(ExistingSettings, existing_cluster.gather, rules.check_offline, rules.check)
-    return judge(written, checks, offline=offline, stack=raw.stack)
+    return judge(written, checks, not_queried=OFFLINE if offline else "", stack=raw.stack)
 
 
 def judge(
-    raw: RawStack, checks: TargetChecks[SettingsType, FactsType], *, offline: bool, **known: str
+    raw: RawStack, checks: TargetChecks[SettingsType, FactsType], *, not_queried: str, **known: str
 ) -> Examined[SettingsType, FactsType]:
-    """Parse a stack and check it. `known` contains the fields whose values do not come from the file's settings."""
+    """Parse a stack and check it. `not_queried`: reason to check only the file; empty to query AWS or the cluster as well.
+    `known` contains the fields whose values do not come from the file's settings.
+    """
     if not raw.is_readable:
         return Examined(None, problems=raw.problems)
     settings, form, placeholders = parse(checks.model, raw.values, **known)
@@ -87,19 +93,20 @@ def judge(
     if settings is None:
         return Examined(None, None, found)
     facts: FactsType | None = None
-    not_queried: str | None = None
-    if offline:
-        rules, not_queried = checks.check_offline(settings), "only the file was checked"
+    if not_queried:
+        rules = checks.check_offline(settings)
     else:
         try:
             facts = checks.gather(settings)
             rules = checks.check(settings, facts)
+        except UnknownRegion as error:
+            rules, not_queried = [*checks.check_offline(settings), Problem("aws:region", f"{error}.")], regions.WRONG
         except FactsError as error:
             rules, not_queried = checks.check_offline(settings), str(error)
     reliable = [problem for problem in rules if not is_unreliable(problem.path, placeholders)]
     ordered = sorted(without_echoes((*found, *reliable)), key=lambda one: _place(one, checks.model))
     errors = tuple(problem for problem in ordered if problem.is_error)
-    return Examined(settings, facts, errors, not_queried, tuple(one for one in ordered if not one.is_error))
+    return Examined(settings, facts, errors, not_queried or None, tuple(one for one in ordered if not one.is_error))
 
 
 def _place(problem: Problem, model: Any) -> list[int]:

@@ -7,8 +7,9 @@ from email.utils import parsedate_to_datetime
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from infra.config.messages import nearest
+from infra.facts import regions
 from infra.facts.model import FactsError
+from infra.facts.regions import UnknownRegion
 
 if TYPE_CHECKING:
     from infra.settings.stack import Settings
@@ -32,6 +33,13 @@ _BAD_CREDENTIALS = {
     "SignatureDoesNotMatch",
     "UnrecognizedClientException",
 }
+_ENABLED_BY_DEFAULT = {
+    *("ap-northeast-1", "ap-northeast-2", "ap-northeast-3", "ap-south-1", "ap-southeast-1", "ap-southeast-2", "ca-central-1"),
+    *("eu-central-1", "eu-north-1", "eu-west-1", "eu-west-2", "eu-west-3", "sa-east-1"),
+    *("us-east-1", "us-east-2", "us-west-1", "us-west-2"),
+}
+"""Regions that every account of the partition `aws` can use. AWS adds none: every new Region must be enabled first.
+https://docs.aws.amazon.com/accounts/latest/reference/manage-acct-regions.html"""
 _LOG_IN = "Log in (`aws sso login`, or set AWS_PROFILE) and check with `aws sts get-caller-identity`"
 
 
@@ -61,7 +69,10 @@ class Clients:
     """boto3 clients for one Region: one per service, created on first use."""
 
     def __init__(self, region: str, like: "Clients | None" = None) -> None:
-        """Use the session of `like`, so that credentials are resolved only once."""
+        """Use the session of `like`, so that credentials are resolved only once. Raises UnknownRegion if the text is no
+        Region name."""
+        if not regions.is_name(region):
+            raise UnknownRegion(regions.malformed(region))
         self.region = region
         self._session: Any = like._session if like is not None else _session(region)
         self._last_date: str | None = None
@@ -167,7 +178,8 @@ class Clients:
 
 
 def query(region: str, call: Callable[[], Result]) -> Result:
-    """Call AWS and return the result. Raises Denied if the caller lacks permission, FactsError on other errors."""
+    """Call AWS and return the result. Raises Denied if the caller lacks permission, UnknownRegion if the Region does not
+    exist, and FactsError on other errors."""
     from botocore.exceptions import (
         BotoCoreError,
         ClientError,
@@ -186,11 +198,16 @@ def query(region: str, call: Callable[[], Result]) -> Result:
         code = error.response.get("Error", {}).get("Code", "")
         if code in _DENIED:
             raise Denied(_action(error)) from None
+        if region not in regions.known():
+            raise regions.refused(region, code) from None
         if code in _BAD_CREDENTIALS:
-            raise FactsError(f"AWS rejects the credentials ({code}). {_LOG_IN}") from None
+            raise FactsError(f"AWS rejects the credentials ({code}){_disabled(region)}. {_LOG_IN}") from None
         raise FactsError(f"AWS could not be queried: {error}") from None
     except (EndpointConnectionError, ConnectTimeoutError, ReadTimeoutError) as error:
-        raise FactsError(f"AWS is not reachable in Region {region}{_misspelling(region)}: {_one_line(str(error))}") from None
+        reason = _one_line(str(error))
+        if region not in regions.known():
+            raise regions.refused(region, reason) from None
+        raise FactsError(f"AWS is not reachable in Region {region}: {reason}") from None
     except BotoCoreError as error:  # mostly misconfigured profiles and expired SSO sessions
         raise FactsError(f"AWS could not be queried: {_one_line(str(error)).rstrip('.')}. {_LOG_IN}") from None
 
@@ -207,13 +224,12 @@ def _action(error: Any) -> str:
     return match[1] if match else str(error.operation_name)
 
 
-def _misspelling(region: str) -> str:
-    """Return a hint if the SDK does not know the Region: it may be misspelled, or newer than the SDK."""
-    import boto3.session  # slow to import
-
-    regions = boto3.session.Session().get_available_regions("ec2")
-    hint = "".join(f"; did you mean {near}?" for near in nearest(region, regions))
-    return "" if region in regions else f" (unknown to the SDK{hint})"
+def _disabled(region: str) -> str:
+    """Return a hint if the Region may be the reason: AWS accepts no credentials in a Region that the account has not
+    enabled, or of another partition."""
+    if region in _ENABLED_BY_DEFAULT:
+        return ""
+    return f" in Region {region}, which the account may not have enabled, or which is in another partition"
 
 
 def _one_line(text: str) -> str:

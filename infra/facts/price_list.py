@@ -17,8 +17,10 @@ from typing import Any, Final, Literal
 
 from infra.cost.items import INSTANCE_FILTERS, INSTANCE_SERVICE, ITEMS, PriceRow
 from infra.cost.prices import Price, Prices
+from infra.facts import regions
 from infra.facts.clients import Clients, Denied, query
 from infra.facts.model import FactsError
+from infra.facts.regions import UnknownRegion
 from infra.settings.pools import Spot
 from infra.settings.stack import Settings
 
@@ -68,7 +70,7 @@ def read(wanted: Wanted, *, cached: bool = True) -> Prices:
         pricing, ec2 = clients.pricing(price_list_region(region)), clients.ec2
         kept = _Kept(region, pricing.meta.endpoint_url, now)
     except FactsError as error:
-        return Prices(region, "Price List", now.date().isoformat(), missing=str(error))
+        return Prices(region, "Price List", now.date().isoformat(), missing=_reason(error))
 
     def asked(name: str, row: Callable[[], Price | None]) -> Price | None:
         found = kept.get(name) if cached else None
@@ -102,8 +104,12 @@ def _tried(region: str, call: Callable[[], Any], reasons: list[str]) -> Any:
     except Denied as denied:
         reasons.append(f"you are not allowed to call {denied}")
     except FactsError as error:
-        reasons.append(str(error))
+        reasons.append(_reason(error))
     return None
+
+
+def _reason(error: FactsError) -> str:
+    return regions.WRONG if isinstance(error, UnknownRegion) else str(error)
 
 
 # --- queries ------------------------------------------------------------------------------------------------------------

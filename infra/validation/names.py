@@ -5,24 +5,19 @@ from collections.abc import Iterator
 
 from infra.config.messages import shown
 from infra.config.problems import Problem
+from infra.facts import regions
 from infra.naming import POOL_NAME_LIMIT, STACK_NAME_LIMIT
 from infra.settings.stack import Settings
 from infra.settings.targets import SYSTEM_POOL
 from infra.validation.pool_paths import AnyStack
 
-_REGION = re.compile(r"[a-z]{2}(-[a-z]+)+-[0-9]+")
 _STACK = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 _DNS_LABEL = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
 
 
-def is_region(text: str) -> bool:
-    """Return whether the text looks like a Region name. boto3 cannot create clients for malformed names."""
-    return _REGION.fullmatch(text) is not None
-
-
 def region(settings: Settings) -> Iterator[Problem]:
-    if settings.region and not is_region(settings.region):
-        yield Problem("aws:region", f"{shown(settings.region)} is not a region name. Use one such as us-west-2.")
+    if settings.region and not regions.is_name(settings.region):
+        yield Problem("aws:region", f"{regions.malformed(settings.region)}.")
 
 
 def stack(settings: AnyStack) -> Iterator[Problem]:

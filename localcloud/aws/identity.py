@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from moto.backends import get_backend
 from moto.core.request import Request
 from moto.core.utils import utcnow
 
@@ -22,10 +23,12 @@ _OTHER_CREDENTIALS = {
 
 
 def check(call: Call) -> None:
-    """Reject a request whose access key is unknown, inactive or expired, or whose signature is wrong.
+    """Reject a request whose access key is unknown, inactive or expired, whose signature is wrong, or that is signed for an
+    unknown Region.
 
-    Only requests to the server are verified: clients in this process have the keys anyway.
+    Only signatures of requests to the server are verified: clients in this process have the keys anyway.
     """
+    _check_region(call)
     if error := _OTHER_CREDENTIALS.get((call.service, call.operation)):
         raise error
     if not call.access_key:
@@ -63,6 +66,12 @@ def is_verified(request: Request) -> bool:
 def session_token_of(key: Any, session: Any | None) -> str | None:
     """Return the session token that belongs to an access key; None for a long-term key."""
     return session.session_token if session is not None else getattr(key, "session_token", None)
+
+
+def _check_region(call: Call) -> None:
+    """https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-troubleshooting.html"""
+    if call.region not in get_backend("ec2")[call.account]:  # type: ignore[operator]
+        raise AwsError("SignatureDoesNotMatch", f"Credential should be scoped to a valid Region, not '{call.region}'.", 403)
 
 
 def session_of(call: Call) -> Any | None:

@@ -1,5 +1,6 @@
 """Missing facts are reported. The program stops if a fact that planning requires is missing."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -82,9 +83,13 @@ def test_an_unknown_profile_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("region", "hint"), [("us-west-2", ""), ("us-wst-2", r" \(unknown to the SDK; did you mean us-west-2\?\)")]
+    ("region", "problem"),
+    [
+        ("us-west-2", "AWS is not reachable in Region us-west-2: Could not connect to the endpoint"),
+        ("us-wst-2", '"us-wst-2" is not a known Region, and AWS accepts no requests there (Could not connect to the endpoint'),
+    ],
 )
-def test_an_endpoint_out_of_reach_is_reported_with_the_region(region: str, hint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endpoint_out_of_reach_is_reported_with_the_region(region: str, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
-    with pytest.raises(FactsError, match=f"^AWS is not reachable in Region {region}{hint}: Could not connect to the endpoint"):
+    with pytest.raises(FactsError, match=f"^{re.escape(problem)}"):
         gather(settings(region=region))

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 FINE = """
 config:
   aws:region: us-west-2
-  gpumpi:target: {kind: eks}
+  gpumpi:target: {kind: eks, endpointAccess: {privateCidrs: [10.8.0.0/16]}}
   gpumpi:platform: {install: false}
   gpumpi:pools:
     - {name: train, instanceType: p4d.24xlarge, desiredSize: 2, maxSize: 4}
@@ -68,7 +68,7 @@ def test_problems_are_printed_one_a_line(folder: Path, capsys: pytest.CaptureFix
     ]
 
 
-WARNS = FINE.replace("kind: eks", "kind: eks, endpointAccess: {publicCidrs: [203.0.113.7/32]}")
+WARNS = FINE.replace("privateCidrs: [10.8.0.0/16]", "publicCidrs: [203.0.113.7/32]")
 WARNING = '"203.0.113.7/32" is reserved for documentation (RFC 5737): EKS refuses it. Use your own (shown by https://checkip.amazonaws.com).'
 
 

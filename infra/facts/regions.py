@@ -1,0 +1,47 @@
+"""Names of AWS Regions. The SDK knows the Regions of its release date; AWS decides whether a newer one exists."""
+
+import re
+from functools import cache
+from typing import Final
+
+from infra.config.messages import nearest, shown
+from infra.facts.model import FactsError
+
+_NAME: Final = re.compile(r"[a-z]{2}(-[a-z]+)+-[0-9]+")
+_EXAMPLE: Final = "us-west-2"
+WRONG: Final = "aws:region is wrong"
+"""Reason why AWS was not queried, beside the error that names the Region."""
+
+
+class UnknownRegion(FactsError):
+    """The Region does not exist, as far as the SDK and AWS report."""
+
+
+def is_name(text: str) -> bool:
+    """Return whether the text looks like a Region name. boto3 cannot create clients for malformed names."""
+    return _NAME.fullmatch(text) is not None
+
+
+@cache
+def known() -> frozenset[str]:
+    """Return the Regions of all partitions that the SDK knows."""
+    import boto3.session  # slow to import
+
+    session = boto3.session.Session()
+    partitions = session.get_available_partitions()
+    return frozenset(name for one in partitions for name in session.get_available_regions("ec2", partition_name=one))
+
+
+def malformed(text: str) -> str:
+    """Return the error for a text that is no Region name."""
+    return f"{shown(text)} is not a region name. Use one such as {_nearest(text)}"
+
+
+def refused(region: str, reason: str) -> UnknownRegion:
+    """Return the error for a Region that the SDK does not know, and where AWS rejects requests."""
+    problem = f"{shown(region)} is not a known Region, and AWS accepts no requests there ({reason})"
+    return UnknownRegion(f"{problem}. Use one such as {_nearest(region)}")
+
+
+def _nearest(text: str) -> str:
+    return next(iter(nearest(text, known())), _EXAMPLE)

@@ -1,0 +1,112 @@
+"""A Region that does not exist ends each verb with one sentence, on the local AWS as on AWS."""
+
+from pathlib import Path
+
+import pytest
+from botocore.exceptions import ClientError
+from click.testing import Result
+from typer.testing import CliRunner
+
+from cli import main
+from infra.config.preflight import examine_aws
+from infra.config.problems import SettingsError
+from infra.config.stack_file import RawStack
+from localcloud.aws import faults
+from localcloud.aws.faults import Fault
+from testkit.aws_clients import REGION, Client, client
+
+pytestmark = pytest.mark.usefixtures("account_credentials")
+ABSENT = {
+    "eu-moon-1": "eu-south-1",
+    "us-east-9": "us-east-2",
+    "us-east-01": "us-east-1",
+    "xx-nowhere-1": "us-west-2",
+}
+"""Region that does not exist -> existing Region with a similar name."""
+MALFORMED = {"US-EAST-1": "us-east-1", "us-east-1a": "us-east-1", "us_west_2": "us-west-2", "Oregon": "us-west-2"}
+EKS = {
+    "validate": ("validate", "moved"),
+    "plan": ("plan", "-s", "moved"),
+    "status": ("status", "-s", "moved"),
+    "kubeconfig": ("kubeconfig", "-s", "moved"),
+    "cost": ("cost", "-s", "moved"),
+    "health": ("health", "-s", "moved"),
+}
+EC2 = {
+    "validate": ("validate", "moved"),
+    "status": ("status", "-s", "moved"),
+    "wait": ("wait", "-s", "moved"),
+    "scale": ("scale", "1", "-s", "moved"),
+}
+
+
+@pytest.fixture(autouse=True)
+def environment(aws: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+
+def write(folder: Path, region: str, kind: str = "eks") -> None:
+    access = "\n    endpointAccess: {publicCidrs: [5.10.20.0/24]}\n  gpumpi:platform: {install: false}" if kind == "eks" else ""
+    sizes = "desiredSize: 1, maxSize: 2" if kind == "ec2" else "maxSize: 2"
+    (folder / "Pulumi.moved.yaml").write_text(f"""\
+config:
+  aws:region: {region}
+  gpumpi:target:
+    kind: {kind}{access}
+  gpumpi:pools:
+    - {{name: train, instanceType: g6.8xlarge, {sizes}}}
+""")
+
+
+def cluster(folder: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(main.app, [*arguments, "--config-dir", str(folder)])
+
+
+def is_named_in_one_sentence(done: Result, region: str, instead: str) -> bool:
+    text = " ".join(done.output.split())
+    return done.exit_code == 3 and text.count(f'"{region}" is not a ') == 1 and f"Use one such as {instead}" in text
+
+
+@pytest.mark.parametrize(("kind", "verb"), [*(("eks", verb) for verb in EKS), *(("ec2", verb) for verb in EC2)])
+@pytest.mark.parametrize(("region", "instead"), [*ABSENT.items(), *MALFORMED.items()])
+def test_a_region_that_does_not_exist_ends_a_verb_with_one_sentence(
+    tmp_path: Path, kind: str, verb: str, region: str, instead: str
+) -> None:
+    write(tmp_path, region, kind)
+    done = cluster(tmp_path, *{"eks": EKS, "ec2": EC2}[kind][verb])
+    assert is_named_in_one_sentence(done, region, instead), done.output
+
+
+@pytest.mark.parametrize(("region", "instead"), [*ABSENT.items(), *MALFORMED.items()])
+def test_capacity_stops_if_the_region_of_the_environment_does_not_exist(
+    monkeypatch: pytest.MonkeyPatch, region: str, instead: str
+) -> None:
+    monkeypatch.setenv("AWS_DEFAULT_REGION", region)
+    done = CliRunner().invoke(main.app, ["capacity", "find", "g6.8xlarge"])
+    assert is_named_in_one_sentence(done, region, instead), done.output
+
+
+def test_a_region_that_does_not_exist_is_reported_with_all_other_mistakes() -> None:
+    examined = examine_aws(RawStack("moved", "eu-moon-1", {"target": {"kind": "eks", "kubernetesVersion": "1.20"}}))
+    assert [problem.path for problem in examined.problems] == ["aws:region", "target.kubernetesVersion"]
+    with pytest.raises(SettingsError):
+        _ = examined.whole
+
+
+@pytest.mark.parametrize("service", ["ec2", "eks", "sts", "s3", "logs", "kms"])
+def test_the_local_aws_refuses_a_region_that_does_not_exist(aws: Client, service: str) -> None:
+    calls = {"ec2": "describe_vpcs", "eks": "list_clusters", "sts": "get_caller_identity"}
+    calls |= {"s3": "list_buckets", "logs": "describe_log_groups", "kms": "list_keys"}
+    with pytest.raises(ClientError, match="Credential should be scoped to a valid Region, not 'eu-moon-1'"):
+        getattr(client(service, "eu-moon-1"), calls[service])()
+
+
+@pytest.mark.parametrize("region", ["af-south-1", "cn-north-1"])
+def test_rejected_credentials_name_a_region_that_may_be_disabled(region: str) -> None:
+    faults.add(Fault("sts", "GetCallerIdentity", "InvalidClientTokenId"))
+    examined = examine_aws(RawStack("moved", region, {"target": {"kind": "eks"}}))
+    hint = f"AWS rejects the credentials (InvalidClientTokenId) in Region {region}, which the account may not have enabled"
+    assert hint in (examined.not_queried or "")
