@@ -88,7 +88,7 @@ class Ec2Workers(pulumi.ComponentResource):
                 parent=self,
                 depends_on=list(args.after),
                 # The provider would replace the group, with all workers, to change a hook. The time limit follows the hook
-                # that exists (facts/ec2_cluster.py), so it differs from the recorded one if somebody changed the hook.
+                # that exists (facts/ec2_cluster.py), so it differs from the recorded one if a user changed the hook.
                 ignore_changes=["initialLifecycleHooks", *(["desiredCapacity"] if spec.keep_desired else [])],
             ),
         )

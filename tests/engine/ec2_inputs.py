@@ -150,6 +150,7 @@ def interface(world: w.World) -> Args:
     }
 
 
+HEAD: Args = {"monitoring": True, "userData": "#!/bin/sh\ntrue\n"}
 UNWAITED: Args = {"forceDelete": True, "waitForCapacityTimeout": "0"}
 """The handler does not wait for instances, so it supports only waitForCapacityTimeout "0"."""
 
@@ -371,17 +372,8 @@ INPUTS: Mapping[str, tuple[Inputs, ...]] = {
         },
     ),
     w.INSTANCE: (
-        lambda world: {
-            "launchTemplate": {"id": world.launch_template, "version": "1"},
-            "monitoring": True,
-            "userData": "#!/bin/sh\ntrue\n",
-            "tags": TAGS,
-        },
-        lambda world: {
-            "launchTemplate": {"name": named(world)},
-            "userDataBase64": USER_DATA,
-            "userDataReplaceOnChange": True,
-        },
+        lambda world: {"launchTemplate": {"id": world.launch_template, "version": "1"}, **HEAD, "tags": TAGS},
+        lambda world: {"launchTemplate": {"name": named(world)}, "userDataBase64": USER_DATA, "userDataReplaceOnChange": True},
         lambda world: {"launchTemplate": {"name": named(world)}},
     ),
     w.AUTOSCALING_GROUP: (
