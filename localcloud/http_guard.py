@@ -20,6 +20,9 @@ class Guarded(BaseHTTPRequestHandler):
     """Request handler that refuses a request before a handler's method runs, unless its Host header names the address
     of the connection. It refuses every request with an Origin header."""
 
+    timeout = 60.0
+    """Seconds after which a silent client no longer occupies a thread."""
+
     def parse_request(self) -> bool:
         if not super().parse_request():
             return False
@@ -39,7 +42,7 @@ class Guarded(BaseHTTPRequestHandler):
         with suppress(OSError, ValueError):  # the client has disconnected, or the length is not a number
             self.wfile.write(body if self.command != "HEAD" else b"")
             self.connection.settimeout(UNREAD_SECONDS)
-            self.rfile.read(min(int(self.headers.get("Content-Length", 0)), UNREAD_BYTES))
+            self.rfile.read(max(0, min(int(self.headers.get("Content-Length", 0)), UNREAD_BYTES)))
 
 
 def refusal(target: str, headers: Message, address: str, port: int, *, tls: bool = False) -> str:

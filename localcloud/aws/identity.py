@@ -15,11 +15,12 @@ from localcloud.aws.errors import AwsError
 from localcloud.aws.policy_evaluation import Policy, document
 
 _OTHER_CREDENTIALS = {
-    ("s3", "PostObject"): AwsError("AccessDenied", "The local cloud does not verify the policies of HTML forms.", 403),
-    ("sts", "AssumeRoleWithSAML"): AwsError("InvalidIdentityToken", "The local cloud has no identity providers.", 400),
-    ("sts", "AssumeRoleWithWebIdentity"): AwsError("InvalidIdentityToken", "The local cloud has no identity providers.", 400),
+    ("s3", "PostObject"): ("AccessDenied", "The local cloud does not verify the policies of HTML forms.", 403),
+    ("sts", "AssumeRoleWithSAML"): ("InvalidIdentityToken", "The local cloud has no identity providers.", 400),
+    ("sts", "AssumeRoleWithWebIdentity"): ("InvalidIdentityToken", "The local cloud has no identity providers.", 400),
 }
-"""Operation that AWS serves unsigned because the request contains other credentials -> error."""
+"""Operation that AWS serves unsigned because the request contains other credentials -> code, message and status of the
+error."""
 
 
 def check(call: Call) -> None:
@@ -30,7 +31,7 @@ def check(call: Call) -> None:
     """
     _check_region(call)
     if error := _OTHER_CREDENTIALS.get((call.service, call.operation)):
-        raise error
+        raise AwsError(*error)
     if not call.access_key:
         return
     key = backend_of("iam", call.account, call.region).access_keys.get(call.access_key)

@@ -1,12 +1,15 @@
 """HTTP servers of the local cloud refuse requests of web pages, and requests without the local cloud's secrets."""
 
 import json
+import os
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
+from localcloud.hosts import hardware
 from localcloud.hosts.metadata_server import MetadataServer
 from localcloud.images.registry import Registry
 from localcloud.keys import Key
@@ -136,3 +139,16 @@ def test_every_local_cloud_has_its_own_key(server: LocalAws) -> None:
     keys = [server.key, Key.create(), Key.create()]
     assert len({key.access_key_id for key in keys}) == len({key.secret_access_key for key in keys}) == 3
     assert all(key.secret_access_key not in repr(key) for key in keys)
+
+
+def test_only_root_on_a_host_can_read_the_token_of_the_mount_helpers(tmp_path: Path) -> None:
+    hardware.write(tmp_path / "layer", "us-west-2", tmp_path / "files", "secret-token")
+    files = [file for file in (tmp_path / "layer").rglob("*") if file.is_file() and not file.is_symlink()]
+    holders = [file for file in files if "secret-token" in file.read_text()]
+    assert [(f"/{file.relative_to(tmp_path / 'layer')}", file.stat().st_mode & 0o777) for file in holders] == [
+        (hardware.CONTROL_TOKEN, 0o600)
+    ]
+    for kind in ("efs", "lustre"):
+        helper = tmp_path / "layer" / "usr/sbin" / f"mount.{kind}"
+        assert os.access(helper, os.X_OK)
+        compile(helper.read_text(), helper, "exec")
