@@ -92,24 +92,26 @@ class Controller:
         if self._nodes is not None and self._cluster.knows_nodes and self._is_leader():
             look = partial(self._nodes.look, self._cluster.nodes(), self._cluster.pods(), jobs, datetime.now(UTC))
             self._guard.run("nodes", look)
-        self._following.end_round({job.uid for job in jobs} if len(synced) == len(self._cluster.namespaces) else None)
+        uids = {job.uid for job in jobs}
+        self._following.end_round(uids if len(synced) == len(self._cluster.namespaces) else None)
+        self._noted = {(uid, sentence) for uid, sentence in self._noted if uid in uids}
         self._pruned = time.monotonic() if must_prune else self._pruned
 
     def _look_into(self, namespace: str, jobs: Sequence[ManagedJob], *, must_prune: bool) -> None:
         """Look at the jobs of a namespace. If the API server is slow, the other jobs wait until the next round, so that
         other namespaces do not."""
         now, began = moments.write(datetime.now(UTC)), time.monotonic()
-        found = self._store.records(namespace, self._cluster.records(namespace))
+        records = self._store.records(namespace, self._cluster.records(namespace))
         named = {record.name_of(job.name, job.uid): job for job in jobs}
-        tasks = [(name, partial(self._look_at, job, found.get(name), now)) for name, job in named.items()]
-        tasks += [(name, partial(self._finish, found[name], now)) for name in found.keys() - named.keys()]
+        tasks = [(name, partial(self._look_at, job, records.get(name), now)) for name, job in named.items()]
+        tasks += [(name, partial(self._finish, records[name], now)) for name in records.keys() - named.keys()]
         for name, task in tasks:
             if not self._is_leader() or time.monotonic() - began > SLOW_SECONDS:
                 return
             self._guard.run(f"{namespace}/{name}", task)
             self._health.beat()
         if must_prune:
-            self._guard.run(f"old records in {namespace}", partial(self._store.prune, found, named, now))
+            self._guard.run(f"old records in {namespace}", partial(self._store.prune, records, named, now))
 
     def _look_at(self, job: ManagedJob, found: Object | None, now: str) -> None:
         if found is not None and found.get("isNewer"):
