@@ -77,14 +77,24 @@ class PodLog:
     is_complete: bool = False
 
     def lines(self, *, follow: bool) -> Iterator[str]:
-        """Yield new lines. A line without a timestamp is an error message from the node and raises CommandError."""
-        for line in self.cluster.log(self.pod, self.namespace, container=self.container, since=self._last or None, follow=follow):
+        """Yield new lines. A line without a timestamp is an error message from the node and raises CommandError. Only the
+        first line may be something else: the end of a long line, since the kubelet writes one timestamp per line.
+        """
+        since, rest = self._last or None, ""
+        for number, line in enumerate(
+            self.cluster.log(self.pod, self.namespace, container=self.container, since=since, follow=follow)
+        ):
             stamp, _, text = line.partition(" ")
             if not _TIME.fullmatch(stamp):
-                raise CommandError(f"the log of {self.pod} ended early: {line}", UNREACHABLE)
-            if stamp > self._last:
+                if number or since is None:
+                    raise CommandError(f"the log of {self.pod} ended early: {line}", UNREACHABLE)
+                rest = line
+            elif stamp > self._last:
                 self._last = stamp
                 yield text
+            rest = rest if number == 0 else ""
+        if rest:
+            raise CommandError(f"the log of {self.pod} ended early: {rest}", UNREACHABLE)
 
 
 @dataclass

@@ -44,8 +44,8 @@ def all_jobs(cluster: Cluster, namespace: str | None) -> list[JobState]:
         for one in cluster.list("StatefulSet", namespace, {ROLE_LABEL: "workers"}):
             workers[one["metadata"]["namespace"], one["metadata"]["labels"].get(JOB_LABEL)] = one
     found += [one for kind in foreign_jobs.KINDS for one in _foreign(cluster, kind, namespace)]
-    read = [_state(one, workers.get((one["metadata"]["namespace"], _name(one)))) for one in found]
-    states = [one for one in read if one is not None]
+    read = [_state(manifest, workers.get((manifest["metadata"]["namespace"], _name(manifest)))) for manifest in found]
+    states = [state for state in read if state is not None]
     if any(state.phase == "Queued" for state in states):
         workloads = cluster.list("Workload", namespace)
         states = [_if_stopped(cluster, state, workloads) for state in states]
@@ -65,17 +65,17 @@ def _name(found: Object) -> str:
     return str(found["metadata"].get("labels", {}).get(JOB_LABEL, found["metadata"]["name"]))
 
 
-def _state(found: Object, stateful_set: Object | None) -> JobState | None:
+def _state(manifest: Object, stateful_set: Object | None) -> JobState | None:
     """Return the state of a job. A job whose object cannot be read is left out, with one note: the API server does not
     validate every field of a custom resource."""
     try:
-        state = _with_workers(state_of(found), stateful_set)
+        state = _with_workers(state_of(manifest), stateful_set)
         if not all(map(documents.is_count, (state.workers, state.failures))):
             raise ValueError("a number of workers or failures is not a number")
         return state
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
-        metadata, why = found["metadata"], f"{type(error).__name__}: {error}"
-        about = f"{found['kind']} {metadata['name']} in namespace {metadata['namespace']}"
+        metadata, why = manifest["metadata"], f"{type(error).__name__}: {error}"
+        about = f"{manifest['kind']} {metadata['name']} in namespace {metadata['namespace']}"
         say_once(f"{NAME}: {about} is left out, because it cannot be read ({why})")
         return None
 
@@ -104,11 +104,11 @@ def find(cluster: Cluster, name: str, namespace: str) -> JobState:
     return _if_stopped(cluster, _existing({**jobs[0], "kind": "Job"}, cluster.find("StatefulSet", f"{name}-worker", namespace)))
 
 
-def _existing(found: Object, stateful_set: Object | None = None) -> JobState:
+def _existing(manifest: Object, stateful_set: Object | None = None) -> JobState:
     """Return the state of a job. Raises CommandError if its object cannot be read."""
-    state = _state(found, stateful_set)
+    state = _state(manifest, stateful_set)
     if state is None:
-        kind, name, namespace = found["kind"], found["metadata"]["name"], found["metadata"]["namespace"]
+        kind, name, namespace = manifest["kind"], manifest["metadata"]["name"], manifest["metadata"]["namespace"]
         raise CommandError(f"{kind} {name} cannot be read. Delete it: kubectl delete {kind.lower()} {name} -n {namespace}")
     return state
 

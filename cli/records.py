@@ -85,7 +85,7 @@ class JobRecord:
 def all_records(cluster: Cluster, namespace: str | None) -> list[JobRecord]:
     """Return the records of one namespace or of all namespaces. Skip malformed and newer records."""
     found = cluster.list_labeled("ConfigMap", RECORD_LABEL, namespace)
-    return [one for one in map(_read, found) if one is not None]
+    return [record for record in map(_read, found) if record is not None]
 
 
 def of_job(records: Iterable[JobRecord], state: JobState) -> JobRecord | None:

@@ -55,13 +55,13 @@ def read(node: Object) -> TakenOut | None:
 
 
 def parsed(text: str) -> TakenOut:
-    found = documents.load(text)
-    if not _FITS(found):
+    document = documents.load(text)
+    if not _FITS(document):
         return TakenOut(at=FIRST, state="repairing", drains=False)
-    values = {key: found[key] for key in ("condition", "reason", "action", "state", "drains") if key in found}
-    at = datetime.fromisoformat(found["at"]).astimezone(UTC)
-    since = datetime.fromisoformat(found.get("since", found["at"])).astimezone(UTC)
-    return TakenOut(at=at, since=since, ending=min(found.get("ending", 0), LONGEST_GRACE_SECONDS), **values)
+    values = {key: document[key] for key in ("condition", "reason", "action", "state", "drains") if key in document}
+    at = datetime.fromisoformat(document["at"]).astimezone(UTC)
+    since = datetime.fromisoformat(document.get("since", document["at"])).astimezone(UTC)
+    return TakenOut(at=at, since=since, ending=min(document.get("ending", 0), LONGEST_GRACE_SECONDS), **values)
 
 
 _TEXTS: Final = dict.fromkeys(("condition", "reason"), documents.is_text)

@@ -36,12 +36,12 @@ def empty() -> Journal:
 def read(text: str | None) -> Journal:
     """Return the journal without damaged entries, or an empty journal if the text is damaged, missing or in a newer
     format."""
-    found = documents.load(text)
+    document = documents.load(text)
     if not documents.has_fields({"version": documents.is_in((VERSION,)), "entries": lambda value: isinstance(value, list)})(
-        found
+        document
     ):
         return empty()
-    journal: Journal = {**found, "entries": [one for one in found["entries"] if _FITS(one)]}
+    journal: Journal = {**document, "entries": [entry for entry in document["entries"] if _FITS(entry)]}
     return journal
 
 

@@ -32,8 +32,8 @@ def whole(quantity: object) -> int:
     >>> whole("8"), whole(8), whole("1k"), whole("2e1"), whole("8000m"), whole("8.0"), whole("eight"), whole("-1"), whole(None)
     (8, 8, 1000, 20, 8, 8, 0, 0, 0)
     """
-    found = _QUANTITY.fullmatch(str(quantity)) if isinstance(quantity, str | int) else None
-    return int(int(found[1]) * _FACTORS[found[3] or ""] * 10 ** int(found[2] or 0)) if found else 0
+    match = _QUANTITY.fullmatch(str(quantity)) if isinstance(quantity, str | int) else None
+    return int(int(match[1]) * _FACTORS[match[3] or ""] * 10 ** int(match[2] or 0)) if match else 0
 
 
 def problem(node: Object, gpus: int, *, is_silent: bool = False) -> str:

@@ -30,7 +30,7 @@ def _of_setup(job: Job) -> PodOverrides:
     worker, launcher = job.pod_overrides.worker or PodOverrides(), job.pod_overrides.launcher or PodOverrides()
     own = worker.model_copy(update={"affinity": None}) if job.launcher == "torchrun" else launcher
     used = {name for volume in own.volumes for name in (volume.name, volume.mount_path.rstrip("/"))}
-    more = [one for one in worker.volumes if not used & {one.name, one.mount_path.rstrip("/")}]
+    more = [volume for volume in worker.volumes if not used & {volume.name, volume.mount_path.rstrip("/")}]
     return own.model_copy(update={"volumes": (*own.volumes, *more)})
 
 
@@ -40,12 +40,15 @@ def _spec(spec: Manifest, additions: PodOverrides, of_setup: PodOverrides) -> Ma
         changed["affinity"] = _affinity(spec.get("affinity", {}), additions.affinity)
     if additions.image_pull_secrets is not None:
         changed["imagePullSecrets"] = [{"name": name} for name in additions.image_pull_secrets]
-    runs_setup = any(one["name"] in SETUP_CONTAINERS for one in user_containers(spec))
-    volumes = {one.name: one for one in (*additions.volumes, *(of_setup.volumes if runs_setup else ()))}
+    runs_setup = any(container["name"] in SETUP_CONTAINERS for container in user_containers(spec))
+    volumes = {volume.name: volume for volume in (*additions.volumes, *(of_setup.volumes if runs_setup else ()))}
     changed["volumes"] = [*spec["volumes"], *map(_volume, volumes.values())]
     for kind in ("initContainers", "containers"):
         if kind in spec:
-            changed[kind] = [_container(one, of_setup if one["name"] in SETUP_CONTAINERS else additions) for one in spec[kind]]
+            changed[kind] = [
+                _container(container, of_setup if container["name"] in SETUP_CONTAINERS else additions)
+                for container in spec[kind]
+            ]
     return changed
 
 

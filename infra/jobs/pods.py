@@ -242,7 +242,11 @@ def _tolerations(pool: PoolDescription) -> list[Manifest]:
 
 def user_containers(pod: Manifest) -> list[Manifest]:
     """Return the containers of a pod that run the user's commands."""
-    return [one for one in (*pod.get("initContainers", ()), *pod.get("containers", ())) if one["name"] in USER_CONTAINERS]
+    return [
+        container
+        for container in (*pod.get("initContainers", ()), *pod.get("containers", ()))
+        if container["name"] in USER_CONTAINERS
+    ]
 
 
 # --- volumes -----------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from infra.platform.job_controller.in_pod import reconcile
+from infra.platform.job_controller.in_pod import reconcile, record_shape
 from infra.platform.job_controller.in_pod.actions import Action
 from infra.platform.job_controller.in_pod.job import JOB, LAUNCHER, POLICY, ROLE, ManagedJob
 from infra.platform.job_controller.in_pod.progress import Seen
@@ -120,11 +120,14 @@ class Controlled:
         """
         self.record = reconcile.observe(self.record, job, at(second), seen, dump)
         leases = {name: at(second) for name in NODES} if alive else {}
-        return reconcile.decide(self.record, job, leases, at(second))
+        actions = reconcile.decide(self.record, job, leases, at(second))
+        assert record_shape.fits(self.record), "the controller would ignore its own record"
+        return actions
 
     def gone(self, second: int) -> None:
         assert self.record is not None
         self.record = reconcile.ended_without_us(self.record, at(second))
+        assert record_shape.fits(self.record), "the controller would ignore its own record"
 
     def __getitem__(self, key: str) -> Any:
         assert self.record is not None

@@ -1,10 +1,13 @@
 """Steps of programs whose progress bars share lines with other output, in logs as containerd and the kubelet return them."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from cli.errors import CommandError
+from cli.job_log import PodLog
 from infra.platform.job_controller.in_pod import following, logs, stacks, steps
 from infra.platform.job_controller.in_pod.progress import Seen
 from tests.pure.controlled_jobs import Controlled, job, main
@@ -162,6 +165,43 @@ def test_logs_that_wait_for_the_leader_have_a_limit(monkeypatch: pytest.MonkeyPa
         run.log.now += timedelta(seconds=1)
         run._follower._logs.read_all()
     assert reading.size < 1 << 16
+
+
+class Logs:
+    """Cluster whose only pod has this log."""
+
+    def __init__(self, log: ContainerLog) -> None:
+        self.container_log = log
+
+    def log(self, pod: str, namespace: str, *, container: str, since: str | None, follow: bool) -> Iterator[str]:
+        text = self.container_log.content("", {"limitBytes": "1000000", **({"sinceTime": f"{since[:19]}Z"} if since else {})})
+        yield from text.decode().removesuffix("\n").split("\n") if text else ()
+
+
+def test_a_follower_that_reconnects_skips_the_end_of_a_long_line() -> None:
+    log = ContainerLog()
+    cluster: Any = Logs(log)
+    pod_log = PodLog(cluster, "train", "mpi-jobs", "worker")
+    log.write("\r 50%" * 4000)
+    log.now += timedelta(seconds=5)
+    log.write("end of the bar\n")
+    log.now += timedelta(milliseconds=100)
+    log.write("step 1\n")
+    assert [line[-14:] for line in pod_log.lines(follow=False)] == ["end of the bar", "step 1"]
+    log.now += timedelta(milliseconds=100)
+    log.write("step 2\n")
+    assert list(pod_log.lines(follow=False)) == ["step 2"]
+
+
+def test_a_message_of_the_node_instead_of_a_log_is_an_error() -> None:
+    log = ContainerLog()
+    cluster: Any = Logs(log)
+    pod_log = PodLog(cluster, "train", "mpi-jobs", "worker")
+    log.write("step 1\n")
+    assert list(pod_log.lines(follow=False)) == ["step 1"]
+    cluster.log = lambda *_, **__: iter(["unable to retrieve container logs"])
+    with pytest.raises(CommandError, match="the log of train ended early: unable to retrieve container logs"):
+        list(pod_log.lines(follow=False))
 
 
 def test_a_program_name_with_separators_is_one_line_of_a_dump() -> None:

@@ -130,7 +130,7 @@ class Api:
         limit: int,
         more: Mapping[str, str] | None = None,
     ) -> http.client.HTTPResponse:
-        if any(one in ("", ".", "..") or "/" in one for one in map(urllib.parse.unquote, path.split("/"))):
+        if any(name in ("", ".", "..") or "/" in name for name in map(urllib.parse.unquote, path.split("/"))):
             raise ValueError(f"{path} is not the path of a resource")
         quoted = urllib.parse.quote(path, safe="/%")
         url = f"/{quoted}?{urllib.parse.urlencode(query)}" if query else f"/{quoted}"
@@ -168,14 +168,14 @@ class Api:
 def _decoded(status: int, content: bytes) -> Object:
     """Raises ApiError for an error, and ValueError for an answer that is not a JSON object or is nested too deeply."""
     try:
-        found = json.loads(content or b"{}")
+        parsed = json.loads(content or b"{}")
     except (ValueError, RecursionError) as error:
-        found = f"{type(error).__name__}: {content[:200].decode(errors='replace')}"
-    if not isinstance(found, dict):
+        parsed = f"{type(error).__name__}: {content[:200].decode(errors='replace')}"
+    if not isinstance(parsed, dict):
         if status < http.client.BAD_REQUEST:
-            raise ValueError(f"the answer cannot be read: {str(found)[:200]}")
-        found = {"message": str(found)[:200]}
-    answer: Object = found
+            raise ValueError(f"the answer cannot be read: {str(parsed)[:200]}")
+        parsed = {"message": str(parsed)[:200]}
+    answer: Object = parsed
     if status >= http.client.BAD_REQUEST:
         raise ApiError(status, str(answer.get("reason", "")), str(answer.get("message", "")))
     return answer

@@ -39,20 +39,20 @@ class Cluster:
 
     def start(self) -> list[Heart]:
         """Start the mirrors, and return their signs of life."""
-        for one in (self._nodes, *self._mirrors.values()):
-            one.start()
-        return [one.heart for one in (self._nodes, *self._mirrors.values())]
+        for mirror in (self._nodes, *self._mirrors.values()):
+            mirror.start()
+        return [mirror.heart for mirror in (self._nodes, *self._mirrors.values())]
 
     def is_synced(self, namespace: str) -> bool:
         """Return whether the copies of the namespace's objects and of the nodes are up to date."""
         mirrors = (self._nodes, *(self._mirrors[namespace, kind] for kind in KINDS))
-        return all(one.is_synced.is_set() for one in mirrors)
+        return all(mirror.is_synced.is_set() for mirror in mirrors)
 
     @property
     def knows_nodes(self) -> bool:
         """Whether the nodes, and all pods that the controller may read, have been read."""
         pods = [self._mirrors[namespace, "Pod"] for namespace in self.namespaces]
-        return self._nodes.is_synced.is_set() and all(one.is_synced.is_set() or one.is_refused for one in pods)
+        return self._nodes.is_synced.is_set() and all(mirror.is_synced.is_set() or mirror.is_refused for mirror in pods)
 
     def records(self, namespace: str) -> list[Object]:
         return self._mirrors[namespace, "ConfigMap"].objects()
@@ -118,8 +118,8 @@ def leases(api: Api) -> Mapping[str, str]:
     """Return when each node's kubelet last renewed its lease; empty without permission to read leases. Kubelets can write
     any time into their leases."""
     try:
-        found = api.call("GET", NODE_LEASES).get("items") or []
+        listed = api.call("GET", NODE_LEASES).get("items") or []
     except ApiError:
         return {}
-    times = {one["metadata"]["name"]: (one.get("spec") or {}).get("renewTime") for one in found}
+    times = {lease["metadata"]["name"]: (lease.get("spec") or {}).get("renewTime") for lease in listed}
     return {name: str(at) for name, at in times.items() if documents.is_time(at)}

@@ -79,6 +79,10 @@ class Controller:
                 self._held_until = now
         return time.monotonic() < self._held_until
 
+    def _has_lost_lease(self) -> bool:
+        """Return whether this controller was the leader and no longer is: a round may take longer than the lease."""
+        return self._held_until > 0 and not self._is_leader()
+
     def _look(self) -> None:
         """Look at the jobs of each namespace, then at the nodes. A failure affects only its job, namespace or node."""
         synced = [namespace for namespace in self._cluster.namespaces if self._cluster.is_synced(namespace)]
@@ -89,27 +93,29 @@ class Controller:
             if own is not None:
                 jobs += own
                 self._look_into(namespace, own, must_prune=must_prune)
-        if self._nodes is not None and self._cluster.knows_nodes and self._is_leader():
+        if self._nodes is not None and self._cluster.knows_nodes and not self._has_lost_lease():
             look = partial(self._nodes.look, self._cluster.nodes(), self._cluster.pods(), jobs, datetime.now(UTC))
             self._guard.run("nodes", look)
-        self._following.end_round({job.uid for job in jobs} if len(synced) == len(self._cluster.namespaces) else None)
+        uids = {job.uid for job in jobs}
+        self._following.end_round(uids if len(synced) == len(self._cluster.namespaces) else None)
+        self._noted = {(uid, sentence) for uid, sentence in self._noted if uid in uids}
         self._pruned = time.monotonic() if must_prune else self._pruned
 
     def _look_into(self, namespace: str, jobs: Sequence[ManagedJob], *, must_prune: bool) -> None:
         """Look at the jobs of a namespace. If the API server is slow, the other jobs wait until the next round, so that
         other namespaces do not."""
         now, began = moments.write(datetime.now(UTC)), time.monotonic()
-        found = self._store.records(namespace, self._cluster.records(namespace))
+        records = self._store.records(namespace, self._cluster.records(namespace))
         named = {record.name_of(job.name, job.uid): job for job in jobs}
-        tasks = [(name, partial(self._look_at, job, found.get(name), now)) for name, job in named.items()]
-        tasks += [(name, partial(self._finish, found[name], now)) for name in found.keys() - named.keys()]
+        tasks = [(name, partial(self._look_at, job, records.get(name), now)) for name, job in named.items()]
+        tasks += [(name, partial(self._finish, records[name], now)) for name in records.keys() - named.keys()]
         for name, task in tasks:
-            if not self._is_leader() or time.monotonic() - began > SLOW_SECONDS:
+            if self._has_lost_lease() or time.monotonic() - began > SLOW_SECONDS:
                 return
             self._guard.run(f"{namespace}/{name}", task)
             self._health.beat()
         if must_prune:
-            self._guard.run(f"old records in {namespace}", partial(self._store.prune, found, named, now))
+            self._guard.run(f"old records in {namespace}", partial(self._store.prune, records, named, now))
 
     def _look_at(self, job: ManagedJob, found: Object | None, now: str) -> None:
         if found is not None and found.get("isNewer"):

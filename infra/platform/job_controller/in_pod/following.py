@@ -53,7 +53,7 @@ class Following:
     def end_round(self, jobs: Collection[str] | None = None) -> None:
         """Continue to read only the logs of the followed jobs. Forget jobs that are not in `jobs`, by UID."""
         if jobs is not None:
-            self._followed = {uid: one for uid, one in self._followed.items() if uid in jobs}
+            self._followed = {uid: followed for uid, followed in self._followed.items() if uid in jobs}
         self._logs.follow({uid: one.source for uid, one in self._followed.items()})
 
     def forget(self, uid: str) -> None:

@@ -41,7 +41,7 @@ class Health:
 
     @property
     def is_alive(self) -> bool:
-        return all(one.is_alive for one in (self._loop, *self._threads))
+        return all(heart.is_alive for heart in (self._loop, *self._threads))
 
     def serve(self, port: int = PORT) -> None:
         health = self

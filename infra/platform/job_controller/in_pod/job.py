@@ -90,17 +90,17 @@ class ManagedJob:
     @cached_property
     def policy(self) -> Mapping[str, Any]:
         """What the controller does for this job, without invalid fields; empty for jobs created by other tools."""
-        found = self._annotation
-        if not isinstance(found, dict) or found.get("version") != POLICY_VERSION:
+        document = self._annotation
+        if not isinstance(document, dict) or document.get("version") != POLICY_VERSION:
             return {}
-        return {key: found[key] for key, check in POLICY_FIELDS.items() if key in found and check(found[key])}
+        return {key: document[key] for key, check in POLICY_FIELDS.items() if key in document and check(document[key])}
 
     @property
     def ignored(self) -> str:
         """Sentence about the parts of the annotation that the controller ignores because they are invalid; empty if it
         ignores none. Users can write the annotation."""
-        found = self._annotation
-        fields = sorted(found.keys() & POLICY_FIELDS.keys() - self.policy.keys()) if isinstance(found, dict) else ["all"]
+        document = self._annotation
+        fields = sorted(document.keys() & POLICY_FIELDS.keys() - self.policy.keys()) if isinstance(document, dict) else ["all"]
         is_there = POLICY in (self.main["metadata"].get("annotations") or {})
         return f"annotation {POLICY}: ignored because it is invalid: {', '.join(fields)}" if is_there and fields else ""
 

@@ -61,8 +61,8 @@ class _Reading:
 
     def add(self, lines: steps.Lines) -> None:
         """Add complete lines. A long line ended after the last time at which the log was read to its end."""
-        seen = moments.exact(self.complete) or ""
-        self.lines += [(max(at, seen) if len(text) >= LONG_LINE else at, text) for at, text in lines]
+        read_until = moments.exact(self.complete) or ""
+        self.lines += [(max(at, read_until) if len(text) >= LONG_LINE else at, text) for at, text in lines]
 
     def add_part(self, at: str, text: str, now: str) -> None:
         """Add what the log's last line has gained: a program may print only carriage returns for hours."""
@@ -114,9 +114,9 @@ class Logs(threading.Thread):
     def read_all(self) -> None:
         with self._lock:
             readings = list(self._readings.values())
-        for one in readings:
-            if one.size < WAITING:
-                self._try_to_read(one)
+        for reading in readings:
+            if reading.size < WAITING:
+                self._try_to_read(reading)
             self.heart.beat()
 
     def _try_to_read(self, reading: _Reading) -> None:
@@ -138,7 +138,7 @@ class Logs(threading.Thread):
                 ):  # otherwise the container has not started, or no longer exists
                     print(f"log of {reading.source.namespace}/{reading.source.pod}: {error}", file=sys.stderr, flush=True)
                 return
-            lines = [one for one in steps.split(text) if one[0] > reading.last]
+            lines = [line for line in steps.split(text) if line[0] > reading.last]
             with self._lock:
                 reading.add(lines)
                 reading.last = lines[-1][0] if lines else reading.last if is_whole else reading.skipped

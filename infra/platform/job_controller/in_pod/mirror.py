@@ -73,12 +73,12 @@ class Mirror(threading.Thread):
 
     def _list(self) -> str:
         """Replace the copies with a new list of all objects. Returns the list's resource version."""
-        found = self._api.call("GET", self._path, {**self._query, "resourceVersion": "0"})
+        listed = self._api.call("GET", self._path, {**self._query, "resourceVersion": "0"})
         objects: dict[str, Object] = {}
-        for one in found.get("items") or []:
-            self._keep(objects, one)
+        for item in listed.get("items") or []:
+            self._keep(objects, item)
         self._take(objects)
-        return str(found["metadata"]["resourceVersion"])
+        return str(listed["metadata"]["resourceVersion"])
 
     def _follow(self, version: str) -> str:
         for event in self._api.watch(self._path, {**self._query, "resourceVersion": version}):
@@ -99,12 +99,12 @@ class Mirror(threading.Thread):
                 self._keep(self._objects, found)
         self._changed()
 
-    def _keep(self, objects: dict[str, Object], found: Object) -> None:
+    def _keep(self, objects: dict[str, Object], item: Object) -> None:
         """Add an object to the copies. An object that cannot be read is left out, and does not affect the others."""
-        metadata = found["metadata"]
+        metadata = item["metadata"]
         metadata.pop("managedFields", None)
         try:
-            objects[metadata["uid"]] = {**self._trim(found), "kind": self._kind}
+            objects[metadata["uid"]] = {**self._trim(item), "kind": self._kind}
         except Exception as error:
             objects.pop(metadata["uid"], None)
             about = f"{self._path}/{metadata.get('name')}"

@@ -81,19 +81,19 @@ def config_map(record: Record, found: Object | None = None) -> Object:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**metadata, "labels": labels}, "data": {KEY: content}}
 
 
-def read(found: Object) -> Record | None:
+def read(config_map: Object) -> Record | None:
     """Return the record in a ConfigMap; None if it does not fit its shape, has a newer format, or contradicts the
     ConfigMap's metadata. Users of the namespace can write any content."""
-    document = documents.load((found.get("data") or {}).get(KEY))
+    document = documents.load((config_map.get("data") or {}).get(KEY))
     if not record_shape.fits(document) or document["version"] != VERSION:
         return None
     record: Record = document
-    metadata = found.get("metadata") or {}
+    metadata = config_map.get("metadata") or {}
     own = metadata.get("namespace"), (metadata.get("labels") or {}).get(LABEL)
     return record if own == (record["namespace"], record["name"]) else None
 
 
-def is_newer(found: Object) -> bool:
+def is_newer(config_map: Object) -> bool:
     """Return whether a newer controller has written the record."""
-    document = documents.load((found.get("data") or {}).get(KEY))
+    document = documents.load((config_map.get("data") or {}).get(KEY))
     return isinstance(document, dict) and documents.is_count(document.get("version")) and document["version"] > VERSION

@@ -80,8 +80,8 @@ def fits(document: Any) -> bool:
 
 def _has_ordered_phases(record: Any) -> bool:
     phases = record["phases"]
-    times = [datetime.fromisoformat(at) for one in phases for at in (one["from"], one["to"]) if at is not None]
-    closed = [one["to"] is not None for one in phases[:-1]]
+    times = [datetime.fromisoformat(at) for phase in phases for at in (phase["from"], phase["to"]) if at is not None]
+    closed = [phase["to"] is not None for phase in phases[:-1]]
     return bool(phases) and phases[-1]["phase"] == record["phase"] and all(closed) and all(a <= b for a, b in pairwise(times))
 
 

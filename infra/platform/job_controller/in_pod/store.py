@@ -36,15 +36,15 @@ class Store:
         self._written: dict[tuple[str, str], Object] = {}
 
     def records(self, namespace: str, mirrored: Iterable[Object]) -> dict[str, Object]:
-        """Return the ConfigMaps of a namespace by name. Writes that the mirror has not seen yet take precedence."""
-        found = {str(one["metadata"]["name"]): one for one in mirrored}
+        """Return the ConfigMaps of a namespace by name. Writes that the mirror does not have yet take precedence."""
+        by_name = {str(config_map["metadata"]["name"]): config_map for config_map in mirrored}
         for key, written in [(key, written) for key, written in self._written.items() if key[0] == namespace]:
-            seen = found.get(key[1])
-            if seen is not None and _version(seen) == _version(written):
+            copy = by_name.get(key[1])
+            if copy is not None and _version(copy) == _version(written):
                 del self._written[key]
             else:
-                found[key[1]] = written
-        return found
+                by_name[key[1]] = written
+        return by_name
 
     def write(self, new: Record, found: Object | None) -> bool:
         """Write a record. Returns False if another client changed it; the mirror will get the change soon."""
