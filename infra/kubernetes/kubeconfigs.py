@@ -119,7 +119,8 @@ def load(kubeconfig: Path | None, context: str | None) -> ApiConnection:
     merged = kubeconfig_files.read(kubeconfig)
     name = merged.context(context)
     content = merged.only(name)
-    cluster, user = (next((one[kind] for one in content[f"{kind}s"]), {}) for kind in ("cluster", "user"))
+    cluster: dict[str, Any] = content["clusters"][0]["cluster"]
+    user: dict[str, Any] = content["users"][0]["user"] if content["users"] else {}
     if error := malformed(cluster, user):
         raise Unusable(f"the credentials of context {shown(name)} could not be loaded: {error}")
     _check_server(name, cluster.get("server"))
