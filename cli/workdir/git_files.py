@@ -46,7 +46,7 @@ def listed(root: Path) -> Iterator[str]:
         excluding = ("--git-dir=/dev/null", "config", "--global", "--type=path", "--get", "core.excludesFile")
         excludes = _git(Path(folder), *excluding, own=True)
         _prepare(Path(folder), repository)
-        where = (f"--git-dir={folder}", f"--work-tree={repository.root if repository else root}")
+        where: tuple[str, ...] = (f"--git-dir={folder}", f"--work-tree={repository.root if repository else root}")
         if file := os.fsdecode(excludes.stdout).strip():
             where = (*where, "-c", f"core.excludesFile={file}")
         done = _git(root, *where, "ls-files", "--cached", "--others", "--exclude-standard", "-z")

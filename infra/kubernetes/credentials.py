@@ -4,12 +4,13 @@ import base64
 import os
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 Body = Mapping[str, Any]
 
 _FILES: Final = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
-_TEXTS: Final = ("token", "username", "password")
+_TEXTS: Final = ("token", "username", "password", "tls-server-name")
 _PUBLIC: Final = ("apiVersion", "command", "installHint", "interactiveMode", "name", "username")
 """Keys whose values may be shown."""
 _SECRET_OPTION: Final = re.compile(r"-.*(?:secret|token|passw|key|credential)", re.IGNORECASE)
@@ -19,7 +20,7 @@ SHORTEST_SECRET: Final = 4
 
 def malformed(cluster: Body, user: Body) -> str | None:
     """Return what is wrong with the form of a cluster's and a user's credentials, without their values."""
-    problems = (*_of_files({**user, **cluster}), *_of_texts(user), *_of_plugin(user), *_of_provider(user))
+    problems = (*_of_files({**user, **cluster}), *_of_texts({**user, **cluster}), *_of_plugin(user), *_of_provider(user))
     return problems[0] if problems else None
 
 
@@ -77,6 +78,20 @@ def _of_provider(user: Body) -> Iterator[str]:
         yield "auth-provider.config has a value that is not text. Write it in quotes"
     elif provider["name"] == "oidc" and not config.get("id-token"):
         yield "auth-provider oidc has no id-token. Log in with the program that wrote the kubeconfig"
+
+
+def with_token(user: Body) -> dict[str, Any]:
+    """Return the user with the content of its token file, which takes precedence over its token, as in kubectl. Raises
+    OSError or ValueError if the file cannot be read."""
+    if not user.get("tokenFile"):
+        return dict(user)
+    token = Path(str(user["tokenFile"])).read_text(encoding="utf-8").strip()
+    return {**{key: value for key, value in user.items() if key != "tokenFile"}, "token": token}
+
+
+def is_header(token: str) -> bool:
+    """Return whether an HTTP header can contain the token: the error message of `http.client` would quote it."""
+    return token.isascii() and token.isprintable()
 
 
 def redacted(text: str, user: Body) -> str:

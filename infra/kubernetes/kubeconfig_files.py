@@ -65,7 +65,7 @@ class Merged:
             name = chosen.body.get(_KINDS[kind])
             if kind == "users" and name is None:
                 continue
-            if name not in self.entries[kind]:
+            if not isinstance(name, str) or name not in self.entries[kind]:
                 what = f"its {_KINDS[kind]} {shown(name)} is not defined" if name else f"it has no {_KINDS[kind]}"
                 raise Unusable(f"context {shown(context)} of {self.files} cannot be used: {what}")
             parts[kind] = name, self.entries[kind][name]
@@ -81,6 +81,7 @@ class Merged:
 
 
 def _with_absolute_paths(entry: Entry) -> dict[str, Any]:
+    """Return a cluster, user or context. Relative paths are relative to the folder of its file."""
     body, folder = dict(entry.body), entry.file.absolute().parent
     for key in _PATHS:
         if body.get(key):
@@ -96,8 +97,12 @@ def paths(kubeconfig: Path | None) -> list[Path]:
     KUBECONFIG, otherwise ~/.kube/config."""
     if kubeconfig:
         return [kubeconfig]
-    listed = [Path(file).expanduser() for file in os.environ.get("KUBECONFIG", "").split(os.pathsep) if file]
+    listed = [_in_home(file) for file in os.environ.get("KUBECONFIG", "").split(os.pathsep) if file]
     return list(dict.fromkeys(listed)) or [Path.home() / ".kube" / "config"]
+
+
+def _in_home(file: str) -> Path:
+    return Path.home() / file.removeprefix("~/") if file.startswith("~/") else Path(file)
 
 
 def read(kubeconfig: Path | None) -> Merged:
@@ -168,6 +173,8 @@ def _malformed(content: object) -> str | None:
                 return f"{kind}[{index}] has no name"
             if not isinstance(one.get(body) or {}, dict):
                 return f"{body} of {kind}[{index}] is not a mapping"
+            if kind == "contexts" and not isinstance((one.get(body) or {}).get("namespace") or "", str):
+                return f"the namespace of {kind}[{index}] is not text"
             if one["name"] in names:
                 return f"{kind} lists {shown(one['name'])} twice"
             names.add(one["name"])

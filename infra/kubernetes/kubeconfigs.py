@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from infra.config.messages import shown
 from infra.kubernetes import kubeconfig_files
-from infra.kubernetes.credentials import malformed, redacted
+from infra.kubernetes.credentials import is_header, malformed, redacted, with_token
 from infra.kubernetes.kubeconfig_files import Unusable as Unusable
 
 RETRIES: Final = 2
@@ -119,13 +119,18 @@ def load(kubeconfig: Path | None, context: str | None) -> ApiConnection:
     merged = kubeconfig_files.read(kubeconfig)
     name = merged.context(context)
     content = merged.only(name)
-    cluster, user = (next((one[kind] for one in content[f"{kind}s"]), {}) for kind in ("cluster", "user"))
+    cluster: dict[str, Any] = content["clusters"][0]["cluster"]
+    user: dict[str, Any] = content["users"][0]["user"] if content["users"] else {}
     if error := malformed(cluster, user):
         raise Unusable(f"the credentials of context {shown(name)} could not be loaded: {error}")
     _check_server(name, cluster.get("server"))
     configuration = kubernetes.client.Configuration()
     with _collect_errors() as errors:
+        if user:
+            content["users"][0]["user"] = with_token(user)
         kubernetes.config.load_kube_config_from_dict(content, name, configuration, persist_config=False)
+    if not errors and not is_header(configuration.api_key.get("BearerToken", "")):
+        errors.append("its token has a character that an HTTP header cannot contain, such as a line break")
     if errors:
         raise Unusable(f"the credentials of context {shown(name)} could not be loaded: {redacted(errors[0], user)}")
     _set_proxy(name, cluster.get("proxy-url"), configuration)

@@ -142,7 +142,7 @@ def test_a_plugin_and_a_token_file_are_relative_to_their_own_file(listed: Any, t
     listed(first, second, third)
     status = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": "of-plugin"}}
     write(tmp_path / "1" / "bin" / "plugin", f"#!/bin/sh\necho '{json.dumps(status)}'\n").chmod(0o700)
-    write(tmp_path / "2" / "token", "of-file")
+    write(tmp_path / "2" / "token", "of-file\n")
     assert token(kubeconfigs.load(None, None)) == "Bearer of-plugin"
     assert token(kubeconfigs.load(None, "c")) == "Bearer of-file"
 
@@ -250,6 +250,8 @@ USERS: dict[str, Any] = {
             "args": ["-c", "echo failed with $2 >&2; exit 3", "x", "--client-secret", SECRET],
         }
     },
+    "a token with a line break": {"token": f"{SECRET}\nx"},
+    "a token that is not ASCII": {"token": f"{SECRET}é"},
     "a user that is a text": SECRET,
 }
 
@@ -295,6 +297,7 @@ def test_the_message_of_a_plugin_is_shown(tmp_path: Path) -> None:
         "current-context: [a]",
         "kind: Pod",
         "users: [{name: a}, {name: a}]",
+        f"contexts: [{{name: a, context: {{namespace: [{SECRET}]}}}}]",
     ],
 )
 def test_a_file_that_is_no_kubeconfig_is_named_without_its_content(tmp_path: Path, text: str) -> None:
@@ -302,6 +305,14 @@ def test_a_file_that_is_no_kubeconfig_is_named_without_its_content(tmp_path: Pat
     with pytest.raises(Unusable, match=f"^{file} is not a usable kubeconfig: ") as raised:
         kubeconfigs.load(file, None)
     assert SECRET not in str(raised.value)
+
+
+@pytest.mark.parametrize("cluster", [None, ["a"], {"a": 1}, 1, "b"], ids=repr)
+def test_a_context_without_a_cluster_is_refused(tmp_path: Path, cluster: Any) -> None:
+    content = kubeconfig("a", current="a")
+    content["contexts"][0]["context"]["cluster"] = cluster
+    with pytest.raises(Unusable, match=r'^context "a" of .* cannot be used: it'):
+        kubeconfigs.load(write(tmp_path / "config", content), None)
 
 
 VALUES = st.recursive(
@@ -332,7 +343,9 @@ def test_any_user_is_loaded_or_refused_without_a_secret(tmp_path: Path, user: An
     content["clusters"][0]["cluster"] |= cluster
     file = write(tmp_path / "config", content)
     try:
-        kubeconfigs.load(file, None)
+        headers: dict[str, str] = {}
+        kubeconfigs.load(file, None).client.update_params_for_auth(headers, [], ["BearerToken"])
+        assert all(value.isprintable() for value in headers.values())
     except Unusable as error:
         assert SECRET not in str(error)
 
