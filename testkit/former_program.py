@@ -10,12 +10,12 @@ from localcloud.processes import ROOT
 from localcloud.stack import LocalStack
 
 
-def copy_program(folder: Path, pins: Mapping[str, str]) -> Path:
-    """Copy the Pulumi program. In the copy's `infra/versions.py`, replace each key of `pins` with its value."""
+def copy_program(folder: Path, pins: Mapping[str, str], module: str = "infra/versions.py") -> Path:
+    """Copy the Pulumi program. In the copy's module, replace each key of `pins` with its value."""
     shutil.copytree(ROOT / "infra", folder / "infra", ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("__main__.py", "Pulumi.yaml"):
         shutil.copyfile(ROOT / name, folder / name)
-    file = folder / "infra" / "versions.py"
+    file = folder / module
     text = file.read_text()
     for now, before in pins.items():
         assert text.count(now) == 1, now
