@@ -71,7 +71,7 @@ def session_token_of(key: Any, session: Any | None) -> str | None:
 
 def _check_region(call: Call) -> None:
     """https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-troubleshooting.html"""
-    if call.region not in get_backend("ec2")[call.account]:  # type: ignore[operator]
+    if call.region not in get_backend("ec2")[call.account]:
         raise AwsError("SignatureDoesNotMatch", f"Credential should be scoped to a valid Region, not '{call.region}'.", 403)
 
 

@@ -28,7 +28,8 @@ def ec2(aws: Client) -> Any:
 
 
 def settings() -> Settings:
-    stack = {"target": {"kind": "eks"}, "platform": {"install": False}, "pools": [], "network": NETWORK}
+    target = {"kind": "eks", "endpointAccess": {"privateCidrs": ["10.8.0.0/16"]}}
+    stack = {"target": target, "platform": {"install": False}, "pools": [], "network": NETWORK}
     return load(stack, region=REGION)
 
 

@@ -221,8 +221,8 @@ def test_a_sensible_variation_is_not_refused(name: str) -> None:
     assert refusals(RawStack("good", REGION, values)) == {}
 
 
-OF_STACK = {"autoscaling:DescribeAutoScalingGroups"}
-"""Calls that look up the stack's own workers. No check depends only on these calls."""
+OF_STACK = {"autoscaling:DescribeAutoScalingGroups", "logs:DescribeLogGroups"}
+"""Calls that look up the stack's own workers, and the logs of its deleted cluster. No check depends only on these calls."""
 
 
 @pytest.mark.usefixtures("account")

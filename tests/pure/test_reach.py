@@ -21,7 +21,8 @@ from localcloud.kubernetes.pki import Authority
 UNREACHABLE = (
     r"the Kubernetes API of gpumpi-test at https://127\.0\.0\.1:\d+ cannot be reached from here "
     r"\(\[Errno 111\] Connection refused\): "
-    r"run `pulumi up` from inside its network, or from an address in target\.endpointAccess\.publicCidrs; "
+    r"run `pulumi up` from an address in target\.endpointAccess\.publicCidrs, or from a network that is connected to the VPC "
+    r"and in privateCidrs; "
     r"or set `platform: \{install: false\}` to skip the platform"
 )
 UNAUTHORIZED = (
