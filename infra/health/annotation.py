@@ -55,8 +55,9 @@ def read(node: Object) -> TakenOut | None:
 
 
 def parsed(text: str) -> TakenOut:
+    """Return the content of an annotation. The node itself can write it."""
     document = documents.load(text)
-    if not _FITS(document):
+    if not _IS_TAKEN_OUT(document):
         return TakenOut(at=FIRST, state="repairing", drains=False)
     values = {key: document[key] for key in ("condition", "reason", "action", "state", "drains") if key in document}
     at = datetime.fromisoformat(document["at"]).astimezone(UTC)
@@ -64,11 +65,11 @@ def parsed(text: str) -> TakenOut:
     return TakenOut(at=at, since=since, ending=min(document.get("ending", 0), LONGEST_GRACE_SECONDS), **values)
 
 
-_TEXTS: Final = dict.fromkeys(("condition", "reason"), documents.is_text)
-_FITS: Final = documents.has_fields(
+_IS_TAKEN_OUT: Final = documents.has_fields(
     {"at": documents.is_any_time},
     {
-        **_TEXTS,
+        "condition": documents.is_text,
+        "reason": documents.is_text,
         "action": documents.is_in(get_args(Action)),
         "state": documents.is_in(get_args(State)),
         "since": documents.is_any_time,

@@ -37,16 +37,17 @@ def read(text: str | None) -> Journal:
     """Return the journal without damaged entries, or an empty journal if the text is damaged, missing or in a newer
     format."""
     document = documents.load(text)
-    if not documents.has_fields({"version": documents.is_in((VERSION,)), "entries": lambda value: isinstance(value, list)})(
-        document
-    ):
+    if not _IS_JOURNAL(document):
         return empty()
-    journal: Journal = {**document, "entries": [entry for entry in document["entries"] if _FITS(entry)]}
+    journal: Journal = {**document, "entries": [entry for entry in document["entries"] if _IS_ENTRY(entry)]}
     return journal
 
 
+_IS_JOURNAL: Final = documents.has_fields(
+    {"version": documents.is_in((VERSION,)), "entries": lambda value: isinstance(value, list)}
+)
 _TEXTS: Final = ("node", "uid", "instance", "condition", "reason", "action", "state")
-_FITS: Final = documents.has_fields(
+_IS_ENTRY: Final = documents.has_fields(
     {
         **dict.fromkeys(_TEXTS, documents.is_text),
         "at": documents.is_any_time,
