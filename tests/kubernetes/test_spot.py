@@ -1,4 +1,4 @@
-"""A Spot Instance receives its interruption notice: the rank saves, and the job resumes on the other node."""
+"""EC2 interrupts a Spot Instance or recommends rebalancing: the rank saves, and the job resumes on another node."""
 
 from pathlib import Path
 
@@ -34,8 +34,9 @@ while True:
 """The rank saves only after the job's checkpoint signal, not after SIGTERM."""
 
 
-def test_a_rank_saves_at_a_spot_notice_and_the_job_resumes_on_the_other_node(
-    own_cloud: LocalCloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("notice", ["--spot-notice", "--rebalance"])
+def test_a_rank_saves_before_its_spot_node_ends_and_the_job_resumes_on_another_node(
+    own_cloud: LocalCloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, notice: str
 ) -> None:
     monkeypatch.setenv(limits.VARIABLE, "gpu=4")
     own_cloud.start(print, kubernetes=True)
@@ -50,7 +51,7 @@ def test_a_rank_saves_at_a_spot_notice_and_the_job_resumes_on_the_other_node(
     wait_until(lambda: cluster.cluster("logs", NAME).out.splitlines(), lambda lines: "trains" in lines)
     (worker,) = cluster.pods(NAME, "worker")
     node = worker["spec"]["nodeName"]
-    assert cluster.cluster("local", "break", node, "--spot-notice", "--home", str(own_cloud.folder)).code == 0
+    assert cluster.cluster("local", "break", node, notice, "--home", str(own_cloud.folder)).code == 0
 
     (record,) = wait_until(
         lambda: cluster.cluster("jobs", "--all", "--json").json,
