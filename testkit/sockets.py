@@ -50,8 +50,12 @@ def find(cloud: LocalCloud) -> list[Listening]:
     """Return the listening sockets of all processes that the local cloud's servers have started."""
     roots = [psutil.Process(server.pid) for server in cloud.servers()]
     processes = [*roots, *(child for root in roots for child in root.children(recursive=True))]
-    owners = {inode: process.name() for process in processes for inode in _sockets_of(process.pid)}
-    namespaces = {str(Path(f"/proc/{process.pid}/ns/net").readlink()): process.pid for process in processes}
+    owners: dict[str, str] = {}
+    namespaces: dict[Path, int] = {}
+    for process in processes:
+        with suppress(OSError, psutil.NoSuchProcess):  # it has exited
+            owners |= dict.fromkeys(_sockets_of(process.pid), process.name())
+            namespaces.setdefault(Path(f"/proc/{process.pid}/ns/net").readlink(), process.pid)
     found = {
         Listening(owners[inode], address, port, pid)
         for pid in namespaces.values()
@@ -63,7 +67,7 @@ def find(cloud: LocalCloud) -> list[Listening]:
 
 def _sockets_of(pid: int) -> Iterator[str]:
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
-        with suppress(OSError):  # closed in the meantime
+        with suppress(FileNotFoundError):  # it has been closed
             kind, _, inode = str(descriptor.readlink()).partition(":")
             if kind == "socket":
                 yield inode.strip("[]")

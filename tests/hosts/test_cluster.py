@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from testkit import sockets, strangers
 from testkit.waiting import wait_until
 from tests.hosts import lost_worker
 from tests.hosts.cluster import BUCKET, ROOT, SLOTS, HandMade, groups
@@ -136,6 +137,12 @@ def test_instance_metadata_requires_a_token(cluster: HandMade) -> None:
     token = f"$(curl -s -X PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 60' {url}/api/token)"
     shown = cluster.ssh(cluster.master, f'curl -s -H "X-aws-ec2-metadata-token: {token}" {url}/meta-data/instance-id')
     assert shown.stdout == cluster.master
+
+
+def test_no_socket_serves_web_pages_or_programs_without_a_secret(cluster: HandMade) -> None:
+    listening = sockets.find(cluster.cloud)
+    assert {80, 3128, 4566} <= {one.port for one in listening}, "instance metadata, egress proxy and local AWS of the VPC"
+    assert strangers.accepted(listening) == []
 
 
 def test_ssh_through_session_manager_returns_the_commands_exit_code(cluster: HandMade) -> None:
