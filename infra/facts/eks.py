@@ -53,9 +53,10 @@ def _versions(clients: Clients, kubernetes_version: str, addon: str) -> frozense
 
 def has_leftover_logs(clients: Clients, log_group: str) -> bool:
     """Return whether EKS has recreated the log group of a deleted cluster. EKS delivers the last audit logs minutes after
-    the deletion. A log group of this program has a KMS key, which EKS's lacks."""
+    the deletion. EKS sets neither a KMS key nor a retention period; this program, and most people, set one."""
     pages = clients.logs.get_paginator("describe_log_groups").paginate(logGroupNamePrefix=log_group)
-    return any(one["logGroupName"] == log_group and not one.get("kmsKeyId") for page in pages for one in page["logGroups"])
+    groups = (group for page in pages for group in page["logGroups"] if group["logGroupName"] == log_group)
+    return any(not {"kmsKeyId", "retentionInDays"} & group.keys() for group in groups)
 
 
 def existing(clients: Clients, name: str) -> Existing:

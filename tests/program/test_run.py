@@ -14,8 +14,8 @@ from pulumi.runtime.mocks import test as under_mocks
 
 from infra import program
 from infra.config.stopping import Stopped
-from infra.facts import ebs_key
-from infra.facts.clients import Denied
+from infra.facts import ebs_key, eks
+from infra.facts.clients import Clients, Denied
 from localcloud.aws import calls, faults, quotas
 from localcloud.aws.faults import Fault
 from localcloud.engine.mocks import MotoMocks
@@ -128,6 +128,15 @@ def test_a_preview_only_reports_the_log_group_that_eks_left(monkeypatch: pytest.
         under_mocks(program.run)()  # type: ignore[no-untyped-call]
         assert logs.describe_log_groups(logGroupNamePrefix=CONTROL_PLANE_LOGS)["logGroups"] and calls.writes() == {}
     assert infos == [f"EKS recreated {CONTROL_PLANE_LOGS} after the deletion of the last cluster; `pulumi up` replaces it"]
+
+
+@pytest.mark.parametrize("retention_days", [None, 365])
+def test_only_a_log_group_that_nobody_configured_counts_as_left_by_eks(retention_days: int | None, mocks: MotoMocks) -> None:
+    logs = leave_logs()
+    if retention_days:
+        logs.put_retention_policy(logGroupName=CONTROL_PLANE_LOGS, retentionInDays=retention_days)
+    assert eks.has_leftover_logs(Clients("us-west-2"), CONTROL_PLANE_LOGS) is not bool(retention_days)
+    assert not eks.has_leftover_logs(Clients("us-west-2"), CONTROL_PLANE_LOGS.replace("test", "tes"))
 
 
 def test_up_without_the_permission_to_delete_the_left_log_group_prints_the_command(
