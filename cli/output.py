@@ -22,7 +22,10 @@ class _Output(io.FileIO):
 
 
 def named(stdout: TextIO) -> TextIO:
-    """Return a stream that writes to the same file."""
-    raw = _Output(stdout.fileno(), "wb", closefd=False)
+    """Return a stream that writes to the same file; the same stream if it has no file, as in memory."""
+    try:
+        raw = _Output(stdout.fileno(), "wb", closefd=False)
+    except io.UnsupportedOperation:
+        return stdout
     by_line = stdout.isatty() or getattr(stdout, "write_through", False)  # PYTHONUNBUFFERED
     return io.TextIOWrapper(io.BufferedWriter(raw), stdout.encoding, stdout.errors, line_buffering=by_line)

@@ -37,7 +37,7 @@ def cluster(*nodes: Node, **more: Any) -> ClusterFacts:
 def examined(values: Mapping[str, Any], facts: ClusterFacts | None = None) -> Examined[ExistingSettings, ClusterFacts]:
     """Validate the values as `pulumi up` does."""
     way = TargetChecks(ExistingSettings, lambda _: facts or cluster(), existing_cluster.check_offline, existing_cluster.check)
-    return judge(RawStack("test", "", dict(values)), way, offline=False, stack="test")
+    return judge(RawStack("test", "", dict(values)), way, not_queried="", stack="test")
 
 
 def deployed(values: Mapping[str, Any], facts: ClusterFacts | None = None) -> Deployment:
