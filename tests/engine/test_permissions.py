@@ -88,8 +88,8 @@ CASES: list[tuple[str, Use]] = [
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     """An empty account, with the credentials of its user, whose permissions a test can restrict."""
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", account.ACCESS_KEY_ID)
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", account.SECRET_ACCESS_KEY)
+    for name, value in account.key().environment.items():
+        monkeypatch.setenv(name, value)
     with mock_aws(config={"core": {"mock_credentials": False}}):
         yield World(Aws(w.REGION, endpoint=None, poll_seconds=0.001))
 

@@ -3,12 +3,10 @@
 from typing import Any
 from urllib.parse import urlsplit
 
-import boto3
 import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from localcloud.aws import account
 from testkit.aws_clients import Client, LocalAws
 from tests.local_aws.documents import allow, policy
 
@@ -52,8 +50,7 @@ def test_s3_control_is_served_under_its_host_prefix(server: LocalAws) -> None:
     """SDKs put the account before the host. The name does not resolve, so they reach it through a proxy: the server."""
     server.client("s3").create_bucket(Bucket="key-bucket", CreateBucketConfiguration={**HERE, "Tags": TAGS})
     proxied = Config(proxies={"http": server.endpoint}, retries={"total_max_attempts": 1})
-    keys = {"aws_access_key_id": account.ACCESS_KEY_ID, "aws_secret_access_key": account.SECRET_ACCESS_KEY}
-    control = boto3.client("s3control", "us-west-2", endpoint_url=server.endpoint, config=proxied, **keys)
+    control = server.client("s3control", config=proxied)
     hosts: list[str] = []
     control.meta.events.register("before-send", lambda request, **_: hosts.append(urlsplit(request.url).hostname))
     assert control.list_tags_for_resource(**NAMED)["Tags"] == TAGS
