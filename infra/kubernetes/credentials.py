@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-Body = Mapping[str, Any]
+from infra.kubernetes.kubeconfig_files import PATHS, Body
 
-_FILES: Final = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 _TEXTS: Final = ("token", "username", "password", "tls-server-name")
 _PUBLIC: Final = ("apiVersion", "command", "installHint", "interactiveMode", "name", "username")
 """Keys whose values may be shown."""
@@ -25,7 +24,7 @@ def malformed(cluster: Body, user: Body) -> str | None:
 
 
 def _of_files(body: Body) -> Iterator[str]:
-    for key in _FILES:
+    for key in PATHS:
         data = body.get(f"{key}-data")
         if data:
             if not _is_base64(data):

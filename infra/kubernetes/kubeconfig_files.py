@@ -16,7 +16,7 @@ from infra.config.messages import all_of, did_you_mean, one_of, shown
 
 _KINDS: Final = {"clusters": "cluster", "contexts": "context", "users": "user"}
 """List in a kubeconfig -> key of the body of its entries."""
-_PATHS: Final = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
+PATHS: Final = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 """Values of clusters and users that are paths, relative to the file that contains them."""
 
 Body = Mapping[str, Any]
@@ -83,7 +83,7 @@ class Merged:
 def _with_absolute_paths(entry: Entry) -> dict[str, Any]:
     """Return a cluster, user or context. Relative paths are relative to the folder of its file."""
     body, folder = dict(entry.body), entry.file.absolute().parent
-    for key in _PATHS:
+    for key in PATHS:
         if body.get(key):
             body[key] = os.path.normpath(folder / str(body[key]))
     plugin = body.get("exec")
