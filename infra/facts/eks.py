@@ -1,8 +1,10 @@
 """EKS queries: available versions, and the stack's existing cluster and pools."""
 
+import os
 from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from typing import Any
 
 from infra.facts.clients import Clients
@@ -12,6 +14,13 @@ from infra.facts.model import Existing, ExistingPool, NodeTemplate
 from infra.naming import PLACEMENT_TAG, POOL_TAG
 
 PARALLEL = 4
+
+
+def today() -> date:
+    """Return the date to compare with the end of support for Kubernetes versions. Tests must not depend on the day they run,
+    so GPUMPI_TODAY replaces it, such as 2026-11-28. Raises ValueError if the variable is not a date."""
+    fixed = os.environ.get("GPUMPI_TODAY")
+    return date.fromisoformat(fixed) if fixed else datetime.now(UTC).date()
 
 
 def minor(version: str) -> int:

@@ -23,7 +23,7 @@ def is_name(text: str) -> bool:
 
 
 @cache
-def known() -> frozenset[str]:
+def sdk_regions() -> frozenset[str]:
     """Return the Regions of all partitions that the SDK knows."""
     import boto3.session  # slow to import
 
@@ -44,4 +44,4 @@ def refused(region: str, reason: str) -> UnknownRegion:
 
 
 def _nearest(text: str) -> str:
-    return next(iter(nearest(text, known())), _EXAMPLE)
+    return next(iter(nearest(text, sdk_regions())), _EXAMPLE)
