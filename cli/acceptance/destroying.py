@@ -62,7 +62,7 @@ def leftovers(clients: Clients, stack: str) -> list[str]:
 
 def _file_systems(region: str, client: Any) -> list[Mapping[str, Any]]:
     pages = client.get_paginator("describe_file_systems").paginate()
-    return ask(region, lambda: [one for page in pages for one in page["FileSystems"]])
+    return ask(region, lambda: [system for page in pages for system in page["FileSystems"]])
 
 
 def recreated_logs(clients: Clients, stack: str) -> str:
@@ -79,7 +79,7 @@ def _log_groups(clients: Clients, naming: Naming) -> dict[str, bool]:
 
 def _log_groups_like(clients: Clients, prefix: str) -> list[Mapping[str, Any]]:
     pages = clients.logs.get_paginator("describe_log_groups").paginate(logGroupNamePrefix=prefix)
-    return ask(clients.region, lambda: [one for page in pages for one in page["logGroups"]])
+    return ask(clients.region, lambda: [group for page in pages for group in page["logGroups"]])
 
 
 def _in_ec2(clients: Clients, stack: str) -> list[str]:

@@ -29,7 +29,9 @@ def sdk_regions() -> frozenset[str]:
 
     session = boto3.session.Session()
     partitions = session.get_available_partitions()
-    return frozenset(name for one in partitions for name in session.get_available_regions("ec2", partition_name=one))
+    return frozenset(
+        region for partition in partitions for region in session.get_available_regions("ec2", partition_name=partition)
+    )
 
 
 def malformed(text: str) -> str:
