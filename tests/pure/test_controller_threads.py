@@ -213,6 +213,15 @@ def test_a_slow_namespace_delays_others_by_one_request_per_round(monkeypatch: py
     assert ("DELETE", "/api/v1/namespaces/team-b/pods/train-worker-1") in world.server.changes
 
 
+def test_every_job_of_a_slow_namespace_gets_its_turn(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    world = SlowWorld(monkeypatch)
+    monkeypatch.setattr(controller, "Guard", lambda: Guard(lambda: world.now))
+    world.start()
+    world.run(rounds=6)
+    attempts = [line.partition(":")[0] for line in capsys.readouterr().err.splitlines() if line.startswith("team-a/")]
+    assert len(attempts) == len(set(attempts)) == 6
+
+
 def test_a_controller_that_lost_its_lease_during_a_round_stops_acting(monkeypatch: pytest.MonkeyPatch) -> None:
     world = SlowWorld(monkeypatch)
     answers = [True, False]

@@ -47,6 +47,8 @@ class Controller:
         self._guard = Guard()
         self._noted: set[tuple[str, str]] = set()
         """Invalid annotations that were printed: UID of the job, and sentence."""
+        self._waiting: dict[str, list[str]] = {}
+        """Namespace -> names of the records that its last round did not reach, in order."""
         self._held_until = self._pruned = self._renewed = 0.0
         self.is_stopping = False
 
@@ -102,15 +104,18 @@ class Controller:
         self._pruned = time.monotonic() if must_prune else self._pruned
 
     def _look_into(self, namespace: str, jobs: Sequence[ManagedJob], *, must_prune: bool) -> None:
-        """Look at the jobs of a namespace. If the API server is slow, the other jobs wait until the next round, so that
-        other namespaces do not."""
+        """Look at the jobs of a namespace. If the API server is slow, the other jobs wait until the next round, which begins
+        with them, so that other namespaces do not."""
         now, began = moments.write(datetime.now(UTC)), time.monotonic()
         records = self._store.records(namespace, self._cluster.records(namespace))
         named = {record.name_of(job.name, job.uid): job for job in jobs}
         tasks = [(name, partial(self._look_at, job, records.get(name), now)) for name, job in named.items()]
         tasks += [(name, partial(self._finish, records[name], now)) for name in records.keys() - named.keys()]
-        for name, task in tasks:
+        places = {name: place for place, name in enumerate(self._waiting.pop(namespace, []))}
+        tasks.sort(key=lambda named_task: places.get(named_task[0], len(places)))
+        for index, (name, task) in enumerate(tasks):
             if self._has_lost_lease() or time.monotonic() - began > SLOW_SECONDS:
+                self._waiting[namespace] = [name for name, _ in tasks[index:]]
                 return
             self._guard.run(f"{namespace}/{name}", task)
             self._health.beat()
