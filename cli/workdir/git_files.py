@@ -39,7 +39,7 @@ def listed(root: Path) -> Iterator[str]:
 
     Raises CommandError if git is missing or fails.
     """
-    if shutil.which("git") is None:
+    if _program() is None:
         raise CommandError("workdir: git is not on PATH, and only git knows which files are ignored. Install git.")
     repository = _repository(root)
     with tempfile.TemporaryDirectory(prefix="gpumpi-git-") as folder:
@@ -58,6 +58,11 @@ def listed(root: Path) -> Iterator[str]:
             yield from (f"{name.rstrip('/')}/{inner}" for inner in listed(path))
         else:
             yield name
+
+
+def _program() -> str | None:
+    """Return the path of git. Relative entries of PATH do not count: they could name a program in the folder."""
+    return shutil.which("git", path=os.pathsep.join(filter(os.path.isabs, os.environ.get("PATH", "").split(os.pathsep))))
 
 
 def _repository(folder: Path) -> Repository | None:
@@ -106,4 +111,6 @@ def _git(folder: Path, *words: str, own: bool = False) -> "subprocess.CompletedP
     environment["GIT_CONFIG_NOSYSTEM"] = "1"
     if not own:
         environment["GIT_CONFIG_GLOBAL"] = os.devnull
-    return subprocess.run(["git", *_NO_PROGRAMS, *words], cwd=folder, env=environment, capture_output=True, check=False)
+    return subprocess.run(
+        [_program() or "git", *_NO_PROGRAMS, *words], cwd=folder, env=environment, capture_output=True, check=False
+    )

@@ -164,6 +164,28 @@ def test_no_program_of_the_users_configuration_or_environment_runs(
     assert not trap.trace.exists()
 
 
+@pytest.mark.parametrize("entry", [".", "", "bin"])
+def test_a_program_in_the_folder_is_not_mistaken_for_git(
+    tmp_path: Path, trap: Trap, monkeypatch: pytest.MonkeyPatch, entry: str
+) -> None:
+    folder = repository(tmp_path / "code")
+    place = folder / entry / "git"
+    place.parent.mkdir(exist_ok=True)
+    place.symlink_to(trap.program)
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("PATH", f"{entry}{os.pathsep}{os.environ['PATH']}")
+    assert names(folder) == SENT
+    assert not trap.trace.exists()
+
+
+def test_a_tracked_file_that_became_a_folder_is_sent_once(tmp_path: Path) -> None:
+    folder = repository(tmp_path / "code")
+    (folder / "train.py").unlink()
+    (folder / "train.py").mkdir()
+    (folder / "train.py" / "a.py").write_text("1")
+    assert names(folder) == [*SENT[:3], "train.py/a.py"]
+
+
 def test_files_that_the_user_ignores_everywhere_are_not_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = repository(tmp_path / "code")
     (home := tmp_path / "home").mkdir()
