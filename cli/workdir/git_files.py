@@ -53,6 +53,8 @@ def listed(root: Path) -> Iterator[str]:
     if done.returncode != 0:
         raise CommandError(f"workdir: git cannot list {root}: {done.stderr.decode(errors='replace').strip()}")
     for name in dict.fromkeys(os.fsdecode(part) for part in done.stdout.split(b"\0") if part):
+        if not _is_inside(root, name):
+            continue
         path = root / name
         if path.is_dir() and not path.is_symlink():  # a submodule or a nested repository
             yield from (f"{name.rstrip('/')}/{inner}" for inner in listed(path))
@@ -79,6 +81,17 @@ def _repository(folder: Path) -> Repository | None:
             )
             return Repository(root, git_dir, common)
     return None
+
+
+def _is_inside(root: Path, name: str) -> bool:
+    """Return whether a file with this name is in the folder itself: a forged index can contain any name. As in git, a file
+    behind a symbolic link is not."""
+    folder = (root / name).parent
+    return (
+        folder.is_relative_to(root)
+        and os.path.realpath(folder) == str(folder)
+        and not {".git", ".."} & {*name.lower().split("/")}
+    )
 
 
 def _is_file(path: Path) -> bool:

@@ -1,5 +1,6 @@
 """`--workdir` runs nothing that a folder's git configuration, hooks, attributes or the environment name."""
 
+import hashlib
 import os
 import subprocess
 from pathlib import Path
@@ -215,6 +216,33 @@ def test_tracked_files_of_a_split_index_are_sent(tmp_path: Path) -> None:
     (folder / "late.bin").write_text("1")
     git(folder, "add", "-f", "late.bin")
     assert names(folder) == sorted([*SENT, "late.bin"])
+
+
+@pytest.mark.parametrize(
+    ("genuine", "forged"),
+    [
+        ("xx/secret.txt", "../secret.txt"),
+        ("xx/yy/zz/s", "xx/../../s"),
+        ("gitx/config", ".git/config"),
+        ("gitx/config", ".GIT/config"),
+        ("in/yy/zz/secret.txt", "in/../../secret.txt"),
+        ("etcx/passwd", "/etc/passwd"),
+        ("dirs/passwd", "link/passwd"),
+        ("xx", ".."),
+    ],
+)
+def test_a_forged_index_sends_nothing_outside_the_folder(tmp_path: Path, genuine: str, forged: str) -> None:
+    for secret in ("secret.txt", "s"):
+        (tmp_path / secret).write_text("private")
+    folder = repository(tmp_path / "code")
+    blob = git(folder, "hash-object", "-w", "train.py").stdout.decode().strip()
+    git(folder, "update-index", "--add", "--cacheinfo", f"100644,{blob},{genuine}")
+    index = folder / ".git" / "index"
+    content = index.read_bytes()[:-20].replace(genuine.encode(), forged.encode())
+    index.write_bytes(content + hashlib.sha1(content).digest())
+    (folder / "link").symlink_to("/etc")
+    assert forged.encode() in git(folder, "ls-files", "-z").stdout.split(b"\0"), "git itself lists the forged name"
+    assert names(folder) == SENT
 
 
 def test_listing_changes_nothing_in_the_repository(tmp_path: Path) -> None:
