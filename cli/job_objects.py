@@ -62,7 +62,7 @@ def _foreign(cluster: Cluster, kind: str, namespace: str | None) -> list[Object]
 
 
 def _name(found: Object) -> str:
-    return str(found["metadata"].get("labels", {}).get(JOB_LABEL, found["metadata"]["name"]))
+    return str((found["metadata"].get("labels") or {}).get(JOB_LABEL, found["metadata"]["name"]))
 
 
 def _state(manifest: Object, stateful_set: Object | None) -> JobState | None:

@@ -11,8 +11,9 @@ from cli import options, whole_files
 from cli.console import print_json
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import OK, REFUSED, UNREACHABLE, USAGE
-from infra.config import stack_file
+from infra.config import stack_file, yaml_text
 from infra.config.messages import shown
+from infra.config.problems import path_text
 from infra.facts.clients import Clients, Denied, is_error, query
 from infra.kubernetes import kubeconfig_files
 from infra.naming import Naming
@@ -61,9 +62,12 @@ def _merged(file: Path, config: dict[str, Any]) -> dict[str, Any]:
     if not file.is_file():
         return config
     try:
-        before = kubeconfig_files.content_of(file)
+        before, (_, duplicates) = kubeconfig_files.content_of(file), yaml_text.read(file)
     except kubeconfig_files.Unusable as error:
         raise CommandError(f"--output: {error}. Choose another file.", REFUSED) from None
+    if duplicates:  # only the last value would stay
+        where, what = path_text(duplicates[0].path), duplicates[0].message
+        raise CommandError(f"--output: {file}: {where} {what}, or choose another file.", REFUSED)
     merged = {**config, **before, "current-context": config["current-context"]}
     for key in merged:
         if key not in KEYS:

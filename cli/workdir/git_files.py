@@ -39,7 +39,7 @@ def listed(root: Path) -> Iterator[str]:
 
     Raises CommandError if git is missing or fails.
     """
-    if shutil.which("git") is None:
+    if _program() is None:
         raise CommandError("workdir: git is not on PATH, and only git knows which files are ignored. Install git.")
     repository = _repository(root)
     with tempfile.TemporaryDirectory(prefix="gpumpi-git-") as folder:
@@ -53,11 +53,18 @@ def listed(root: Path) -> Iterator[str]:
     if done.returncode != 0:
         raise CommandError(f"workdir: git cannot list {root}: {done.stderr.decode(errors='replace').strip()}")
     for name in dict.fromkeys(os.fsdecode(part) for part in done.stdout.split(b"\0") if part):
+        if not _is_inside(root, name):
+            continue
         path = root / name
         if path.is_dir() and not path.is_symlink():  # a submodule or a nested repository
             yield from (f"{name.rstrip('/')}/{inner}" for inner in listed(path))
         else:
             yield name
+
+
+def _program() -> str | None:
+    """Return the path of git. Relative entries of PATH do not count: they could name a program in the folder."""
+    return shutil.which("git", path=os.pathsep.join(filter(os.path.isabs, os.environ.get("PATH", "").split(os.pathsep))))
 
 
 def _repository(folder: Path) -> Repository | None:
@@ -74,6 +81,17 @@ def _repository(folder: Path) -> Repository | None:
             )
             return Repository(root, git_dir, common)
     return None
+
+
+def _is_inside(root: Path, name: str) -> bool:
+    """Return whether a file with this name is in the folder itself: a forged index can contain any name. As in git, a file
+    behind a symbolic link is not."""
+    folder = (root / name).parent
+    return (
+        folder.is_relative_to(root)
+        and os.path.realpath(folder) == str(folder)
+        and not {".git", ".."} & {*name.lower().split("/")}
+    )
 
 
 def _is_file(path: Path) -> bool:
@@ -106,4 +124,6 @@ def _git(folder: Path, *words: str, own: bool = False) -> "subprocess.CompletedP
     environment["GIT_CONFIG_NOSYSTEM"] = "1"
     if not own:
         environment["GIT_CONFIG_GLOBAL"] = os.devnull
-    return subprocess.run(["git", *_NO_PROGRAMS, *words], cwd=folder, env=environment, capture_output=True, check=False)
+    return subprocess.run(
+        [_program() or "git", *_NO_PROGRAMS, *words], cwd=folder, env=environment, capture_output=True, check=False
+    )

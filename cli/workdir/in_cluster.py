@@ -113,7 +113,11 @@ def remove_expired(cluster: Cluster, namespace: str) -> None:
     records = cluster.list("ConfigMap", namespace, files.SELECTOR)
     old = [one for one in records if is_old(one, datetime.now(UTC))]
     existing = {state.name for state in job_objects.all_jobs(cluster, namespace)} if old else set()
-    _remove(cluster, [one for one in old if one["metadata"]["labels"].get(JOB_LABEL) not in existing], namespace)
+    for record in (one for one in old if one["metadata"]["labels"].get(JOB_LABEL) not in existing):
+        try:
+            _remove(cluster, [record], namespace)
+        except CommandError as error:  # must not keep users from submitting jobs
+            say(f"{NAME}: the files of ConfigMap {record['metadata']['name']} were not removed: {error}")
 
 
 def is_old(record: Object, now: datetime) -> bool:

@@ -62,7 +62,7 @@ def select(folder: Path, limit_mib: int = LIMIT_MIB) -> Selection:
     if not root.is_dir():
         raise NotFound(f"workdir: {folder} is not a folder on this machine")
     names, left_out = [], []
-    for name in sorted(git_files.listed(root)):
+    for name in sorted(set(git_files.listed(root))):
         reason = _refused(root, name)
         if reason:
             left_out.append(f"{name} ({reason})")

@@ -6,7 +6,6 @@ their own tokens.
 
 import io
 import logging
-import re
 import socket
 import threading
 from collections.abc import Callable, Iterable
@@ -19,14 +18,13 @@ from werkzeug.serving import BaseWSGIServer, make_server
 from werkzeug.wrappers import Response as HttpResponse
 
 from localcloud import problems
-from localcloud.aws import account, clock, control, durations, gateway, listening, transport
+from localcloud.aws import account, clock, control, durations, gateway, listening, signatures, transport
 from localcloud.aws.call import Response
 from localcloud.aws.listening import Offer
 from localcloud.http_guard import Guarded
 
 log = logging.getLogger(__name__)
 
-_CREDENTIAL_SERVICE = re.compile(r"Credential=[^/]+/[^/]+/[^/]+/(?P<service>[^/]+)/")
 CONTROL = "/local-cloud/"
 _TICK = 0.2
 """Seconds between checks for due state transitions.
@@ -85,6 +83,8 @@ class Application:
 
     def _service(self, environ: dict[str, Any], request: Request) -> str | None:
         """Return moto's name for the requested service."""
+        if "Authorization" not in request.headers and (credential := request.args.get("X-Amz-Credential")):
+            environ = {**environ, "HTTP_AUTHORIZATION": f"{signatures.ALGORITHM} Credential={credential}"}  # for presigned URLs
         host = self._hosts.infer_service_region_host(environ, request.path) or "s3.us-east-1.amazonaws.com"
         service: str | None = self._hosts.get_backend_for_host(host)
         return service

@@ -200,3 +200,14 @@ def test_a_public_object_needs_no_signature(server: LocalAws) -> None:
     s3.put_bucket_policy(Bucket="bucket", Policy=json.dumps({"Version": "2012-10-17", "Statement": [statement]}))
     assert requests.get(url, timeout=30).content == b"read me"
     assert requests.put(url, data=b"changed", timeout=30).status_code == 403
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("target", [None, "DynamoDB_20120810.ListTables", "TrentService.ListKeys", "x"])
+def test_a_presigned_url_reaches_only_the_service_for_which_it_was_signed(
+    server: LocalAws, method: str, target: str | None
+) -> None:
+    """EKS tokens are presigned URLs of STS: whoever receives one must not be able to use it for other services."""
+    url = server.client("sts").generate_presigned_url("get_caller_identity", HttpMethod=method)
+    response = requests.request(method, url, headers={"X-Amz-Target": target}, timeout=30)
+    assert response.status_code == 200 and f"<Arn>{USER_ARN}</Arn>" in response.text

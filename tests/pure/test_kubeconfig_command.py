@@ -136,6 +136,16 @@ def test_a_file_that_is_no_kubeconfig_is_refused_and_not_changed(tmp_path: Path,
     assert file.read_bytes() == before
 
 
+@pytest.mark.parametrize("key", ["users", "clusters", "contexts"])
+def test_a_file_with_a_duplicate_key_is_refused_because_entries_would_be_lost(tmp_path: Path, key: str) -> None:
+    before = yaml.safe_dump(OTHER) + f"{key}:\n- name: second\n"
+    (file := tmp_path / "config").write_text(before)
+    done = run("-o", file)
+    assert done.exit_code == REFUSED and len(done.output.splitlines()) == 1
+    assert f"--output: {file}: {key} is set twice" in done.output
+    assert file.read_text() == before
+
+
 def test_a_folder_is_refused(tmp_path: Path) -> None:
     done = run("-o", tmp_path)
     assert done.exit_code == FAILED and f"cluster kubeconfig: {tmp_path}: is a directory." in done.output

@@ -144,6 +144,13 @@ def test_a_malformed_job_hides_no_other(data: st.DataObject, kind: str) -> None:
     assert "odd" in shown or "odd in namespace team-a is left out, because it cannot be read" in done.stderr
 
 
+@pytest.mark.parametrize("kind", sorted(SPECS))
+def test_a_job_without_labels_is_listed(kind: str) -> None:
+    odd = foreign(kind, SPECS[kind], STATUS)
+    odd["metadata"] |= {"labels": None, "annotations": None, "ownerReferences": None}
+    assert {"good", "odd"} == {one["name"] for one in json.loads(run(Cluster(**{kind: [odd]}), "jobs", "-A", "--json").stdout)}
+
+
 @given(quantity=TEXTS | st.text() | st.from_regex(r"[0-9]{1,4}(m|k|M|Ki|Ei|e3)?", fullmatch=True))
 @settings(deadline=None)
 def test_quantities_of_pods_and_nodes_are_read_as_kubernetes_reads_them(quantity: str) -> None:

@@ -228,6 +228,25 @@ def test_an_invalid_record_is_reported_and_stays(monkeypatch: pytest.MonkeyPatch
     assert "there is no job mnist" in done.output and api.writes == []
 
 
+def test_files_that_cannot_be_removed_do_not_keep_users_from_submitting(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    api = ApiServer([config_map(GENUINE, "other", NAMESPACE, {}), config_map({**GENUINE, "id": "f" * 8}, "more", NAMESPACE, {})])
+    api_call, refused = api.call, []
+
+    def call(method: str, path: str, *arguments: Any, **more: Any) -> Any:
+        if method == "POST":
+            refused.append(path)
+            raise ApiException(status=403, reason="Forbidden")
+        return api_call(method, path, *arguments, **more)
+
+    monkeypatch.setattr(api, "call", call)
+    monkeypatch.setattr(kubeconfigs, "load", lambda *_: api)
+    in_cluster.remove_expired(Access().connect(), NAMESPACE)
+    assert len(refused) == 2 and api.writes == []
+    assert capsys.readouterr().err.count("the files of ConfigMap forged were not removed: ") == 2
+
+
 @pytest.mark.parametrize("name", ["..", ".", "", "a/b", "a/../../secrets/b", "a?dryRun=All", "a#b", "a%2fb", "a b", "a\n"])
 @pytest.mark.parametrize("place", ["name", "namespace"])
 def test_names_that_would_change_the_path_of_a_request_are_refused(

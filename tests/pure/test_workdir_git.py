@@ -1,5 +1,6 @@
 """`--workdir` runs nothing that a folder's git configuration, hooks, attributes or the environment name."""
 
+import hashlib
 import os
 import subprocess
 from pathlib import Path
@@ -164,6 +165,28 @@ def test_no_program_of_the_users_configuration_or_environment_runs(
     assert not trap.trace.exists()
 
 
+@pytest.mark.parametrize("entry", [".", "", "bin"])
+def test_a_program_in_the_folder_is_not_mistaken_for_git(
+    tmp_path: Path, trap: Trap, monkeypatch: pytest.MonkeyPatch, entry: str
+) -> None:
+    folder = repository(tmp_path / "code")
+    place = folder / entry / "git"
+    place.parent.mkdir(exist_ok=True)
+    place.symlink_to(trap.program)
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("PATH", f"{entry}{os.pathsep}{os.environ['PATH']}")
+    assert names(folder) == SENT
+    assert not trap.trace.exists()
+
+
+def test_a_tracked_file_that_became_a_folder_is_sent_once(tmp_path: Path) -> None:
+    folder = repository(tmp_path / "code")
+    (folder / "train.py").unlink()
+    (folder / "train.py").mkdir()
+    (folder / "train.py" / "a.py").write_text("1")
+    assert names(folder) == [*SENT[:3], "train.py/a.py"]
+
+
 @pytest.mark.parametrize("file", [".gitconfig", "included"])
 def test_files_that_the_user_ignores_everywhere_are_not_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str) -> None:
     folder = repository(tmp_path / "code")
@@ -195,6 +218,33 @@ def test_tracked_files_of_a_split_index_are_sent(tmp_path: Path) -> None:
     (folder / "late.bin").write_text("1")
     git(folder, "add", "-f", "late.bin")
     assert names(folder) == sorted([*SENT, "late.bin"])
+
+
+@pytest.mark.parametrize(
+    ("genuine", "forged"),
+    [
+        ("xx/secret.txt", "../secret.txt"),
+        ("xx/yy/zz/s", "xx/../../s"),
+        ("gitx/config", ".git/config"),
+        ("gitx/config", ".GIT/config"),
+        ("in/yy/zz/secret.txt", "in/../../secret.txt"),
+        ("etcx/passwd", "/etc/passwd"),
+        ("dirs/passwd", "link/passwd"),
+        ("xx", ".."),
+    ],
+)
+def test_a_forged_index_sends_nothing_outside_the_folder(tmp_path: Path, genuine: str, forged: str) -> None:
+    for secret in ("secret.txt", "s"):
+        (tmp_path / secret).write_text("private")
+    folder = repository(tmp_path / "code")
+    blob = git(folder, "hash-object", "-w", "train.py").stdout.decode().strip()
+    git(folder, "update-index", "--add", "--cacheinfo", f"100644,{blob},{genuine}")
+    index = folder / ".git" / "index"
+    content = index.read_bytes()[:-20].replace(genuine.encode(), forged.encode())
+    index.write_bytes(content + hashlib.sha1(content).digest())
+    (folder / "link").symlink_to("/etc")
+    assert forged.encode() in git(folder, "ls-files", "-z").stdout.split(b"\0"), "git itself lists the forged name"
+    assert names(folder) == SENT
 
 
 def test_listing_changes_nothing_in_the_repository(tmp_path: Path) -> None:
