@@ -37,15 +37,17 @@ CODES: Final = {
 The exceptions are listed by name because importing them would slow down `--help`.
 """
 
-
-FIXES: Final[Mapping[tuple[int, ...], str]] = {
-    (errno.ENOSPC,): "Free space on this disk, or write to another one",
-    (errno.EDQUOT,): "Delete files, or ask for a higher quota",
-    (errno.EROFS,): "This file system is read-only: write to another one",
-    (errno.EIO,): "Check the disk: `dmesg` shows its errors",
-    (errno.EACCES, errno.EPERM): "Change its permissions, or use another path",
+DISK_FIXES: Final[Mapping[int, str]] = {
+    errno.ENOSPC: "Free space on this disk, or write to another one",
+    errno.EDQUOT: "Delete files, or ask for a higher quota",
+    errno.EROFS: "This file system is read-only: write to another one",
+    errno.EIO: "Check the disk: `dmesg` shows its errors",
 }
-"""Fixes for errors of the operating system."""
+"""Fixes for errors that only files have, even if the error has no path."""
+FIXES: Final[Mapping[int, str]] = {
+    **DISK_FIXES,
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "Change its permissions, or use another path"),
+}
 
 
 class CommandError(Exception):
@@ -83,8 +85,14 @@ def code_of(error: BaseException) -> int | None:
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
     names = (f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__)
-    of_system = FAILED if isinstance(error, OSError) and error.strerror and not isinstance(error, BrokenPipeError) else None
-    return next((CODES[name] for name in names if name in CODES), of_system)
+    return next((CODES[name] for name in names if name in CODES), FAILED if is_file_error(error) else None)
+
+
+def is_file_error(error: BaseException) -> bool:
+    """Return whether the operating system could not read or write a file, as opposed to a network connection."""
+    if not isinstance(error, OSError) or isinstance(error, BrokenPipeError) or not error.strerror:
+        return False
+    return error.filename is not None or error.errno in DISK_FIXES
 
 
 def problem_line(problem: "Problem") -> str:
@@ -103,16 +111,16 @@ def problem_count(name: str, number: int, undone: str) -> str:
 
 
 def message_of(error: BaseException) -> str:
-    """Return the message of an error; for errors of the operating system, with the path and a fix."""
-    if not isinstance(error, OSError) or not error.strerror:
+    """Return the message of an error; for an error of a file, with its path and a fix."""
+    if not isinstance(error, OSError) or not is_file_error(error):
         return str(error)
     import tempfile  # slow to import
 
     # Only writes to temporary files have no path.
     path = error.filename or f"a temporary file in {tempfile.tempdir or os.environ.get('TMPDIR', '/tmp')}"
     name = os.fsdecode(path) if isinstance(path, bytes) else path
-    fix = next((fix for numbers, fix in FIXES.items() if error.errno in numbers), "")
-    return f"{name}: {error.strerror.lower()}.{fix and f' {fix}.'}"
+    fix = FIXES.get(error.errno or 0, "")
+    return f"{name}: {str(error.strerror).lower()}.{fix and f' {fix}.'}"
 
 
 def report(error: BaseException, code: int, verb: str, *, as_json: bool) -> None:

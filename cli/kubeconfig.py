@@ -71,7 +71,7 @@ def _merged(file: Path, config: dict[str, Any]) -> dict[str, Any]:
     for kind in ("clusters", "contexts", "users"):
         (own,) = config[kind]
         entries = list(before.get(kind) or ())
-        place = next((index for index, one in enumerate(entries) if one["name"] == own["name"]), len(entries))
+        place = next((index for index, entry in enumerate(entries) if entry["name"] == own["name"]), len(entries))
         if kind == "contexts" and place < len(entries):  # the user's default namespace stays
             own = {**own, "context": {**(entries[place].get("context") or {}), **own["context"]}}
         merged[kind] = [*entries[:place], own, *entries[place + 1 :]]

@@ -99,7 +99,9 @@ def standard_support_ends_soon(kubernetes_version: str, today: date) -> bool:
     return end is not None and today >= end - SUPPORT_NOTICE
 
 
-KUBERNETES_VERSIONS: Final = tuple(one for one in LIVE_KUBERNETES_VERSIONS if not standard_support_ends_soon(one, _PINNED_ON))
+KUBERNETES_VERSIONS: Final = tuple(
+    version for version in LIVE_KUBERNETES_VERSIONS if not standard_support_ends_soon(version, _PINNED_ON)
+)
 """The Kubernetes versions to choose from for a new cluster, oldest first."""
 
 WITHOUT_LUSTRE_CLIENT: Final = MappingProxyType({"1.36": "6.18"})

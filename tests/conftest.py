@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from infra.config import today
 from localcloud import garbage
 
 garbage.pause()  # every test process imports all tests, and garbage collection would slow down these imports
@@ -29,7 +28,7 @@ take half the time of an `up`.
 def pytest_configure(config: pytest.Config) -> None:
     # A shell without job control starts background commands with SIGINT ignored, and child processes inherit this setting.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    os.environ[today.VARIABLE] = "2026-11-28"  # the end of support for a Kubernetes version must not change a result
+    os.environ["GPUMPI_TODAY"] = "2026-11-28"  # the end of support for a Kubernetes version must not change a result
     config.option.loadscopereorder = False  # otherwise xdist would start with the group that has the most tests
     config.option.randomly_reset_seed = False  # otherwise the next test would draw the same random names
 

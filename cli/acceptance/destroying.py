@@ -33,8 +33,8 @@ def check(clients: Clients, stack: str, destroy: Callable[[str], None], notes: N
     destroy(stack)
     notes.saw(f"pulumi destroy --stack {stack}", "succeeded")
     left = leftovers(clients, stack)
-    asked = f"ec2 with tag {STACK_TAG}={stack}, eks, autoscaling, efs, fsx, logs, ecr, s3"
-    notes.saw(asked, ", ".join(left) or "nothing is left")
+    searched = f"ec2 with tag {STACK_TAG}={stack}, eks, autoscaling, efs, fsx, logs, ecr, s3"
+    notes.saw(searched, ", ".join(left) or "nothing is left")
     if recreated := recreated_logs(clients, stack):
         notes.saw(recreated, "recreated by EKS for its last audit logs; the next `pulumi up` deletes it")
     if left:
@@ -62,7 +62,7 @@ def leftovers(clients: Clients, stack: str) -> list[str]:
 
 def _file_systems(region: str, client: Any) -> list[Mapping[str, Any]]:
     pages = client.get_paginator("describe_file_systems").paginate()
-    return ask(region, lambda: [one for page in pages for one in page["FileSystems"]])
+    return ask(region, lambda: [system for page in pages for system in page["FileSystems"]])
 
 
 def recreated_logs(clients: Clients, stack: str) -> str:
@@ -73,13 +73,13 @@ def recreated_logs(clients: Clients, stack: str) -> str:
 def _log_groups(clients: Clients, naming: Naming) -> dict[str, bool]:
     """Return the log groups with the names of the stack, and whether they have a KMS key, which EKS's lack."""
     names = (naming.control_plane_logs, naming.flow_logs, naming.job_logs)
-    found = [_log_groups_like(clients, name) for name in names]
-    return {one["logGroupName"]: "kmsKeyId" in one for groups in found for one in groups if one["logGroupName"] in names}
+    groups = [group for name in names for group in _log_groups_like(clients, name)]
+    return {group["logGroupName"]: "kmsKeyId" in group for group in groups if group["logGroupName"] in names}
 
 
 def _log_groups_like(clients: Clients, prefix: str) -> list[Mapping[str, Any]]:
     pages = clients.logs.get_paginator("describe_log_groups").paginate(logGroupNamePrefix=prefix)
-    return ask(clients.region, lambda: [one for page in pages for one in page["logGroups"]])
+    return ask(clients.region, lambda: [group for page in pages for group in page["logGroups"]])
 
 
 def _in_ec2(clients: Clients, stack: str) -> list[str]:

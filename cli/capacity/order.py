@@ -37,7 +37,7 @@ _NOTHING_SENT: Final = (
     ParamValidationError,
     PartialCredentialsError,
 )
-SERVER_ERRORS: Final = 500
+_SERVER_ERRORS: Final = 500
 
 
 class OutcomeUnknown(Exception):
@@ -47,7 +47,7 @@ class OutcomeUnknown(Exception):
 def dry_run(clients: Clients, offering: BlockOffering) -> None:
     """Check that AWS would accept the purchase. Raises CommandError if it would not."""
     try:
-        asked(clients.region, lambda: _purchase(clients.ec2, offering, _order(offering), DryRun=True))
+        call_aws(clients.region, lambda: _purchase(clients.ec2, offering, _order(offering), DryRun=True))
     except CommandError as error:
         if "DryRunOperation" not in str(error):
             raise
@@ -66,10 +66,10 @@ def buy(
     """
     order = _order(offering)
     try:
-        answer = asked(clients.region, lambda: _purchase_once(clients, offering, order))
+        answer = call_aws(clients.region, lambda: _purchase_once(clients, offering, order))
     except OutcomeUnknown as error:
         say(f"AWS's answer to the purchase was lost ({error}); looking for the reservation with the tag {ORDER_TAG}={order}")
-        return _looked_up(clients, offering, order, now, pause)
+        return _find_reservation(clients, offering, order, now, pause)
     reservation: dict[str, Any] = answer["CapacityReservation"]
     return reservation
 
@@ -94,14 +94,14 @@ def _purchase_once(clients: Clients, offering: BlockOffering, order: str) -> Any
     except _NOTHING_SENT:
         raise
     except ClientError as error:
-        if error.response["ResponseMetadata"].get("HTTPStatusCode", SERVER_ERRORS) < SERVER_ERRORS:
+        if error.response["ResponseMetadata"].get("HTTPStatusCode", _SERVER_ERRORS) < _SERVER_ERRORS:
             raise
         raise OutcomeUnknown(_one_line(error)) from None
     except (Exception, KeyboardInterrupt) as error:  # a timeout, a lost connection, an answer that is cut off
         raise OutcomeUnknown(_one_line(error) or "interrupted") from None
 
 
-def _looked_up(
+def _find_reservation(
     clients: Clients,
     offering: BlockOffering,
     order: str,
@@ -115,13 +115,13 @@ def _looked_up(
     deadline = now() + LOOK_UP
     while True:
         try:
-            answer = asked(clients.region, lambda: clients.ec2.describe_capacity_reservations(Filters=filters))
+            answer = call_aws(clients.region, lambda: clients.ec2.describe_capacity_reservations(Filters=filters))
         except (CommandError, KeyboardInterrupt) as error:
             reason = _one_line(error) or "interrupted"
             raise CommandError(f"{offering.id}: the reservation could not be looked up: {reason}. {fix}", FAILED) from None
-        found: list[dict[str, Any]] = answer["CapacityReservations"]
-        if found:
-            return found[0]
+        reservations: list[dict[str, Any]] = answer["CapacityReservations"]
+        if reservations:
+            return reservations[0]
         if now() >= deadline:
             raise CommandError(f"{offering.id}: AWS shows no reservation after {LOOK_UP.seconds} s. {fix}", FAILED)
         try:
@@ -130,7 +130,7 @@ def _looked_up(
             raise CommandError(f"{offering.id}: interrupted before AWS showed a reservation. {fix}", FAILED) from None
 
 
-def asked(region: str, call: Callable[[], Any]) -> Any:
+def call_aws(region: str, call: Callable[[], Any]) -> Any:
     """Call AWS and return the result. Raises CommandError."""
     try:
         return query(region, call)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from cli import whole_files
 from cli.capacity import stack_edit
-from cli.capacity.order import EVERY_SECONDS, asked
+from cli.capacity.order import EVERY_SECONDS, call_aws
 from cli.capacity.screen import usd, when
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import FAILED, REFUSED
@@ -57,7 +57,7 @@ class Edit:
 def current(clients: Clients, known: BlockOffering) -> BlockOffering:
     """Return the offering as AWS now reports it. Raises CommandError if it no longer exists or its price has changed."""
     wanted = Wanted(known.instance_type, known.count, known.asked_hours, known.start, known.end)
-    found: list[BlockOffering] = asked(clients.region, lambda: offerings(clients, wanted, known.count, known.asked_hours))
+    found: list[BlockOffering] = call_aws(clients.region, lambda: offerings(clients, wanted, known.count, known.asked_hours))
     place = known.zone, known.start, known.end
     same = next((one for one in found if one.id == known.id), None)
     same = same or next((one for one in found if (one.zone, one.start, one.end) == place), None)
@@ -107,7 +107,7 @@ def wait_until_paid(
     deadline = now() + limit
     while True:
         question = {"CapacityReservationIds": [reservation]}
-        answer = asked(clients.region, lambda: clients.ec2.describe_capacity_reservations(**question))  # noqa: B023
+        answer = call_aws(clients.region, lambda: clients.ec2.describe_capacity_reservations(**question))  # noqa: B023
         state = str(answer["CapacityReservations"][0]["State"])
         if state in ("payment-failed", "failed", "cancelled"):
             raise CommandError(f"AWS could not collect the payment: {reservation} is {state}", FAILED)

@@ -10,45 +10,17 @@ from infra.config.problems import path_text
 
 _MAPPINGS: Final = frozenset(
     {
-        *(
-            "metadata",
-            "spec",
-            "template",
-            "resources",
-            "resourcesPerNode",
-            "securityContext",
-            "affinity",
-            "trainer",
-            "initializer",
-        ),
-        *("dataset", "model", "runtimeRef", "mlPolicy", "torch", "mpi", "jax", "runPolicy", "elasticPolicy", "schedulingPolicy"),
-        *(
-            "mpiReplicaSpecs",
-            "pytorchReplicaSpecs",
-            "Launcher",
-            "Worker",
-            "Master",
-            "valueFrom",
-            "secretKeyRef",
-            "configMapKeyRef",
-        ),
-        *("emptyDir", "persistentVolumeClaim", "fieldRef", "trainingRuntimeSpec", "jobTemplate"),
+        *("metadata", "spec", "template", "resources", "resourcesPerNode", "securityContext", "affinity", "trainer"),
+        *("initializer", "dataset", "model", "runtimeRef", "mlPolicy", "torch", "mpi", "jax", "runPolicy", "elasticPolicy"),
+        *("schedulingPolicy", "mpiReplicaSpecs", "pytorchReplicaSpecs", "Launcher", "Worker", "Master", "valueFrom"),
+        *("secretKeyRef", "configMapKeyRef", "fieldRef", "emptyDir", "persistentVolumeClaim", "trainingRuntimeSpec"),
+        "jobTemplate",
     }
 )
 _LISTS: Final = frozenset(
     {
-        *(
-            "env",
-            "envFrom",
-            "containers",
-            "initContainers",
-            "volumes",
-            "volumeMounts",
-            "tolerations",
-            "imagePullSecrets",
-            "ports",
-        ),
-        *("replicatedJobs", "podSpecOverrides", "podTemplateOverrides", "runtimePatches", "targetJobs", "dependsOn"),
+        *("env", "envFrom", "containers", "initContainers", "volumes", "volumeMounts", "tolerations", "imagePullSecrets"),
+        *("ports", "replicatedJobs", "podSpecOverrides", "podTemplateOverrides", "runtimePatches", "targetJobs", "dependsOn"),
     }
 )
 """Lists of mappings."""
@@ -63,30 +35,9 @@ _NUMBERS: Final = frozenset(
 )
 _SCALARS: Final = frozenset(
     {
-        *(
-            "apiVersion",
-            "claimName",
-            "cleanPodPolicy",
-            "generateName",
-            "image",
-            "key",
-            "kind",
-            "medium",
-            "mountPath",
-            "mpiImplementation",
-        ),
-        *(
-            "name",
-            "namespace",
-            "numProcPerNode",
-            "nProcPerNode",
-            "nprocPerNode",
-            "operator",
-            "protocol",
-            "readOnly",
-            "restartPolicy",
-        ),
-        *("sizeLimit", "sshAuthMountPath", "storageUri", "subPath", "value", "workingDir"),
+        *("apiVersion", "claimName", "cleanPodPolicy", "generateName", "image", "key", "kind", "medium", "mountPath"),
+        *("mpiImplementation", "name", "namespace", "numProcPerNode", "nProcPerNode", "nprocPerNode", "operator", "protocol"),
+        *("readOnly", "restartPolicy", "sizeLimit", "sshAuthMountPath", "storageUri", "subPath", "value", "workingDir"),
     }
 )
 

@@ -43,7 +43,7 @@ def listed(root: Path) -> Iterator[str]:
         raise CommandError("workdir: git is not on PATH, and only git knows which files are ignored. Install git.")
     repository = _repository(root)
     with tempfile.TemporaryDirectory(prefix="gpumpi-git-") as folder:
-        excluding = ("--git-dir=/dev/null", "config", "--global", "--type=path", "--get", "core.excludesFile")
+        excluding = ("--git-dir=/dev/null", "config", "--global", "--includes", "--type=path", "--get", "core.excludesFile")
         excludes = _git(Path(folder), *excluding, own=True)
         _prepare(Path(folder), repository)
         where: tuple[str, ...] = (f"--git-dir={folder}", f"--work-tree={repository.root if repository else root}")

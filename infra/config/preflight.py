@@ -10,8 +10,7 @@ from infra.config.model_types import inner_types, models_for
 from infra.config.parse import parse
 from infra.config.problems import Problem, SettingsError, is_unreliable, without_echoes
 from infra.config.stack_file import RawStack
-from infra.config.today import today
-from infra.facts import Facts, FactsError, existing_cluster, gather, regions
+from infra.facts import Facts, FactsError, eks, existing_cluster, gather, regions
 from infra.facts.existing_cluster import ClusterFacts
 from infra.facts.regions import UnknownRegion
 from infra.settings.existing import ExistingSettings
@@ -66,7 +65,7 @@ class TargetChecks(Generic[SettingsType, FactsType]):
 
 def examine_aws(raw: RawStack, *, offline: bool = False) -> Examined[Settings, Facts]:
     """Check a stack in AWS against every rule that applies, even if an earlier rule failed."""
-    checks = TargetChecks(Settings, gather, lambda settings: validation.check_offline(settings, today()), validation.check)
+    checks = TargetChecks(Settings, gather, lambda settings: validation.check_offline(settings, eks.today()), validation.check)
     reason = OFFLINE if offline else "" if regions.is_name(raw.region) else regions.WRONG
     return judge(raw, checks, not_queried=reason, stack=raw.stack, region=raw.region)
 

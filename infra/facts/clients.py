@@ -198,14 +198,14 @@ def query(region: str, call: Callable[[], Result]) -> Result:
         code = error.response.get("Error", {}).get("Code", "")
         if code in _DENIED:
             raise Denied(_action(error)) from None
-        if region not in regions.known():
+        if region not in regions.sdk_regions():
             raise regions.refused(region, code) from None
         if code in _BAD_CREDENTIALS:
             raise FactsError(f"AWS rejects the credentials ({code}){_disabled(region)}. {_LOG_IN}") from None
         raise FactsError(f"AWS could not be queried: {error}") from None
     except (EndpointConnectionError, ConnectTimeoutError, ReadTimeoutError) as error:
         reason = _one_line(str(error))
-        if region not in regions.known():
+        if region not in regions.sdk_regions():
             raise regions.refused(region, reason) from None
         raise FactsError(f"AWS is not reachable in Region {region}: {reason}") from None
     except BotoCoreError as error:  # mostly misconfigured profiles and expired SSO sessions

@@ -1,10 +1,14 @@
 """EKS queries: available versions, and the stack's existing cluster and pools."""
 
+import os
 from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from typing import Any
 
+from infra.config.messages import shown
+from infra.config.problems import Problem, SettingsError
 from infra.facts.clients import Clients
 from infra.facts.ec2 import subnet_zones
 from infra.facts.launch_templates import node_template
@@ -12,6 +16,17 @@ from infra.facts.model import Existing, ExistingPool, NodeTemplate
 from infra.naming import PLACEMENT_TAG, POOL_TAG
 
 PARALLEL = 4
+
+
+def today() -> date:
+    """Return the date to compare with the end of support for Kubernetes versions. Tests must not depend on the day they run,
+    so GPUMPI_TODAY replaces it, such as 2026-11-28. Raises SettingsError if the variable is not a date."""
+    fixed = os.environ.get("GPUMPI_TODAY")
+    try:
+        return date.fromisoformat(fixed) if fixed else datetime.now(UTC).date()
+    except ValueError:
+        fix = "Use one such as 2026-11-28, or unset the variable."
+        raise SettingsError([Problem("GPUMPI_TODAY", f"{shown(fixed)} is not a date. {fix}")]) from None
 
 
 def minor(version: str) -> int:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from infra.config.today import today
 from infra.facts import account, ebs_key, ec2, ec2_cluster, efs, eks, fsx, manifests, price_list
 from infra.facts.clients import Clients, Denied, query
 from infra.facts.instance_types import InstanceType
@@ -117,7 +116,7 @@ def _gather(settings: Settings, clients: Clients, caller: Caller, queries: _Quer
         quotas=limits or {},
         in_use=in_use.result(),
         kubernetes_versions=versions.result().offered,
-        today=today(),
+        today=eks.today(),
         extended_support=versions.result().extended,
         addon_versions=addons.result(),
         ami=ami,

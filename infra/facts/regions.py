@@ -23,18 +23,20 @@ def is_name(text: str) -> bool:
 
 
 @cache
-def known() -> frozenset[str]:
+def sdk_regions() -> frozenset[str]:
     """Return the Regions of all partitions that the SDK knows."""
     import boto3.session  # slow to import
 
     session = boto3.session.Session()
     partitions = session.get_available_partitions()
-    return frozenset(name for one in partitions for name in session.get_available_regions("ec2", partition_name=one))
+    return frozenset(
+        region for partition in partitions for region in session.get_available_regions("ec2", partition_name=partition)
+    )
 
 
 def require_known(text: str) -> None:
     """Raise UnknownRegion for a Region that the local AWS does not have: it has those that the SDK knows."""
-    if text not in known():
+    if text not in sdk_regions():
         raise UnknownRegion(f"{shown(text)} is not a known Region. Use one such as {_nearest(text)}")
 
 
@@ -50,4 +52,4 @@ def refused(region: str, reason: str) -> UnknownRegion:
 
 
 def _nearest(text: str) -> str:
-    return next(iter(nearest(text, known())), _EXAMPLE)
+    return next(iter(nearest(text, sdk_regions())), _EXAMPLE)

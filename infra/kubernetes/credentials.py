@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-Body = Mapping[str, Any]
+from infra.kubernetes.kubeconfig_files import PATHS, Body
 
-_FILES: Final = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 _TEXTS: Final = ("token", "username", "password", "tls-server-name")
 _PUBLIC: Final = ("apiVersion", "command", "installHint", "interactiveMode", "name", "username")
 """Keys whose values may be shown."""
@@ -25,7 +24,7 @@ def malformed(cluster: Body, user: Body) -> str | None:
 
 
 def _of_files(body: Body) -> Iterator[str]:
-    for key in _FILES:
+    for key in PATHS:
         data = body.get(f"{key}-data")
         if data:
             if not _is_base64(data):
@@ -58,9 +57,9 @@ def _of_plugin(user: Body) -> Iterator[str]:
         if not isinstance(plugin.get(key), str):
             yield f"exec.{key} is missing or is not text"
     arguments, variables = plugin.get("args") or [], plugin.get("env") or []
-    if not isinstance(arguments, list) or not all(isinstance(one, str) for one in arguments):
+    if not isinstance(arguments, list) or not all(isinstance(argument, str) for argument in arguments):
         yield "exec.args is not a list of texts"
-    if not isinstance(variables, list) or not all(_is_variable(one) for one in variables):
+    if not isinstance(variables, list) or not all(map(_is_variable, variables)):
         yield "exec.env is not a list with the name and the value of variables"
 
 
@@ -115,7 +114,7 @@ def _secrets(value: object, key: str = "") -> Iterator[str]:
 
 def _secrets_of_options(arguments: object) -> Iterator[str]:
     """Yield the values of options such as `--token=VALUE` and `--token VALUE`."""
-    words = [str(one) for one in arguments] if isinstance(arguments, list) else []
+    words = list(map(str, arguments)) if isinstance(arguments, list) else []
     for before, word in zip(["", *words], words, strict=False):
         option, is_set, value = word.partition("=")
         if is_set and _SECRET_OPTION.match(option):

@@ -16,7 +16,7 @@ from infra.config.messages import all_of, did_you_mean, one_of, shown
 
 _KINDS: Final = {"clusters": "cluster", "contexts": "context", "users": "user"}
 """List in a kubeconfig -> key of the body of its entries."""
-_PATHS: Final = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
+PATHS: Final = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 """Values of clusters and users that are paths, relative to the file that contains them."""
 
 Body = Mapping[str, Any]
@@ -83,7 +83,7 @@ class Merged:
 def _with_absolute_paths(entry: Entry) -> dict[str, Any]:
     """Return a cluster, user or context. Relative paths are relative to the folder of its file."""
     body, folder = dict(entry.body), entry.file.absolute().parent
-    for key in _PATHS:
+    for key in PATHS:
         if body.get(key):
             body[key] = os.path.normpath(folder / str(body[key]))
     plugin = body.get("exec")
@@ -107,16 +107,13 @@ def _in_home(file: str) -> Path:
 
 def read(kubeconfig: Path | None) -> Merged:
     """Read and merge the kubeconfig files; skip missing ones. Raises Unusable."""
-    wanted = paths(kubeconfig)
-    present = [path for path in wanted if not _is_missing(path)]
+    candidates = paths(kubeconfig)
+    present = [path for path in candidates if not _is_missing(path)]
     if kubeconfig and not present:
         raise Unusable(f"the kubeconfig {kubeconfig} does not exist")
     if not present:
-        what = (
-            f"kubeconfig {wanted[0]} does not exist"
-            if len(wanted) == 1
-            else f"kubeconfigs {all_of(map(str, wanted))} do not exist"
-        )
+        names = all_of(map(str, candidates))
+        what = f"kubeconfig {names} does not exist" if len(candidates) == 1 else f"kubeconfigs {names} do not exist"
         raise Unusable(f"the {what}. Set --kubeconfig or KUBECONFIG, or create it: scripts/cluster kubeconfig -s STACK")
     current = ""
     entries: dict[str, dict[str, Entry]] = {kind: {} for kind in _KINDS}
@@ -124,8 +121,8 @@ def read(kubeconfig: Path | None) -> Merged:
         content = content_of(path)
         current = current or content.get("current-context") or ""
         for kind, body in _KINDS.items():
-            for one in content.get(kind) or ():
-                entries[kind].setdefault(one["name"], Entry(one.get(body) or {}, path))
+            for entry in content.get(kind) or ():
+                entries[kind].setdefault(entry["name"], Entry(entry.get(body) or {}, path))
     return Merged(os.pathsep.join(map(str, present)), current, entries)
 
 
@@ -168,14 +165,14 @@ def _malformed(content: object) -> str | None:
         entries, names = content.get(kind) or [], set()
         if not isinstance(entries, list):
             return f"{kind} is not a list"
-        for index, one in enumerate(entries):
-            if not isinstance(one, dict) or not isinstance(one.get("name"), str):
+        for index, entry in enumerate(entries):
+            if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
                 return f"{kind}[{index}] has no name"
-            if not isinstance(one.get(body) or {}, dict):
+            if not isinstance(entry.get(body) or {}, dict):
                 return f"{body} of {kind}[{index}] is not a mapping"
-            if kind == "contexts" and not isinstance((one.get(body) or {}).get("namespace") or "", str):
+            if kind == "contexts" and not isinstance((entry.get(body) or {}).get("namespace") or "", str):
                 return f"the namespace of {kind}[{index}] is not text"
-            if one["name"] in names:
-                return f"{kind} lists {shown(one['name'])} twice"
-            names.add(one["name"])
+            if entry["name"] in names:
+                return f"{kind} lists {shown(entry['name'])} twice"
+            names.add(entry["name"])
     return None

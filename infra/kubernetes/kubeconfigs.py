@@ -170,11 +170,11 @@ def file_of(kubeconfig: Path | None, context: str) -> str:
 
 def _check_server(context: str, server: object) -> None:
     """Raise Unusable if the address of the API server is unusable or contains a password."""
+    if "@" in str(server):
+        raise Unusable(f"the server of context {shown(context)} contains credentials. Move them to its user")
     if not isinstance(server, str) or not server.startswith(("https://", "http://")):
         address = shown(server) if server else "nothing"
         raise Unusable(f"the server of context {shown(context)} is {address}. Set it to an address such as https://10.0.0.1:6443")
-    if "@" in server:
-        raise Unusable(f"the server of context {shown(context)} contains credentials. Move them to its user")
 
 
 def _set_proxy(context: str, proxy: object, configuration: Any) -> None:

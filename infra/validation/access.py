@@ -49,15 +49,19 @@ def public_cidrs(settings: Settings) -> Iterator[Problem]:
 
 
 _PRIVATE = tuple(IPv4Network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
-_RESERVED = {
+_UNUSABLE = {
     IPv4Network("0.0.0.0/8"): "this network (RFC 1122)",
-    IPv4Network("100.64.0.0/10"): "carrier-grade NAT (RFC 6598)",
     IPv4Network("127.0.0.0/8"): "loopback (RFC 1122)",
     IPv4Network("169.254.0.0/16"): "link-local addresses (RFC 3927)",
-    IPv4Network("192.0.0.0/24"): "IETF protocols (RFC 6890)",
-    IPv4Network("198.18.0.0/15"): "benchmarks (RFC 2544)",
     IPv4Network("224.0.0.0/4"): "multicast (RFC 5771)",
     IPv4Network("240.0.0.0/4"): "future use (RFC 1112)",
+}
+"""Addresses that no other machine can have, even in a private network."""
+_RESERVED = {
+    **_UNUSABLE,
+    IPv4Network("100.64.0.0/10"): "carrier-grade NAT (RFC 6598)",
+    IPv4Network("192.0.0.0/24"): "IETF protocols (RFC 6890)",
+    IPv4Network("198.18.0.0/15"): "benchmarks (RFC 2544)",
 }
 """EKS's CIDRs "can't include reserved addresses":
 https://docs.aws.amazon.com/eks/latest/userguide/config-cluster-endpoint.html. EKS does not list them; this table follows
@@ -89,7 +93,7 @@ def private_cidrs(settings: Settings) -> Iterator[Problem]:
         where = f"{path}[{index}]"
         if isinstance(network, str):
             yield Problem(where, network)
-        elif any(network.overlaps(unusable) for unusable in _NOT_ROUTED) and network.prefixlen > 0:
+        elif any(network.overlaps(block) for block in _UNUSABLE) and network.prefixlen > 0:
             yield Problem(where, f"{shown(text)} contains addresses that no other machine can have. Use one such as 10.8.0.0/16.")
         elif network.prefixlen > 0 and network.is_global:
             fix = "Internet addresses belong in publicCidrs."
@@ -112,10 +116,6 @@ def someone_reaches_api(settings: Settings) -> Iterator[Problem]:
     else:
         fix = "List the CIDRs of your networks in privateCidrs, or your address in publicCidrs."
         yield warning(path, f"is empty, and {reason}, so only nodes can reach it. {fix}")
-
-
-_NOT_ROUTED = tuple(IPv4Network(text) for text in ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "240.0.0.0/4"))
-"""This host, loopback, link-local, multicast, reserved: https://www.rfc-editor.org/rfc/rfc6890"""
 
 
 def admins(settings: Settings) -> Iterator[Problem]:

@@ -78,21 +78,21 @@ def read(request: Request) -> Signature | None:
     """Return the signature of a request, or None if it is not signed in a valid form."""
     header, query = request.headers.get("Authorization"), request.args
     if header is not None:
-        found = _HEADER.fullmatch(header)
+        match = _HEADER.fullmatch(header)
         moment, token, lifetime = request.headers.get("x-amz-date"), request.headers.get("x-amz-security-token"), None
-        names, value = (found["headers"], found["signature"]) if found else ("", "")
+        names, value = (match["headers"], match["signature"]) if match else ("", "")
     else:
-        found = re.fullmatch(_CREDENTIAL, query.get("X-Amz-Credential", ""))
+        match = re.fullmatch(_CREDENTIAL, query.get("X-Amz-Credential", ""))
         moment, token, lifetime = query.get("X-Amz-Date"), query.get("X-Amz-Security-Token"), query.get("X-Amz-Expires", "")
         names, value = query.get("X-Amz-SignedHeaders", ""), query.get("X-Amz-Signature", "")
         if query.get("X-Amz-Algorithm") != ALGORITHM or not re.fullmatch(r"\d{1,6}", lifetime):
             return None
     signed = tuple(names.lower().split(";"))
     when = _parsed(moment or "")
-    if found is None or when is None or "host" not in signed or found["day"] != f"{when:%Y%m%d}":
+    if match is None or when is None or "host" not in signed or match["day"] != f"{when:%Y%m%d}":
         return None
     valid = timedelta(seconds=int(lifetime)) if lifetime is not None else None
-    return Signature(found["key"], found["region"], found["service"], found["scope"], when, signed, value, token, valid)
+    return Signature(match["key"], match["region"], match["service"], match["scope"], when, signed, value, token, valid)
 
 
 def sign(secret_key: str, scope: str, moment: str, canonical_request: str) -> str:

@@ -134,6 +134,12 @@ def test_every_error_of_a_disk_is_one_line_and_keeps_the_old_file(
     assert yaml.safe_load(file.read_text()) == OTHER and [one.name for one in tmp_path.iterdir()] == ["config"]
 
 
+def test_a_network_error_is_not_reported_as_a_file_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kubeconfig, "_config", failing(errno.ECONNREFUSED))
+    done = CliRunner().invoke(app, ["kubeconfig", "-s", "local"])
+    assert isinstance(done.exception, ConnectionRefusedError) and "temporary file" not in done.output
+
+
 def failing(number: int) -> Callable[..., Any]:
     def fail(*_: object, **__: object) -> Any:
         raise OSError(number, os.strerror(number))

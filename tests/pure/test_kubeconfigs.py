@@ -350,8 +350,9 @@ def test_any_user_is_loaded_or_refused_without_a_secret(tmp_path: Path, user: An
         assert SECRET not in str(error)
 
 
-def test_a_password_in_the_servers_address_is_refused_and_not_shown(tmp_path: Path) -> None:
-    file = write(tmp_path / "config", kubeconfig("a", current="a", server=f"https://me:{SECRET}@10.0.0.1"))
+@pytest.mark.parametrize("scheme", ["https://", "ftp://", ""])
+def test_a_password_in_the_servers_address_is_refused_and_not_shown(tmp_path: Path, scheme: str) -> None:
+    file = write(tmp_path / "config", kubeconfig("a", current="a", server=f"{scheme}me:{SECRET}@10.0.0.1"))
     with pytest.raises(Unusable, match=r"contains credentials\. Move them to its user") as raised:
         kubeconfigs.load(file, None)
     assert SECRET not in str(raised.value)

@@ -184,8 +184,8 @@ def test_a_region_that_is_none_is_a_problem_and_aws_is_not_queried(tmp_path: Pat
 
 
 def test_every_region_of_the_sdk_is_a_region_name() -> None:
-    assert [region for region in regions.known() if not regions.is_name(region)] == []
-    assert "eusc-de-east-1" in regions.known()
+    assert [region for region in regions.sdk_regions() if not regions.is_name(region)] == []
+    assert "eusc-de-east-1" in regions.sdk_regions()
 
 
 def test_a_former_name_of_a_setting_is_accepted(tmp_path: Path) -> None:

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from infra import validation
-from tests.pure.mistakes import offline_nodes, offline_stack
+from tests.pure.mistakes import offline_access, offline_nodes, offline_stack
 from tests.pure.mistakes.case import text
 from tests.pure.world import FILE_SYSTEM, RESERVATION, existing_network, pool, settings
 
-CASES = offline_stack.CASES | offline_nodes.CASES
+CASES = offline_stack.CASES | offline_access.CASES | offline_nodes.CASES
 
 
 @pytest.mark.parametrize("case", CASES)

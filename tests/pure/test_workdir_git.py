@@ -164,11 +164,13 @@ def test_no_program_of_the_users_configuration_or_environment_runs(
     assert not trap.trace.exists()
 
 
-def test_files_that_the_user_ignores_everywhere_are_not_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("file", [".gitconfig", "included"])
+def test_files_that_the_user_ignores_everywhere_are_not_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str) -> None:
     folder = repository(tmp_path / "code")
     (home := tmp_path / "home").mkdir()
     (home / "ignored").write_text("*.swp\n")
-    (home / ".gitconfig").write_text("[core]\n\texcludesFile = ~/ignored\n")
+    (home / ".gitconfig").write_text("[include]\n\tpath = ~/included\n")
+    (home / file).write_text("[core]\n\texcludesFile = ~/ignored\n")
     monkeypatch.setenv("HOME", str(home))
     (folder / "a.swp").write_text("1")
     (folder / ".git" / "info").mkdir(exist_ok=True)

@@ -36,7 +36,7 @@ def _set_monitoring(call: Call, state: str) -> dict[str, Any]:
     end_dry_run(call)
     for instance in instances:
         instance.monitoring_state = state
-    return {"InstanceMonitorings": [{"InstanceId": one.id, "Monitoring": {"State": state}} for one in instances]}
+    return {"InstanceMonitorings": [{"InstanceId": instance.id, "Monitoring": {"State": state}} for instance in instances]}
 
 
 @operation("ec2", "ModifyInstanceAttribute")

@@ -172,7 +172,7 @@ def _vpc_config(call: Call, cluster: str) -> Record:
 def _deliver_last_logs(cluster: Cluster) -> None:
     """Deliver audit logs after the deletion, as EKS does:
     https://github.com/terraform-aws-modules/terraform-aws-eks/issues/920"""
-    if any(one["enabled"] for one in cluster.record["logging"]["clusterLogging"]):
+    if any(logging["enabled"] for logging in cluster.record["logging"]["clusterLogging"]):
         logs.deliver_late(backend_of("logs", cluster.account, cluster.region), f"/aws/eks/{cluster.name}/cluster")
 
 

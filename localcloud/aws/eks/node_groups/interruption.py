@@ -32,7 +32,7 @@ def drain(instance: Any) -> None:
 def rebalance(instance: Any) -> None:
     for cluster, group in _groups_of(instance):
         for scaling in nodes.auto_scaling_groups(cluster, group):
-            for state in [one for one in capacity.members(scaling) if one.instance_id == instance.id]:
+            for state in [member for member in capacity.members(scaling) if member.instance_id == instance.id]:
                 _Rebalancing(cluster, group, scaling, state).start()
 
 

@@ -72,13 +72,13 @@ class Group(Resource):
         """Create the group. With initial lifecycle hooks, create it with size 0, and set its size after the hooks exist."""
         autoscaling, name, hooks = aws.client("autoscaling"), physical_name(args), args.get("initialLifecycleHooks") or []
         self._refuse_waiting(args)
-        wanted = self._wanted(args)
-        sizes = {key: wanted.pop(key) for key in SIZES if key in wanted}
+        request = self._wanted(args)
+        sizes = {key: request.pop(key) for key in SIZES if key in request}
         make = partial(
             autoscaling.create_auto_scaling_group,
             AutoScalingGroupName=name,
             Tags=[_tag(name, one) for one in args.get("tags") or []],
-            **wanted,
+            **request,
             **({"MinSize": 0, "MaxSize": 0} if hooks else sizes),
         )
         # A new instance profile takes some time to propagate to Auto Scaling:
@@ -94,8 +94,7 @@ class Group(Resource):
         if hooks:
             with completing(name):
                 for hook in hooks:
-                    request = to_request({**hook, **_number(hook)}, HOOK)
-                    autoscaling.put_lifecycle_hook(AutoScalingGroupName=name, **request)
+                    autoscaling.put_lifecycle_hook(AutoScalingGroupName=name, **to_request({**hook, **_number(hook)}, HOOK))
                 autoscaling.update_auto_scaling_group(AutoScalingGroupName=name, **sizes)
         return name
 

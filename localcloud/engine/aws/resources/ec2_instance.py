@@ -168,8 +168,8 @@ class Instance(Resource):
         if not kind["BurstablePerformanceSupported"]:
             return {}
         ids = [instance["InstanceId"]]
-        found = ec2.describe_instance_credit_specifications(InstanceIds=ids)["InstanceCreditSpecifications"]
-        return {"creditSpecification": {"cpuCredits": found[0]["CpuCredits"]}} if found else {}
+        credits = ec2.describe_instance_credit_specifications(InstanceIds=ids)["InstanceCreditSpecifications"]
+        return {"creditSpecification": {"cpuCredits": credits[0]["CpuCredits"]}} if credits else {}
 
     @contextmanager
     def _stopped(self, aws: Aws, id: str) -> Iterator[None]:
