@@ -37,6 +37,8 @@ _SHORT: Final[Mapping[str, str]] = {
     "C": "constraint",
     "G": "gpus",
 }
+_HETEROGENEOUS: Final = ("hetjob", "packjob")
+"""Separators of components: https://slurm.schedmd.com/heterogeneous_jobs.html"""
 _ALIASES: Final = {"tasks-per-node": "ntasks-per-node"}
 """Option name that sbatch accepts but does not document -> documented name."""
 _DROPPED: Final[Mapping[str, str]] = {
@@ -90,6 +92,9 @@ def read(draft: Draft, text: str) -> list[Note]:
     for number, name, value in _options(text):
         if name:
             options[name] = (number, value)
+        elif value in _HETEROGENEOUS:
+            fix = "Import each component as a job of its own"
+            raise NotImportable(f"line {number}: {value} adds workers of another kind, but a job has one kind. {fix}")
         else:
             notes.append(Note(f"line {number}", "dropped", f"{value}: is not an option"))
     is_torch = _PYTORCH.search(text) is not None

@@ -111,3 +111,9 @@ def test_a_script_with_a_nul_character_is_refused_with_its_line(script: str, lin
 def test_a_byte_order_mark_does_not_hide_the_directives(tmp_path: Path) -> None:
     (tmp_path / "job.sbatch").write_bytes(b"\xef\xbb\xbf#!/bin/bash\n#SBATCH --nodes=2\nsrun ./train\n")
     assert formats.read(formats.text_of(tmp_path / "job.sbatch"), {}).draft.values["workers"] == 2
+
+
+@pytest.mark.parametrize("line", ["#SBATCH hetjob", "#SBATCH --nodes=1 packjob"])
+def test_a_heterogeneous_job_is_refused_with_its_line(line: str) -> None:
+    with pytest.raises(NotImportable, match=r"^line 3: (hetjob|packjob) adds workers of another kind, but a job has one kind"):
+        notes("#SBATCH --nodes=1", line, "#SBATCH --nodes=7")
