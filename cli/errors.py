@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from infra.config.problems import Problem  # infra.config imports pydantic, which would slow down `--help`
 
 CODES: Final = {
+    "infra.config.problems.SettingsError": REFUSED,
     "infra.config.stack_file.NoSuchStack": NOT_FOUND,
     "infra.facts.model.FactsError": UNREACHABLE,
     "infra.facts.regions.UnknownRegion": REFUSED,

@@ -196,7 +196,7 @@ REGION: Final = Question(
     "region",
     "AWS region",
     _region,
-    looks_like(r"[a-z]{2}(-[a-z]+)+-\d", "us-west-2"),
+    looks_like(r"[a-z]+(-[a-z]+)+-\d", "us-west-2"),
     ("aws:region",),
     is_final=True,
 )

@@ -21,6 +21,7 @@ from cli.installation import pasteable
 from cli.local_parts import DEFAULT_HOME
 from cli.recover import describe
 from infra.config import preflight, stack_file
+from infra.facts import regions
 from localcloud import mending
 from localcloud.engine_events import Step
 from localcloud.environment import foreign
@@ -205,6 +206,7 @@ def ami(
     as_json: options.Json = False,
 ) -> int:
     """The first build compiles Open MPI, which takes several minutes."""
+    regions.require_known(region)
     image = build(LocalCloud(home), region, progress_line, AMI_MANIFESTS, openmpi, framework or ())
     print_json({"ami": image}) if as_json else print(image)
     return OK
@@ -257,6 +259,8 @@ def grant(
     local.cloud.server("aws")
     raw = stack_file.read(source)
     _refuse(source, _examination(raw)(raw, offline=True))
+    if raw.region:
+        regions.require_known(raw.region)
     created = local.grant()
     if as_json:
         print_json({"created": created})

@@ -133,6 +133,6 @@ def _require(job: Mapping[str, Any]) -> None:
 def text_of(path: Path) -> str:
     """Return the text of a file. Raises NotImportable."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise NotImportable("is not UTF-8 text") from None

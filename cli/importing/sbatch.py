@@ -37,6 +37,8 @@ _SHORT: Final[Mapping[str, str]] = {
     "C": "constraint",
     "G": "gpus",
 }
+_HETEROGENEOUS: Final = ("hetjob", "packjob")
+"""Separators of components: https://slurm.schedmd.com/heterogeneous_jobs.html"""
 _ALIASES: Final = {"tasks-per-node": "ntasks-per-node"}
 """Option name that sbatch accepts but does not document -> documented name."""
 _DROPPED: Final[Mapping[str, str]] = {
@@ -82,11 +84,17 @@ _HOST: Final = re.compile(r"\$\(\s*(?:srun[^)]*\s)?hostname\b[^)]*\)|`hostname[^
 
 def read(draft: Draft, text: str) -> list[Note]:
     """Read the script; return notes on everything that was dropped or changed. Raises NotImportable."""
+    before, nul, _ = text.partition("\0")
+    if nul:
+        raise NotImportable(f"line {before.count(chr(10)) + 1}: has a NUL character, so sbatch refuses the script. Remove it")
     shell, notes = _shell(text)
     options: dict[str, tuple[int, str]] = {}
     for number, name, value in _options(text):
         if name:
             options[name] = (number, value)
+        elif value in _HETEROGENEOUS:
+            fix = "Import each component as a job of its own"
+            raise NotImportable(f"line {number}: {value} adds workers of another kind, but a job has one kind. {fix}")
         else:
             notes.append(Note(f"line {number}", "dropped", f"{value}: is not an option"))
     is_torch = _PYTORCH.search(text) is not None
@@ -208,19 +216,21 @@ def _words(number: int, line: str) -> list[str]:
     word: str | None = None
     quote, characters = "", iter(line)
     for character in characters:
-        if character == "\\":
-            word = (word or "") + next(characters, "")
-        elif quote:
-            word, quote = (word, "") if character == quote else (f"{word}{character}", quote)
-        elif character in "\"'":
-            word, quote = word or "", character
-        elif character in _SPACES:
+        if not quote and character in _SPACES:
             words += [] if word is None else [word]
             word = None
-        elif character == "#" and not (word and (word.startswith(f"{_IMAGE}=") or words[-1:] == [_IMAGE])):
+            continue
+        if not quote and character == "#" and not (word and (word.startswith(f"{_IMAGE}=") or words[-1:] == [_IMAGE])):
             break
+        word = word or ""  # `+=` below takes linear time, unlike an expression: lines may have megabytes
+        if character == "\\":
+            word += next(characters, "")
+        elif quote and character == quote:
+            quote = ""
+        elif not quote and character in "\"'":
+            quote = character
         else:
-            word = (word or "") + character
+            word += character
     if quote:
         fix = f"Close it, or write \\{quote} for the character itself"
         raise NotImportable(f"line {number}: the quote {quote} is not closed, so sbatch refuses the script. {fix}")

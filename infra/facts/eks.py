@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
 
+from infra.config.messages import shown
+from infra.config.problems import Problem, SettingsError
 from infra.facts.clients import Clients
 from infra.facts.ec2 import subnet_zones
 from infra.facts.launch_templates import node_template
@@ -18,9 +20,13 @@ PARALLEL = 4
 
 def today() -> date:
     """Return the date to compare with the end of support for Kubernetes versions. Tests must not depend on the day they run,
-    so GPUMPI_TODAY replaces it, such as 2026-11-28. Raises ValueError if the variable is not a date."""
+    so GPUMPI_TODAY replaces it, such as 2026-11-28. Raises SettingsError if the variable is not a date."""
     fixed = os.environ.get("GPUMPI_TODAY")
-    return date.fromisoformat(fixed) if fixed else datetime.now(UTC).date()
+    try:
+        return date.fromisoformat(fixed) if fixed else datetime.now(UTC).date()
+    except ValueError:
+        fix = "Use one such as 2026-11-28, or unset the variable."
+        raise SettingsError([Problem("GPUMPI_TODAY", f"{shown(fixed)} is not a date. {fix}")]) from None
 
 
 def minor(version: str) -> int:

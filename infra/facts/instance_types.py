@@ -48,6 +48,8 @@ class InstanceType:
     is_bare_metal: bool
     runs_linux: bool = True
     """False for the mac types, whose only architectures are `x86_64_mac` and `arm64_mac`."""
+    has_neuron: bool = False
+    """True for the types with AWS Trainium or Inferentia accelerators."""
 
     @property
     def slots(self) -> int:
@@ -84,6 +86,7 @@ class InstanceType:
             usage_classes=frozenset(described.get("SupportedUsageClasses", ())),
             is_bare_metal=described.get("BareMetal", False),
             runs_linux=not all(name.endswith("_mac") for name in architectures),
+            has_neuron="NeuronInfo" in described,
         )
 
 

@@ -7,7 +7,7 @@ from typing import Final
 from infra.config.messages import nearest, shown
 from infra.facts.model import FactsError
 
-_NAME: Final = re.compile(r"[a-z]{2}(-[a-z]+)+-[0-9]+")
+_NAME: Final = re.compile(r"[a-z]+(-[a-z]+)+-[0-9]+")
 _EXAMPLE: Final = "us-west-2"
 WRONG: Final = "aws:region is wrong"
 """Reason why AWS was not queried, beside the error that names the Region."""
@@ -32,6 +32,12 @@ def sdk_regions() -> frozenset[str]:
     return frozenset(
         region for partition in partitions for region in session.get_available_regions("ec2", partition_name=partition)
     )
+
+
+def require_known(text: str) -> None:
+    """Raise UnknownRegion for a Region that the local AWS does not have: it has those that the SDK knows."""
+    if text not in sdk_regions():
+        raise UnknownRegion(f"{shown(text)} is not a known Region. Use one such as {_nearest(text)}")
 
 
 def malformed(text: str) -> str:

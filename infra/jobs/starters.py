@@ -36,7 +36,7 @@ _OF_PREFIX: Final = re.compile(r"-.*|\w+=.*|\d[\w.,:-]*", re.DOTALL)
 """Matches the options, variables and values of these programs: `env -i A=1`, `timeout 60s`, `numactl -N 0`."""
 _STATEMENT: Final = (
     r"(?:^|[;&|(\n]|\bthen\s|\bdo\s)\s*(?:\w+=\S*\s+)*"
-    rf"(?:(?:\S*/)?(?:{'|'.join(_PREFIXES)})\s+(?:(?:-\S*|\w+=\S*|\d[\w.,:-]*)\s+)*)*(?:\S*/)?"
+    rf"(?:(?:[^\s;&|(]*/)?(?:{'|'.join(_PREFIXES)})\s+(?:(?:-\S*|\w+=\S*|\d[\w.,:-]*)\s+)*)*(?:[^\s;&|(]*/)?"
 )
 _MPI_IN_SHELL: Final = re.compile(_STATEMENT + r"(" + "|".join(map(re.escape, MPI_STARTERS)) + r")(?=\s|$)")
 _IN_SHELL: Final = re.compile(

@@ -22,6 +22,8 @@ def parsed(text: str, example: str) -> IPv4Network | str:
         return f"{shown(text)} is a single address, not a CIDR block. Use {single}/32."
     if not bits.isdecimal():
         return f"{shown(text)} has no prefix length. Use {wide}."
+    if bits != str(wide.prefixlen):
+        return f"{shown(text)} has a prefix length with leading zeros. Use {wide}."
     if wide.network_address != single:
         return f"{shown(text)} has host bits set. Use {wide} or {single}/32."
     return wide

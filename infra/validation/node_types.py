@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from infra.config.messages import shown
-from infra.config.problems import Problem
+from infra.config.problems import Problem, warning
 from infra.facts.instance_types import InstanceType
 from infra.facts.model import Facts
 from infra.jobs.pods import LAUNCHER_CPU_MILLIS, LAUNCHER_MEMORY_MIB
@@ -36,6 +36,10 @@ def supported(settings: Settings, facts: Facts) -> Iterator[Problem]:
             needs = "shares an NVLink domain with other instances, which needs IMEX, a ComputeDomain and arm64 images"
             fix = "This program does not support them yet. Choose a type such as p6-b200.48xlarge."
             yield Problem(where, f"{shown(instance.name)} {needs}. {fix}")
+        elif instance.has_neuron:
+            effect = "this program does not install the Neuron device plugin, so jobs can use only the CPUs"
+            fix = "Choose a type with NVIDIA GPUs, such as g5.xlarge, or one without accelerators."
+            yield warning(where, f"{shown(instance.name)} has AWS Neuron accelerators, but {effect}. {fix}")
 
 
 def _shares_nvlink(instance: InstanceType) -> bool:

