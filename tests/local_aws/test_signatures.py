@@ -207,7 +207,7 @@ def test_a_public_object_needs_no_signature(server: LocalAws) -> None:
 def test_a_presigned_url_reaches_only_the_service_for_which_it_was_signed(
     server: LocalAws, method: str, target: str | None
 ) -> None:
-    """EKS tokens are presigned URLs of STS: whoever receives one must not be able to use it for other services."""
+    """EKS tokens are presigned URLs of STS: a server that receives one cannot use it for other services."""
     url = server.client("sts").generate_presigned_url("get_caller_identity", HttpMethod=method)
     response = requests.request(method, url, headers={"X-Amz-Target": target}, timeout=30)
     assert response.status_code == 200 and f"<Arn>{USER_ARN}</Arn>" in response.text
