@@ -22,6 +22,7 @@ from infra.config.messages import did_you_mean
 from infra.facts import capacity
 from infra.facts.capacity import BlockOffering, Found, Progress, Wanted
 from infra.facts.clients import Clients
+from infra.facts.regions import sdk_regions
 
 HOME_REGION: Final = "us-east-1"
 """Region for the first queries if the AWS configuration sets no Region."""
@@ -102,15 +103,12 @@ def _home_region() -> str:
 
 
 def _listed(text: str) -> tuple[str, ...]:
-    import boto3.session
-
     wanted = tuple(dict.fromkeys(one.strip() for one in text.split(",") if one.strip()))
-    known = boto3.session.Session().get_available_regions("ec2")
     if not wanted:
         raise CommandError("--regions: list at least one Region, or use all", USAGE)
     for one in wanted:
-        if one not in known:
-            raise CommandError(f"--regions: {one} is not a Region{did_you_mean(one, known)}", USAGE)
+        if one not in sdk_regions():
+            raise CommandError(f"--regions: {one} is not a Region{did_you_mean(one, sdk_regions())}", USAGE)
     return wanted
 
 

@@ -176,6 +176,7 @@ class Recorded:
         for one in ledger.entries():
             if one.instance_type == "p4d.24xlarge":
                 kept = {"uid": one.instance, "node": one.instance, "type": one.instance_type, "zone": one.zone, "pool": "train"}
+                kept["pod"] = f"gone-{one.instance}"
                 span = {"from": one.started.isoformat(), "to": one.ended.isoformat() if one.ended else None}
                 found["workers"].append({**kept, "capacity": "ON_DEMAND", "gpus": 4, **span})
         return [record.config_map(found)]
