@@ -6,6 +6,7 @@ from typing import Any, Final
 from cli.acceptance.aws_reads import ask
 from cli.acceptance.checklist import Notebook
 from cli.status.in_aws import EksAccount
+from infra.facts import eks
 from infra.facts.clients import Clients
 from infra.naming import STACK_TAG, Naming
 
@@ -52,7 +53,7 @@ def leftovers(clients: Clients, stack: str) -> list[str]:
     left += [f"Auto Scaling group {one['AutoScalingGroupName']}" for one in all_groups if _is_of(one.get("Tags", ()), stack)]
     systems = [*_file_systems(region, clients.efs), *_file_systems(region, clients.fsx)]
     left += [f"file system {one['FileSystemId']}" for one in systems if _is_of(one.get("Tags", ()), stack)]
-    left += [f"log group {name}" for name, has_key in _log_groups(clients, naming).items() if has_key]
+    left += [f"log group {name}" for name in _log_groups(clients, naming)]
     pages = ask(region, lambda: list(clients.ecr.get_paginator("describe_repositories").paginate()))
     names = [one["repositoryName"] for page in pages for one in page["repositories"]]
     left += [f"image repository {name}" for name in names if name.startswith(f"{naming.cluster}/")]
@@ -67,14 +68,16 @@ def _file_systems(region: str, client: Any) -> list[Mapping[str, Any]]:
 
 def recreated_logs(clients: Clients, stack: str) -> str:
     """Return the log group that EKS has recreated after the cluster's deletion; empty if there is none."""
-    return next((name for name, has_key in _log_groups(clients, Naming(stack)).items() if not has_key), "")
+    name = Naming(stack).control_plane_logs
+    return name if ask(clients.region, lambda: eks.has_leftover_logs(clients, name)) else ""
 
 
-def _log_groups(clients: Clients, naming: Naming) -> dict[str, bool]:
-    """Return the log groups with the names of the stack, and whether they have a KMS key, which EKS's lack."""
+def _log_groups(clients: Clients, naming: Naming) -> list[str]:
+    """Return the log groups with the names of the stack, except the one that EKS has recreated."""
     names = (naming.control_plane_logs, naming.flow_logs, naming.job_logs)
     groups = [group for name in names for group in _log_groups_like(clients, name)]
-    return {group["logGroupName"]: "kmsKeyId" in group for group in groups if group["logGroupName"] in names}
+    expected = {*names} - {recreated_logs(clients, naming.stack)}
+    return [group["logGroupName"] for group in groups if group["logGroupName"] in expected]
 
 
 def _log_groups_like(clients: Clients, prefix: str) -> list[Mapping[str, Any]]:

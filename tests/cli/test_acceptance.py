@@ -67,6 +67,16 @@ def test_a_log_group_that_eks_recreated_is_reported_but_is_no_failure() -> None:
         ]
 
 
+@pytest.mark.parametrize("name", ["/aws/eks/gpumpi-gone/cluster", "/gpumpi/gone/flow-logs"])
+def test_a_log_group_that_eks_did_not_recreate_is_a_leftover(name: str) -> None:
+    with account_for(FOLDER / f"Pulumi.{STACK}.yaml"):
+        clients = Clients(REGION)
+        clients.logs.create_log_group(logGroupName=name)
+        clients.logs.put_retention_policy(logGroupName=name, retentionInDays=90)
+        assert destroying.leftovers(clients, "gone") == [f"log group {name}"]
+        assert destroying.recreated_logs(clients, "gone") == ""
+
+
 def test_instances_and_their_amis_are_read() -> None:
     with account_for(FOLDER / f"Pulumi.{STACK}.yaml") as (settings, facts, mocks):
         deploy(settings, facts, mocks)
