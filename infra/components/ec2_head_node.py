@@ -9,6 +9,7 @@ import pulumi_aws as aws
 
 from infra.components import launch_template
 from infra.components.launch_template import LaunchTemplateArgs
+from infra.components.node_security_group import admit_cidr
 from infra.naming import COMPONENT, HEAD_NODE, ROLE_TAG, Naming
 from infra.plan.efa_interfaces import Interface
 from infra.plan.specs import HeadNodeSpec
@@ -82,17 +83,8 @@ class Ec2HeadNode(pulumi.ComponentResource):
             opts=self._child,
         )
         for cidr in args.spec.ssh_cidrs:
-            aws.vpc.SecurityGroupIngressRule(
-                f"{name}-{cidr}-ingress",
-                security_group_id=group.id,
-                cidr_ipv4=cidr,
-                ip_protocol="tcp",
-                from_port=SSH,
-                to_port=SSH,
-                description="SSH from an address that the stack names",
-                tags=args.naming.tags(Name=f"{name}-{cidr}-ingress"),
-                opts=self._child,
-            )
+            purpose = "SSH from an address that the stack names"
+            admit_cidr(name, args.naming, group.id, cidr, port=SSH, description=purpose, opts=self._child)
         return group.id
 
     def _create_launch_template(self, ssh_groups: Sequence[pulumi.Input[str]]) -> aws.ec2.LaunchTemplate:

@@ -10,7 +10,7 @@ import pulumi_aws as aws
 from infra.components import iam, trust_policies
 from infra.components.encryption_key import EncryptionKey, EncryptionKeyArgs
 from infra.components.iam import Account
-from infra.components.node_security_group import HTTPS
+from infra.components.node_security_group import HTTPS, admit_cidr
 from infra.naming import COMPONENT, Naming, principal
 
 LOG_TYPES: Final = ("api", "audit", "authenticator", "controllerManager", "scheduler")
@@ -136,18 +136,8 @@ class EksCluster(pulumi.ComponentResource):
         )
 
     def _open_private_endpoint(self, cidr: str) -> pulumi.CustomResource:
-        key = f"{self._name}-{cidr}-ingress"
-        return aws.vpc.SecurityGroupIngressRule(
-            key,
-            security_group_id=self.security_group_id,
-            cidr_ipv4=cidr,
-            ip_protocol="tcp",
-            from_port=HTTPS,
-            to_port=HTTPS,
-            description="Kubernetes API for a network that the stack names",
-            tags=self._args.naming.tags(Name=key),
-            opts=self._child,
-        )
+        purpose, group = "Kubernetes API for a network that the stack names", self.security_group_id
+        return admit_cidr(self._name, self._args.naming, group, cidr, port=HTTPS, description=purpose, opts=self._child)
 
     @property
     def name(self) -> pulumi.Output[str]:

@@ -1,4 +1,4 @@
-"""Security group of all nodes: ingress and egress."""
+"""Security group of all nodes: ingress and egress. Also the rule of any group for addresses that a stack names."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -95,3 +95,28 @@ class NodeSecurityGroup(pulumi.ComponentResource):
     def rules(self) -> Sequence[pulumi.Resource]:
         """Rules of the group. They must be created before the first node and deleted after the last one."""
         return self._rules
+
+
+def admit_cidr(
+    name: str,
+    naming: Naming,
+    security_group_id: pulumi.Input[str],
+    cidr: str,
+    *,
+    port: int,
+    description: str,
+    opts: pulumi.ResourceOptions,
+) -> aws.vpc.SecurityGroupIngressRule:
+    """Return a new rule that admits a CIDR to one TCP port of a security group's members."""
+    key = f"{name}-{cidr}-ingress"
+    return aws.vpc.SecurityGroupIngressRule(
+        key,
+        security_group_id=security_group_id,
+        cidr_ipv4=cidr,
+        ip_protocol="tcp",
+        from_port=port,
+        to_port=port,
+        description=description,
+        tags=naming.tags(Name=key),
+        opts=opts,
+    )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from infra.components.node_security_group import HTTPS
+from infra.components.node_security_group import HTTPS, admit_cidr
 from infra.naming import COMPONENT, Naming
 
 
@@ -50,17 +50,8 @@ class PrivateEndpoints(pulumi.ComponentResource):
             opts=child,
         )
         for cidr in args.client_cidrs:
-            aws.vpc.SecurityGroupIngressRule(
-                f"{name}-{cidr}-ingress",
-                security_group_id=group.id,
-                cidr_ipv4=cidr,
-                ip_protocol="tcp",
-                from_port=HTTPS,
-                to_port=HTTPS,
-                description="AWS for a network that the stack names",
-                tags=args.naming.tags(Name=f"{name}-{cidr}-ingress"),
-                opts=child,
-            )
+            purpose = "AWS for a network that the stack names"
+            admit_cidr(name, args.naming, group.id, cidr, port=HTTPS, description=purpose, opts=child)
         self._endpoints: list[pulumi.Resource] = [rule]
         self._endpoints += [
             aws.ec2.VpcEndpoint(
