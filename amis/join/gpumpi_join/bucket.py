@@ -61,15 +61,19 @@ class Bucket:
         bucket policy lets only that role on that instance write there. Its address must also match the one that EC2
         reports.
         """
-        expected = {notice_key(own_folder(f"{role_id(cluster, one)}:{one.instance_id}")): one for one in members.values()}
-        seen = self._listed(PREFIX)
+        expected = {
+            notice_key(own_folder(f"{role_id(cluster, member)}:{member.instance_id}")): member for member in members.values()
+        }
+        listed = self._listed(PREFIX)
         trusted: dict[str, Notice] = {}
-        rejected = {key: "not an instance of this cluster" for key in seen if key not in expected and key.endswith("notice.json")}
+        rejected = {
+            key: "not an instance of this cluster" for key in listed if key not in expected and key.endswith("notice.json")
+        }
         for key, member in expected.items():
-            if key not in seen:
+            if key not in listed:
                 continue
             try:
-                notice = self._notice(key, seen[key])
+                notice = self._notice(key, listed[key])
             except BadNotice as error:
                 rejected[key] = str(error)
                 continue
@@ -84,12 +88,12 @@ class Bucket:
     def _listed(self, prefix: str) -> dict[str, str]:
         """Return key -> ETag. The ETag is the content's MD5 because the bucket uses SSE-S3."""
         pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=self._name, Prefix=prefix)
-        return {one["Key"]: one["ETag"] for page in pages for one in page.get("Contents", ())}
+        return {s3_object["Key"]: s3_object["ETag"] for page in pages for s3_object in page.get("Contents", ())}
 
     def _notice(self, key: str, etag: str) -> "Notice | None":
-        known = self._read.get(key)
-        if known is not None and known[0] == etag:
-            return known[1]
+        cached = self._read.get(key)
+        if cached is not None and cached[0] == etag:
+            return cached[1]
         try:
             response = self._s3.get_object(Bucket=self._name, Key=key)
         except self._s3.exceptions.ClientError as error:

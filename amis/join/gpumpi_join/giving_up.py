@@ -67,8 +67,8 @@ class GivingUp:
 
 def lifecycle_state(autoscaling: Any, instance_id: str) -> str:
     """Return a worker's lifecycle state; empty if it is in no Auto Scaling group."""
-    found = autoscaling.describe_auto_scaling_instances(InstanceIds=[instance_id])["AutoScalingInstances"]
-    return str(found[0]["LifecycleState"]) if found else ""
+    instances = autoscaling.describe_auto_scaling_instances(InstanceIds=[instance_id])["AutoScalingInstances"]
+    return str(instances[0]["LifecycleState"]) if instances else ""
 
 
 def complete_join(autoscaling: Any, cluster: ClusterFile, instance_id: str, result: str) -> None:

@@ -53,8 +53,8 @@ def make_user_key(user: str, run: Run = run) -> str:
         done = run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(key)])
         if done.returncode:
             raise OSError(f"ssh-keygen: {done.stderr.strip()}")
-        for made in (folder, key, key.with_suffix(".pub")):
-            os.chown(made, entry.pw_uid, entry.pw_gid)
+        for path in (folder, key, key.with_suffix(".pub")):
+            os.chown(path, entry.pw_uid, entry.pw_gid)
     return public_half(key)
 
 

@@ -31,14 +31,14 @@ def find(cluster: ClusterFile, autoscaling: Any, ec2: Any) -> dict[str, Member]:
         {"Name": f"tag:{ROLE_TAG}", "Values": [MASTER]},
         {"Name": "instance-state-name", "Values": ["pending", "running"]},
     ]
-    found = [_member(one, MASTER) for one in _instances(ec2, Filters=head_node)]
-    newest = max((one for one in found if one), key=lambda one: one.launched, default=None)
+    candidates = [_member(instance, MASTER) for instance in _instances(ec2, Filters=head_node)]
+    newest = max((candidate for candidate in candidates if candidate), key=lambda candidate: candidate.launched, default=None)
     members = {newest.instance_id: newest} if newest else {}
     if workers:
-        wanted = [{"Name": "instance-id", "Values": workers}]  # use a filter, because InstanceIds fails for unknown IDs
-        for one in _instances(ec2, Filters=wanted):
-            member = _member(one, WORKER)
-            if member and one["State"]["Name"] in ("pending", "running"):
+        filters = [{"Name": "instance-id", "Values": workers}]  # use a filter, because InstanceIds fails for unknown IDs
+        for instance in _instances(ec2, Filters=filters):
+            member = _member(instance, WORKER)
+            if member and instance["State"]["Name"] in ("pending", "running"):
                 members[member.instance_id] = member
     return members
 
@@ -49,16 +49,18 @@ def role_id(cluster: ClusterFile, member: Member) -> str:
 
 
 def _group_instances(autoscaling: Any, name: str) -> list[str]:
-    found: list[str] = []
+    instance_ids: list[str] = []
     for page in autoscaling.get_paginator("describe_auto_scaling_groups").paginate(AutoScalingGroupNames=[name]):
         for group in page["AutoScalingGroups"]:
-            found += [one["InstanceId"] for one in group["Instances"] if not one["LifecycleState"].startswith(LEAVING)]
-    return found
+            instance_ids += [
+                instance["InstanceId"] for instance in group["Instances"] if not instance["LifecycleState"].startswith(LEAVING)
+            ]
+    return instance_ids
 
 
 def _instances(ec2: Any, **query: Any) -> list[Mapping[str, Any]]:
     pages = ec2.get_paginator("describe_instances").paginate(**query)
-    return [one for page in pages for reservation in page["Reservations"] for one in reservation["Instances"]]
+    return [instance for page in pages for reservation in page["Reservations"] for instance in reservation["Instances"]]
 
 
 def _member(described: Mapping[str, Any], role: str) -> Member | None:

@@ -114,8 +114,8 @@ class Service:
         """Return the members that have or had a trusted notice: nodes stay known after their notices expire."""
         nodes: dict[str, Node] = {}
         for id, member in members.items():
-            known = self._nodes.get(id)
-            notice = trusted.get(id) or (known.notice if known and known.notice.address == member.address else None)
+            previous = self._nodes.get(id)
+            notice = trusted.get(id) or (previous.notice if previous and previous.notice.address == member.address else None)
             if notice is not None:
                 nodes[id] = Node(id, member.role == MASTER, notice)
         for id in sorted(self._nodes.keys() - nodes.keys()):
@@ -173,7 +173,7 @@ def _load(file: Path) -> dict[str, Node]:
     """Load the nodes that were trusted before a restart; none if the file cannot be read."""
     try:
         stored = json.loads(file.read_text())
-        return {id: Node(id, one["master"], Notice.parse(one["notice"].encode())) for id, one in stored.items()}
+        return {id: Node(id, node["master"], Notice.parse(node["notice"].encode())) for id, node in stored.items()}
     except (OSError, ValueError, KeyError, TypeError, BadNotice):
         return {}
 
