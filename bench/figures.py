@@ -53,11 +53,11 @@ def _mpi_start(result: Any) -> Mapping[str, str]:
 
 def _kubernetes_scale(result: Any) -> Mapping[str, str]:
     seconds = [Bar(name, value) for name, value in result["seconds"].items()]
-    largest = sorted(result["peakMib"].items(), key=lambda one: (-one[1], one[0]))
+    largest = sorted(result["peakMib"].items(), key=lambda peak: (-peak[1], peak[0]))
     title = f"{result['nodes']} nodes, {result['jobs']} jobs, {result['workers']} workers"
     return {
         "": plot.bars(seconds, title=title, unit="s", note=_note(result)),
-        "-memory": plot.bars([Bar(*one) for one in largest], title=f"Most memory, {title}", unit="MiB", note=_note(result)),
+        "-memory": plot.bars([Bar(*peak) for peak in largest], title=f"Most memory, {title}", unit="MiB", note=_note(result)),
     }
 
 
@@ -114,13 +114,13 @@ FIGURES: Mapping[str, Figure] = {
 
 def drawn(folder: Path = FOLDER) -> dict[str, str]:
     """Draw plots for every JSON file in the folder and return the SVGs, keyed by file name."""
-    found = {}
+    svgs = {}
     for name, figure in FIGURES.items():
         file = folder / f"{name}.json"
         if file.exists():
             for part, text in figure.draw(json.loads(file.read_text())).items():
-                found[f"{name}{part}.svg"] = text
-    return found
+                svgs[f"{name}{part}.svg"] = text
+    return svgs
 
 
 def page(folder: Path = FOLDER) -> str:

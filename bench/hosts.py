@@ -97,8 +97,8 @@ class Bench:
     def _wait(self) -> int:
         """Wait until all nodes have joined and return their number."""
         look = partial(hostfile.look, identity=self._key)
-        seen = wait.wait(self._cluster, LIMIT_SECONDS, wait.say, look, pause=lambda _: time.sleep(EVERY_SECONDS))
-        return seen.in_service + 1
+        nodes = wait.wait(self._cluster, LIMIT_SECONDS, wait.say, look, pause=lambda _: time.sleep(EVERY_SECONDS))
+        return nodes.in_service + 1
 
     def _mpiexec(self, *options: str) -> None:
         words = ["run", "-s", STACK, "--config-dir", str(self._stack.project), "-i", str(self._key), "--", "mpiexec", *options]
@@ -138,7 +138,7 @@ def main() -> None:
         finally:
             cloud.stop()
     if arguments.json:
-        print(json.dumps({**about, "start": asdict(start), "joins": [asdict(one) for one in joins]}, indent=1))
+        print(json.dumps({**about, "start": asdict(start), "joins": [asdict(join) for join in joins]}, indent=1))
         return
     _show(start, joins)
 
@@ -149,8 +149,8 @@ def _show(start: Start, joins: list[Joined]) -> None:
     growth = Table(
         "nodes", "joined, s", "s per node", "mpiexec, s", "load before", title="From `scale`, starting with no workers"
     )
-    for one in joins:
-        growth.add_row(*map(str, (one.nodes, one.seconds, one.seconds_a_node, one.mpiexec, one.load)))
+    for join in joins:
+        growth.add_row(*map(str, (join.nodes, join.seconds, join.seconds_a_node, join.mpiexec, join.load)))
     for table in (first, growth):
         Console().print(table)
 

@@ -83,7 +83,7 @@ def submitted(bench: Bench) -> dict[str, float]:
             returned = time.time()
             if done.code:
                 sys.exit(f"the job failed:\n{done.out}{done.err}")
-            timeline.wait(lambda seen: "over" in seen.times, LIMIT_SECONDS)
+            timeline.wait(lambda timeline: "over" in timeline.times, LIMIT_SECONDS)
             ranks = json.loads(next(line for line in done.out.splitlines() if line.startswith("ranks ")).split(" ", 1)[1])
         finally:
             bench.remove(name)
@@ -93,7 +93,7 @@ def submitted(bench: Bench) -> dict[str, float]:
         "all ranks": max(met for _, met, _ in ranks) - begun,
         "command returns": returned - begun,
     }
-    return {stage: round(seconds, 2) for stage, seconds in sorted(stages.items(), key=lambda one: one[1])}
+    return {stage: round(seconds, 2) for stage, seconds in sorted(stages.items(), key=lambda item: item[1])}
 
 
 def worker_killed(bench: Bench) -> dict[str, float]:
@@ -103,13 +103,13 @@ def worker_killed(bench: Bench) -> dict[str, float]:
         # use a new file name for each run, because an aborted run may have left its file behind
         bench.submit(_job(name, STEPWISE.replace("RUN", f"bench-{time.time_ns()}")), bench.described)
         try:
-            if not timeline.wait(lambda seen: {"launcher runs", "workers ready"} <= seen.times.keys(), LIMIT_SECONDS):
+            if not timeline.wait(lambda timeline: {"launcher runs", "workers ready"} <= timeline.times.keys(), LIMIT_SECONDS):
                 sys.exit("the job did not start")
             victim = _first_process_of_a_worker(bench, name)
             _await_step(bench, name, timeline)
             killed = time.time()
             victim.kill()
-            if not timeline.wait(lambda seen: "over" in seen.times, LIMIT_SECONDS):
+            if not timeline.wait(lambda timeline: "over" in timeline.times, LIMIT_SECONDS):
                 sys.exit("the job did not end")
         finally:
             bench.remove(name)
@@ -118,12 +118,12 @@ def worker_killed(bench: Bench) -> dict[str, float]:
     return {"noticed": round(timeline.ended_launchers[0] - killed, 2), "succeeded": round(timeline.times["over"] - killed, 2)}
 
 
-def _await_step(bench: Bench, name: str, seen: Timeline) -> None:
+def _await_step(bench: Bench, name: str, timeline: Timeline) -> None:
     """Wait until the log shows step KILLED_AFTER. Retry, because a followed log can end early if the container has just
     started.
     """
     (launcher,) = bench.client.list("Pod", bench.namespace, {JOB_LABEL: name, ROLE_LABEL: "launcher"})
-    while "launcher ended" not in seen.times:
+    while "launcher ended" not in timeline.times:
         for line in bench.client.log(launcher["metadata"]["name"], bench.namespace, follow=True):
             if line.endswith(f" step {KILLED_AFTER}"):
                 return
@@ -137,12 +137,12 @@ def _first_process_of_a_worker(bench: Bench, name: str) -> psutil.Process:
     """
     pods = bench.client.list("Pod", bench.namespace, {JOB_LABEL: name, ROLE_LABEL: "worker"})
     uid = max(pods, key=lambda pod: str(pod["metadata"]["name"]))["metadata"]["uid"]
-    found = [
+    sshds = [
         process
         for process in psutil.process_iter(["name"])
         if process.info["name"] == "sshd" and f"pod{uid}" in groups_of(process.pid)
     ]
-    return min(found, key=lambda process: process.create_time())
+    return min(sshds, key=lambda process: process.create_time())
 
 
 def _job(name: str, program: str) -> dict[str, object]:

@@ -59,9 +59,9 @@ def life(account: Account, name: str, start: float, goal: float) -> dict[str, st
         with stopwatch() as control_plane:
             cluster = account.create(name)
         with stopwatch() as nodes:
-            wanted = [node_group(cluster, f"{kind}-{name}", size, type_) for kind, size, type_ in (SYSTEM, GPU)]
+            node_groups = [node_group(cluster, f"{kind}-{name}", size, type_) for kind, size, type_ in (SYSTEM, GPU)]
             with ThreadPoolExecutor() as together:
-                list(together.map(groups.enter_context, wanted))
+                list(together.map(groups.enter_context, node_groups))
         begun = time.perf_counter()
     cluster.delete()
     total = start + control_plane[0] + nodes[0]

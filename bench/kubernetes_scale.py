@@ -121,20 +121,20 @@ class NodeGroup:
     bench: Bench
 
     def resize(self, size: int, most: int) -> None:
-        found = self._client("eks")
-        (cluster,) = found.list_clusters()["clusters"]
-        names = found.list_nodegroups(clusterName=cluster)["nodegroups"]
+        eks = self._client("eks")
+        (cluster,) = eks.list_clusters()["clusters"]
+        names = eks.list_nodegroups(clusterName=cluster)["nodegroups"]
         name = next(name for name in names if POOL in name)
         sizes = {"minSize": 0, "maxSize": most, "desiredSize": size}
-        found.update_nodegroup_config(clusterName=cluster, nodegroupName=name, scalingConfig=sizes)
+        eks.update_nodegroup_config(clusterName=cluster, nodegroupName=name, scalingConfig=sizes)
 
     def instances(self) -> int:
-        wanted = [
+        filters = [
             {"Name": "instance-state-name", "Values": ["pending", "running", "shutting-down"]},
             {"Name": "instance-type", "Values": ["p4d.24xlarge"]},
         ]
-        pages = self._client("ec2").get_paginator("describe_instances").paginate(Filters=wanted)
-        return sum(len(one["Instances"]) for page in pages for one in page["Reservations"])
+        pages = self._client("ec2").get_paginator("describe_instances").paginate(Filters=filters)
+        return sum(len(reservation["Instances"]) for page in pages for reservation in page["Reservations"])
 
     def _client(self, service: str) -> Any:
         return self.bench.shell.cloud.clients("us-west-2")(service)
@@ -189,17 +189,17 @@ class Steps:
         self.seconds[name] = round((moment or time.time()) - started, 1)
 
 
-def measure(bench: Bench, nodes: int, wanted: dict[str, int]) -> dict[str, Any]:
-    seen, group = Seen(wanted), NodeGroup(bench)
+def measure(bench: Bench, nodes: int, workers_by_job: dict[str, int]) -> dict[str, Any]:
+    observed, group = Seen(workers_by_job), NodeGroup(bench)
     bench.shell.cloud.control().put("quotas", ANY_QUOTA)
     described = _larger(bench.described, nodes)
     _let_queue_know(bench, described)
     inside = f"namespaces/{bench.namespace}"
     watches = {
-        "/api/v1/nodes": seen.hear_node,
-        f"/api/v1/{inside}/pods": seen.hear_pod,
-        f"/apis/kubeflow.org/v2beta1/{inside}/mpijobs": seen.hear_job,
-        f"/apis/kueue.x-k8s.io/v1beta2/{inside}/workloads": seen.hear_workload,
+        "/api/v1/nodes": observed.hear_node,
+        f"/api/v1/{inside}/pods": observed.hear_pod,
+        f"/apis/kubeflow.org/v2beta1/{inside}/mpijobs": observed.hear_job,
+        f"/apis/kueue.x-k8s.io/v1beta2/{inside}/workloads": observed.hear_workload,
     }
     with Peaks(bench.shell.cloud) as usage, ExitStack() as watching:
         steps = Steps(usage)
@@ -208,25 +208,25 @@ def measure(bench: Bench, nodes: int, wanted: dict[str, int]) -> dict[str, Any]:
         say(f"node group 0 -> {nodes}")
         with steps.step(f"nodes 0 -> {nodes}"):
             group.resize(nodes, nodes)
-            seen.wait(lambda: len(seen.ready) == nodes, "starting nodes")
-        say(f"{len(wanted)} jobs with {sum(wanted.values())} workers")
+            observed.wait(lambda: len(observed.ready) == nodes, "starting nodes")
+        say(f"{len(workers_by_job)} jobs with {sum(workers_by_job.values())} workers")
         with steps.step("submission -> all jobs over") as started:
-            for name, workers in wanted.items():
+            for name, workers in workers_by_job.items():
                 bench.submit(_job(name, workers), described)
             steps.mark("submitting the jobs", started)
-            seen.wait(lambda: len(seen.whole) == len(wanted), "binding jobs")
-            steps.mark("submission -> big job bound", started, seen.whole["big"])
-            steps.mark("submission -> all jobs bound", started, max(seen.whole.values()))
-            seen.wait(lambda: len(seen.over) == len(wanted), "finishing jobs")
+            observed.wait(lambda: len(observed.whole) == len(workers_by_job), "binding jobs")
+            steps.mark("submission -> big job bound", started, observed.whole["big"])
+            steps.mark("submission -> all jobs bound", started, max(observed.whole.values()))
+            observed.wait(lambda: len(observed.over) == len(workers_by_job), "finishing jobs")
         say(f"node group {nodes} -> 0")
         with steps.step(f"nodes {nodes} -> 0"):
             group.resize(0, nodes)
-            seen.wait(lambda: not seen.nodes, "removing nodes")
-    problems = list(_problems(seen, nodes, group.instances()))
+            observed.wait(lambda: not observed.nodes, "removing nodes")
+    problems = list(_problems(observed, nodes, group.instances()))
     return {
         "nodes": nodes,
-        "jobs": len(wanted),
-        "workers": sum(wanted.values()),
+        "jobs": len(workers_by_job),
+        "workers": sum(workers_by_job.values()),
         "seconds": steps.seconds,
         "cpuSeconds": steps.cpu,
         "peakMib": usage.peaks,
@@ -234,12 +234,12 @@ def measure(bench: Bench, nodes: int, wanted: dict[str, int]) -> dict[str, Any]:
     }
 
 
-def _problems(seen: Seen, nodes: int, instances: int) -> Iterable[str]:
-    if seen.highest_node_count != nodes:
-        yield f"the cluster had at most {seen.highest_node_count} nodes, expected {nodes}"
-    if seen.nodes or instances:
-        yield f"{len(seen.nodes)} nodes and {instances} instances were not removed"
-    if overtaken := seen.overtaken():
+def _problems(observed: Seen, nodes: int, instances: int) -> Iterable[str]:
+    if observed.highest_node_count != nodes:
+        yield f"the cluster had at most {observed.highest_node_count} nodes, expected {nodes}"
+    if observed.nodes or instances:
+        yield f"{len(observed.nodes)} nodes and {instances} instances were not removed"
+    if overtaken := observed.overtaken():
         yield f"jobs overtook jobs that had waited longer: {', '.join(overtaken)}"
 
 
@@ -249,8 +249,8 @@ def _larger(described: ClusterDescription, nodes: int) -> ClusterDescription:
     """
     taint = TaintDescription(key=SIMULATED.key, value=SIMULATED.value)
     pools = [
-        one.model_copy(update={"max_size": nodes, "taints": (*one.taints, taint)}) if one.name == POOL else one
-        for one in described.pools
+        pool.model_copy(update={"max_size": nodes, "taints": (*pool.taints, taint)}) if pool.name == POOL else pool
+        for pool in described.pools
     ]
     return described.model_copy(update={"pools": tuple(pools), "launcher_pool": POOL})
 
@@ -275,7 +275,7 @@ def _show(result: dict[str, Any]) -> None:
         table.add_row(what, str(seconds))
     console.print(table)
     memory = Table("program", "peak memory, MiB")
-    for name, peak in sorted(result["peakMib"].items(), key=lambda one: -one[1]):
+    for name, peak in sorted(result["peakMib"].items(), key=lambda item: -item[1]):
         memory.add_row(name, str(peak))
     console.print(memory)
     for step, used in result["cpuSeconds"].items():

@@ -94,7 +94,7 @@ def measure(bench: Bench, launcher: str, workers: int, image: str) -> dict[str, 
     with bench.watched(name, workers, launcher) as timeline:
         begun = bench.submit(job, bench.without_gpus(POOL))
         try:
-            if not timeline.wait(lambda seen: "over" in seen.times, LIMIT_SECONDS):
+            if not timeline.wait(lambda timeline: "over" in timeline.times, LIMIT_SECONDS):
                 raise SystemExit(f"{name} did not end within {LIMIT_SECONDS:.0f} s; stages reached: {timeline.since(begun)}")
             ranks = bench.printed(name, "ranks")
         finally:
@@ -114,7 +114,7 @@ def drawn(rows: Sequence[dict[str, Any]], about: dict[str, Any]) -> str:
     lines = [
         plot.Line(
             f"{launcher}, {kind}",
-            tuple((one["workers"], one[kind]) for one in rows if one["launcher"] == launcher and kind in one),
+            tuple((row["workers"], row[kind]) for row in rows if row["launcher"] == launcher and kind in row),
             color,
             dashed=kind == "first rank",
         )
@@ -129,10 +129,10 @@ def drawn(rows: Sequence[dict[str, Any]], about: dict[str, Any]) -> str:
 def _show(rows: Sequence[dict[str, Any]]) -> None:
     columns = ("admitted", "pods made", "pods bound", "workers ready", "launcher runs", "first rank", "all ranks", "over")
     table = Table("launcher", "workers", *columns, "all ranks, lowest to highest", "failed", "load")
-    for one in rows:
-        spread = f"{one['lowest']:.1f} to {one['highest']:.1f}" if "lowest" in one else ""
-        seconds = (f"{one[column]:.1f}" if column in one else "" for column in columns)
-        table.add_row(one["launcher"], str(one["workers"]), *seconds, spread, str(one["failed"]), str(one.get("load", "")))
+    for row in rows:
+        spread = f"{row['lowest']:.1f} to {row['highest']:.1f}" if "lowest" in row else ""
+        seconds = (f"{row[column]:.1f}" if column in row else "" for column in columns)
+        table.add_row(row["launcher"], str(row["workers"]), *seconds, spread, str(row["failed"]), str(row.get("load", "")))
     Console().print(table)
 
 

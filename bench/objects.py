@@ -40,7 +40,7 @@ PROGRAM = """
 
 def manifests(count: int) -> list[dict[str, Any]]:
     """Return objects of three kinds that do not need Pulumi's await logic."""
-    found: list[dict[str, Any]] = []
+    objects: list[dict[str, Any]] = []
     rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}
     for number in range(count):
         metadata = {"name": f"object-{number}", "labels": {"number": str(number)}}
@@ -49,8 +49,8 @@ def manifests(count: int) -> list[dict[str, Any]]:
             {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": metadata, "rules": [rule]},
             {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"clusterIP": "None", "ports": [{"port": 80}]}},
         ]
-        found.append(kinds[number % len(kinds)])
-    return found
+        objects.append(kinds[number % len(kinds)])
+    return objects
 
 
 def with_pulumi(folder: Path, plane: ControlPlane, objects: list[dict[str, Any]]) -> dict[str, float]:

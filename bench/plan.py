@@ -20,12 +20,12 @@ STACKS = 200
 
 def run(stacks: int, seed: int) -> list[Outcome]:
     """Compare `plan` and `up` for this number of stacks. Does not change the user's price cache."""
-    found: list[Outcome] = []
+    outcomes: list[Outcome] = []
     with tempfile.TemporaryDirectory() as cache, mock.patch.dict(os.environ, {"XDG_CACHE_HOME": cache}):
         for number, world in enumerate(drawn(stacks, seed), 1):
-            found.append(compare(world))
-            say(f"{number} of {stacks}: {found[-1].summary}")
-    return found
+            outcomes.append(compare(world))
+            say(f"{number} of {stacks}: {outcomes[-1].summary}")
+    return outcomes
 
 
 def main() -> int:
@@ -34,20 +34,22 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="seed of the generator (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
     options = parser.parse_args()
-    found = run(options.stacks, options.seed)
-    counts = Counter(check.check for one in found for check in one.refused)
-    disagreements = [one for one in found if one.disagreement]
+    outcomes = run(options.stacks, options.seed)
+    counts = Counter(check.check for outcome in outcomes for check in outcome.refused)
+    disagreements = [outcome for outcome in outcomes if outcome.disagreement]
     if options.json:
-        listed = [one.as_json() for one in disagreements]
+        listed = [outcome.as_json() for outcome in disagreements]
         print(
-            json.dumps({"stacks": len(found), "seed": options.seed, "refusals": dict(counts), "disagreements": listed}, indent=1)
+            json.dumps(
+                {"stacks": len(outcomes), "seed": options.seed, "refusals": dict(counts), "disagreements": listed}, indent=1
+            )
         )
     else:
-        print(f"{len(found)} stacks with seed {options.seed}: {len(disagreements)} disagreements")
+        print(f"{len(outcomes)} stacks with seed {options.seed}: {len(disagreements)} disagreements")
         for name, number in counts.most_common():
             print(f"  {number} refused by {name}")
-        for one in disagreements:
-            print(json.dumps(one.as_json(), indent=1))
+        for outcome in disagreements:
+            print(json.dumps(outcome.as_json(), indent=1))
     return 1 if disagreements else 0
 
 

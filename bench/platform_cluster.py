@@ -55,13 +55,13 @@ def _bring_up(cloud: LocalCloud, stack: str, nodes: str) -> None:
     if nodes:
         os.environ[limits.VARIABLE] = nodes
     cloud.start(say, kubernetes=True)
-    wanted = LocalStack(cloud, stack, STACKS)
-    wanted.prepare()
+    local_stack = LocalStack(cloud, stack, STACKS)
+    local_stack.prepare()
     say(f"bringing up the stack {stack}")
-    made = wanted.run("up")
-    if not made.ok:
-        sys.exit(f"pulumi up of {stack} failed:\n{made.output[-4000:]}")
-    say(f"the stack was created in {made.seconds:.0f} s")
+    result = local_stack.run("up")
+    if not result.ok:
+        sys.exit(f"pulumi up of {stack} failed:\n{result.output[-4000:]}")
+    say(f"the stack was created in {result.seconds:.0f} s")
 
 
 def machine() -> dict[str, str | float]:

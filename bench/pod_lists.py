@@ -77,8 +77,8 @@ def _measure(plane: ControlPlane, query: dict[str, str], lists: int) -> dict[str
     with _pool(plane) as pool:
         for number in range(lists):
             fields = {"fieldSelector": f"spec.nodeName=node-{number}", **query}
-            found = _send(pool, plane, "GET", "/api/v1/pods", fields=fields)["items"]
-            assert len(found) == 1
+            pods = _send(pool, plane, "GET", "/api/v1/pods", fields=fields)["items"]
+            assert len(pods) == 1
     elapsed, after = time.monotonic() - started, _cpu_seconds(plane)
     used = {f"{name}, CPU ms": after[name] - before[name] for name in SERVERS}
     return {name: round(seconds / lists * 1000, 1) for name, seconds in (*used.items(), ("elapsed, ms", elapsed))}

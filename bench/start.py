@@ -53,7 +53,9 @@ def main() -> None:
             _forget_prices(environment, Path(folder))
             for name, (command, goal) in COMMANDS.items():
                 times, cpu = zip(*(_seconds(command, environment) for _ in range(REPEATS)), strict=True)
-                first, median, busy = (round(one, 2) for one in (times[0], statistics.median(times), statistics.median(cpu)))
+                first, median, busy = (
+                    round(number, 2) for number in (times[0], statistics.median(times), statistics.median(cpu))
+                )
                 rows.append({"command": name, "first": first, "median": median, "cpu": busy, "goal": goal})
         finally:
             cloud.stop()

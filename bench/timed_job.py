@@ -56,8 +56,8 @@ class Bench:
     def without_gpus(self, pool: str) -> ClusterDescription:
         """Return the cluster description without the pool's GPUs, so that many workers fit on one node."""
         pools = [
-            one.model_copy(update={"gpus": 0, "efa": 0, "hugepages_mib": 0}) if one.name == pool else one
-            for one in self.described.pools
+            candidate.model_copy(update={"gpus": 0, "efa": 0, "hugepages_mib": 0}) if candidate.name == pool else candidate
+            for candidate in self.described.pools
         ]
         return self.described.model_copy(update={"pools": tuple(pools)})
 

@@ -34,10 +34,10 @@ class Timeline:
                 if condition(pod, "Ready"):
                     self._count("workers ready", name, now)
             elif role == "launcher":
-                for one in status.get("containerStatuses", ()):
-                    if "running" in one["state"]:
+                for container_status in status.get("containerStatuses", ()):
+                    if "running" in container_status["state"]:
                         self._reach("launcher runs", now)
-                    if "terminated" in one["state"] and name not in self._seen.setdefault("launcher ended", set()):
+                    if "terminated" in container_status["state"] and name not in self._seen.setdefault("launcher ended", set()):
                         self._seen["launcher ended"].add(name)
                         self.ended_launchers.append(now)
                         self.times["launcher ended"] = now
@@ -67,9 +67,9 @@ class Timeline:
 
     def _count(self, stage: str, pod: str, now: float) -> None:
         """Record that a pod has reached a stage, and the time once the pods of all workers have reached it."""
-        seen = self._seen.setdefault(stage, set())
-        seen.add(pod)
-        if len(seen) == self.workers:
+        pods_at_stage = self._seen.setdefault(stage, set())
+        pods_at_stage.add(pod)
+        if len(pods_at_stage) == self.workers:
             self._reach(stage, now)
 
     def _reach(self, stage: str, now: float) -> None:

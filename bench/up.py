@@ -68,8 +68,8 @@ def life(name: str) -> tuple[list[Measured], list[Step]]:
             ]
         finally:
             cloud.stop()
-    made = [step for step in runs[1].run.steps if step.type.startswith("aws:")]
-    return runs, sorted(made, key=lambda step: -step.seconds)[:10]
+    aws_steps = [step for step in runs[1].run.steps if step.type.startswith("aws:")]
+    return runs, sorted(aws_steps, key=lambda step: -step.seconds)[:10]
 
 
 def with_delays(name: str, factor: float, own_seconds: float) -> dict[str, Any]:

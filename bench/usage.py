@@ -63,10 +63,10 @@ class Peaks(threading.Thread):
         """Return each program's CPU time up to the last sample. Processes that started and ended between two samples
         are not included.
         """
-        found: Cpu = {}
+        cpu_seconds: Cpu = {}
         for (_, name), seconds in list(self._cpu.items()):
-            found[name] = found.get(name, 0.0) + seconds
-        return found
+            cpu_seconds[name] = cpu_seconds.get(name, 0.0) + seconds
+        return cpu_seconds
 
     def _ours(self) -> Iterator[tuple[psutil.Process, str]]:
         """Yield the local AWS server and the processes of this cloud's clusters, each with its program's name. The
@@ -89,7 +89,7 @@ def _name_in_python(command: str) -> str | None:
 def spent(before: Cpu, after: Cpu) -> Cpu:
     """Return each program's CPU time between two snapshots, if it is at least a tenth of a second."""
     used = {name: round(seconds - before.get(name, 0.0), 1) for name, seconds in after.items()}
-    return {name: seconds for name, seconds in sorted(used.items(), key=lambda one: -one[1]) if seconds >= 0.1}
+    return {name: seconds for name, seconds in sorted(used.items(), key=lambda item: -item[1]) if seconds >= 0.1}
 
 
 def groups_of(pid: int) -> str:

@@ -81,12 +81,15 @@ class Watch(threading.Thread):
         )
 
 
-def condition(found: Mapping[str, Any], name: str) -> bool:
+def condition(resource: Mapping[str, Any], name: str) -> bool:
     """Return whether the object's status contains this condition with status `True`."""
-    return bool(true_since(found, name))
+    return bool(true_since(resource, name))
 
 
-def true_since(found: Mapping[str, Any], name: str) -> str:
+def true_since(resource: Mapping[str, Any], name: str) -> str:
     """Return the time since which this condition has had the status `True`, or an empty string if its status differs."""
-    conditions = found.get("status", {}).get("conditions", ())
-    return next((one["lastTransitionTime"] for one in conditions if one["type"] == name and one["status"] == "True"), "")
+    conditions = resource.get("status", {}).get("conditions", ())
+    return next(
+        (entry["lastTransitionTime"] for entry in conditions if entry["type"] == name and entry["status"] == "True"),
+        "",
+    )

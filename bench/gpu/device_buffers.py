@@ -203,10 +203,10 @@ class Pair:
         self.world.Allreduce(own.mpi, total.mpi)
         return self._has(total, self._pattern(0, count) + self._pattern(1, count))
 
-    def _has(self, buffer: Buffer, wanted: np.ndarray) -> bool:
-        found = np.empty_like(wanted)
-        buffer.read(found)
-        return bool(np.array_equal(found, wanted))
+    def _has(self, buffer: Buffer, expected: np.ndarray) -> bool:
+        received = np.empty_like(expected)
+        buffer.read(received)
+        return bool(np.array_equal(received, expected))
 
     def _ping_pong(self, own: Any, theirs: Any) -> None:
         """Send a buffer from rank 0 to rank 1 and another buffer back."""
@@ -251,8 +251,8 @@ def _load_runtime() -> ctypes.CDLL:
 
 
 def _runtimes() -> Iterator[str]:
-    found = importlib.util.find_spec("nvidia")
-    for folder in found.submodule_search_locations or () if found else ():
+    package = importlib.util.find_spec("nvidia")
+    for folder in package.submodule_search_locations or () if package else ():
         yield from (str(path) for path in sorted(Path(folder).glob("*/lib/libcudart.so.*")))
     yield from ("libcudart.so", "/usr/local/cuda/lib64/libcudart.so", "libcudart.so.13", "libcudart.so.12")
 
@@ -290,7 +290,7 @@ def _table(rows: list[Row]) -> Iterator[str]:
             str(row.bytes),
             "yes" if row.right else "NO",
             *(f"{rate:.3f}" for rate in rates),
-            *(f"{one:.1f}" for one in times),
+            *(f"{time_us:.1f}" for time_us in times),
         )
         yield "  ".join(cell.rjust(max(12, len(title))) for cell, title in zip(cells, titles, strict=True))
 

@@ -124,8 +124,8 @@ class Checks:
         file = self.logs / "device_buffers.json"
         program = str(ROOT / "bench" / "gpu" / "device_buffers.py")
         self.run("device_buffers", [*MPIEXEC, "python3", program, "--json", str(file)], 180)
-        found = json.loads(file.read_text())
-        return f"{found['mpi']}: {len(found['sizes'])} sizes, every byte correct"
+        report = json.loads(file.read_text())
+        return f"{report['mpi']}: {len(report['sizes'])} sizes, every byte correct"
 
     def fsdp(self) -> str:
         command = ["train.py", "--checkpoints", str(self.logs / "fsdp"), "--hold", "25"]
@@ -160,8 +160,13 @@ class Checks:
         dump = ["sh", "-c", (CONTROLLER / "dump_ranks.sh").read_text(), "sh", (CONTROLLER / "dump_nccl.py").read_text(), "job"]
         text = self.run("hang-dump", dump, 60)
         self.end(signal.SIGKILL)
-        wanted = {"gpumpi-rank 0": 1, "gpumpi-rank 1": 1, "flight recorder: completed: nccl:all_reduce 5": 2, "gpumpi-nccl": 1}
-        if missing := [one for one, times in wanted.items() if text.count(one) < times]:
+        counts = {
+            "gpumpi-rank 0": 1,
+            "gpumpi-rank 1": 1,
+            "flight recorder: completed: nccl:all_reduce 5": 2,
+            "gpumpi-nccl": 1,
+        }
+        if missing := [text_part for text_part, times in counts.items() if text.count(text_part) < times]:
             raise CheckFailed(f"the dump lacks {missing}")
         return "stacks, flight recorder and RAS report"
 

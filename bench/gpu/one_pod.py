@@ -120,12 +120,12 @@ class Node:
         self.pods.mkdir()
         image(self.folder / "image.tar")
         subprocess.run(["bash", str(PROVISIONER)], check=True)
-        given = CONTAINERD_CONFIG.read_text()
-        if 'default_runtime_name = "nvidia"' not in given:
+        default_config = CONTAINERD_CONFIG.read_text()
+        if 'default_runtime_name = "nvidia"' not in default_config:
             raise CheckFailed(
                 f"{CONTAINERD_CONFIG}: NVIDIA's runtime is not the default. Install nvidia-container-runtime in /usr/bin"
             )
-        own = given.replace("SystemdCgroup = true", "SystemdCgroup = false")
+        own = default_config.replace("SystemdCgroup = true", "SystemdCgroup = false")
         own = re.sub(
             r'sandbox_image = ".*"', f'sandbox_image = "{IMAGE}"\n  restrict_oom_score_adj = true\n  disable_apparmor = true', own
         )
@@ -195,8 +195,8 @@ class Node:
         command = ["curl", "--silent", "--insecure", "https://127.0.0.1:10250/pods"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         pods = (json.loads(done.stdout).get("items") or []) if done.stdout.startswith("{") else []
-        found = [pod["status"] for pod in pods if pod["metadata"]["name"].startswith(f"{name}-")]
-        return found[0] if found else {}
+        statuses = [pod["status"] for pod in pods if pod["metadata"]["name"].startswith(f"{name}-")]
+        return statuses[0] if statuses else {}
 
     def ended(self, name: str) -> Mapping[str, Any]:
         until(f"pod {name} has ended", lambda: self.status(name).get("phase") in {"Succeeded", "Failed"})

@@ -36,31 +36,31 @@ def main() -> None:
     about = machine()
     with running("heal", arguments.cloud, "gpu=4") as shell:
         bench = Bench.of(shell)
-        found = _runs(bench, arguments.fault or list(FAULTS), arguments.repeats, arguments.results)
+        runs_by_fault = _runs(bench, arguments.fault or list(FAULTS), arguments.repeats, arguments.results)
         cordoned = runs.harmless(bench)
         taken_out = runs.beyond_the_brake(bench)
     if arguments.json:
         beside = {"cordons after harmless events": cordoned, "cordoned of two broken nodes": taken_out}
-        print(json.dumps({**about, "runs": found, **beside}, indent=1))
+        print(json.dumps({**about, "runs": runs_by_fault, **beside}, indent=1))
         return
-    _show(found)
+    _show(runs_by_fault)
     print(f"nodes cordoned after {runs.HARMLESS} application errors: {cordoned}")
     print(f"nodes cordoned when both nodes of the pool break: {sum(taken_out)}")
 
 
 def _runs(bench: Bench, faults: list[str], repeats: int, results: Path | None) -> Found:
-    found: Found = json.loads(results.read_text()) if results and results.exists() else {}
+    runs_by_fault: Found = json.loads(results.read_text()) if results and results.exists() else {}
     for name in faults:
-        while len(found.setdefault(name, [])) < repeats:
-            found[name].append(runs.one_run(bench, FAULTS[name]))
-            say(f"{name}, {len(found[name])} of {repeats}: {found[name][-1]}")
+        while len(runs_by_fault.setdefault(name, [])) < repeats:
+            runs_by_fault[name].append(runs.one_run(bench, FAULTS[name]))
+            say(f"{name}, {len(runs_by_fault[name])} of {repeats}: {runs_by_fault[name][-1]}")
             if results:
-                results.write_text(json.dumps(found, indent=1) + "\n")
-    return found
+                results.write_text(json.dumps(runs_by_fault, indent=1) + "\n")
+    return runs_by_fault
 
 
-def _show(found: Found) -> None:
-    for name, each in found.items():
+def _show(runs_by_fault: Found) -> None:
+    for name, each in runs_by_fault.items():
         fault = FAULTS[name]
         table = Table("until", "seconds, median", "lowest to highest", "goal", title=f"{fault.title}, {len(each)} runs")
         for stage in STAGES:

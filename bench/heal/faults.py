@@ -65,8 +65,8 @@ def end_notice(bench: Bench, _: str) -> None:
 
 
 def reboot(bench: Bench, node: str) -> None:
-    (found,) = [one for one in bench.client.list("Node") if one["metadata"]["name"] == node]
-    instance = found["spec"]["providerID"].rpartition("/")[2]
+    (node_object,) = [candidate for candidate in bench.client.list("Node") if candidate["metadata"]["name"] == node]
+    instance = node_object["spec"]["providerID"].rpartition("/")[2]
     client(bench.shell.cloud, "ec2").reboot_instances(InstanceIds=[instance])
 
 

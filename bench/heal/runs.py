@@ -59,22 +59,22 @@ def one_run(bench: Bench, fault: Fault) -> dict[str, float]:
     bench.submit(_job(fault), bench.described)
     try:
         node = _await_step(bench)
-        with _watched(bench, node, fault) as seen:
+        with _watched(bench, node, fault) as observed:
             begun = time.time()
             fault.break_it(bench, node)
             steps = _await_end(bench)
             repaired = time.time()
             if fault.repair:
                 fault.repair(bench, node)
-            if fault.condition == GPU_CONDITION and not seen.wait(BACK):
+            if fault.condition == GPU_CONDITION and not observed.wait(BACK):
                 sys.exit(f"{node} did not return to service")
     finally:
         bench.remove(JOB)
     resumed = next(index for index, (first, _, _) in enumerate(steps) if first > steps[0][0])
-    times = {stage: at - (repaired if stage == BACK else begun) for stage, at in seen.times.items()}
+    times = {stage: at - (repaired if stage == BACK else begun) for stage, at in observed.times.items()}
     times[NEXT] = steps[resumed][2] - begun
-    found = {stage: round(times[stage], 2) for stage in STAGES if stage in times}
-    return {**found, LOST: steps[resumed - 1][1] - steps[resumed][1] + 1}
+    seconds = {stage: round(times[stage], 2) for stage in STAGES if stage in times}
+    return {**seconds, LOST: steps[resumed - 1][1] - steps[resumed][1] + 1}
 
 
 def harmless(bench: Bench) -> int:
@@ -82,43 +82,43 @@ def harmless(bench: Bench) -> int:
     _await_nodes(bench)
     node = _gpu_nodes(bench)[0]
     errors = sorted(APPLICATION)
-    with _watched_nodes(bench, [node], GPU_CONDITION) as seen:
+    with _watched_nodes(bench, [node], GPU_CONDITION) as observed:
         for index in range(HARMLESS):
             broken(node, bench, xid=errors[index % len(errors)])
-        return int(seen.wait(CORDONED, BRAKE_SECONDS))
+        return int(observed.wait(CORDONED, BRAKE_SECONDS))
 
 
 def beyond_the_brake(bench: Bench) -> list[bool]:
     """Break both nodes, one after the other; return whether each was cordoned. The controller may cordon only one."""
     _await_nodes(bench)
     _forget_broken_nodes(bench)
-    found = []
+    cordoned = []
     for node in _gpu_nodes(bench):
-        with _watched_nodes(bench, [node], GPU_CONDITION) as seen:
+        with _watched_nodes(bench, [node], GPU_CONDITION) as observed:
             broken(node, bench, xid=79)
-            found.append(seen.wait(CORDONED, BRAKE_SECONDS))
-    return found
+            cordoned.append(observed.wait(CORDONED, BRAKE_SECONDS))
+    return cordoned
 
 
 @contextmanager
 def _watched(bench: Bench, node: str, fault: Fault) -> Iterator[Seen]:
     workers = bench.client.list("Pod", bench.namespace, {JOB_LABEL: JOB, ROLE_LABEL: "worker"})
-    uids = frozenset(one["metadata"]["uid"] for one in workers)
-    seen = Seen([] if fault.is_hang else [node], fault.condition, _nodes(bench), uids)
+    uids = frozenset(pod["metadata"]["uid"] for pod in workers)
+    observed = Seen([] if fault.is_hang else [node], fault.condition, _nodes(bench), uids)
     base = f"/api/v1/namespaces/{bench.namespace}"
     with (
-        Watch(bench.shell.kubeconfig, "/api/v1/nodes", seen.hear_node),
-        Watch(bench.shell.kubeconfig, f"{base}/pods", seen.hear_pod, f"{JOB_LABEL}={JOB},{ROLE_LABEL}=worker"),
-        Watch(bench.shell.kubeconfig, f"{base}/events", seen.hear_event),
+        Watch(bench.shell.kubeconfig, "/api/v1/nodes", observed.hear_node),
+        Watch(bench.shell.kubeconfig, f"{base}/pods", observed.hear_pod, f"{JOB_LABEL}={JOB},{ROLE_LABEL}=worker"),
+        Watch(bench.shell.kubeconfig, f"{base}/events", observed.hear_event),
     ):
-        yield seen
+        yield observed
 
 
 @contextmanager
 def _watched_nodes(bench: Bench, nodes: list[str], shown_by: str) -> Iterator[Seen]:
-    seen = Seen(nodes, shown_by, _nodes(bench), ())
-    with Watch(bench.shell.kubeconfig, "/api/v1/nodes", seen.hear_node):
-        yield seen
+    observed = Seen(nodes, shown_by, _nodes(bench), ())
+    with Watch(bench.shell.kubeconfig, "/api/v1/nodes", observed.hear_node):
+        yield observed
 
 
 def _forget_broken_nodes(bench: Bench) -> None:
@@ -132,16 +132,16 @@ def _forget_broken_nodes(bench: Bench) -> None:
 
 
 def _nodes(bench: Bench) -> list[str]:
-    return [one["metadata"]["name"] for one in bench.client.list("Node")]
+    return [node["metadata"]["name"] for node in bench.client.list("Node")]
 
 
 def _gpu_nodes(bench: Bench) -> list[str]:
-    return [one["metadata"]["name"] for one in bench.client.list("Node") if _takes_jobs(one)]
+    return [node["metadata"]["name"] for node in bench.client.list("Node") if _takes_jobs(node)]
 
 
 def _await_nodes(bench: Bench) -> None:
     """Wait until all nodes of the pool accept GPU jobs."""
-    wait_until(lambda: _gpu_nodes(bench), lambda found: len(found) == NODES, LIMIT_SECONDS)
+    wait_until(lambda: _gpu_nodes(bench), lambda gpu_nodes: len(gpu_nodes) == NODES, LIMIT_SECONDS)
 
 
 def _takes_jobs(node: Object) -> bool:
@@ -154,13 +154,13 @@ def _await_step(bench: Bench) -> str:
     """Wait until the job has completed step 7 and saved a checkpoint at step 5; return the first worker's node."""
     phase, lines = wait_until(
         lambda: (bench.shell.phase(JOB), bench.shell.cluster("logs", JOB).out.splitlines()),
-        lambda seen: seen[0] == "Failed" or "step 7" in seen[1],
+        lambda phase_and_log: phase_and_log[0] == "Failed" or "step 7" in phase_and_log[1],
         LIMIT_SECONDS,
     )
     if phase == "Failed":
         sys.exit(f"the job failed before the fault: {lines[-5:]}")
     workers = bench.client.list("Pod", bench.namespace, {JOB_LABEL: JOB, ROLE_LABEL: "worker"})
-    first = min(workers, key=lambda one: str(one["metadata"]["name"]))
+    first = min(workers, key=lambda pod: str(pod["metadata"]["name"]))
     return str(first["spec"]["nodeName"])
 
 
@@ -169,8 +169,8 @@ def _await_end(bench: Bench) -> list[list[float]]:
     the step's number, and its time.
     """
     wait_until(lambda: bench.shell.phase(JOB), lambda phase: phase in ("Succeeded", "Failed"), LIMIT_SECONDS)
-    found: list[list[float]] = bench.printed(JOB, "steps")
-    return found
+    steps: list[list[float]] = bench.printed(JOB, "steps")
+    return steps
 
 
 def _job(fault: Fault) -> dict[str, object]:

@@ -23,7 +23,7 @@ class Seen:
     broken: Collection[str]
     """Names of the broken nodes."""
     condition: str
-    known: Collection[str]
+    existing_nodes: Collection[str]
     """Names of the nodes that existed before the fault."""
     pods: Collection[str]
     """UIDs of the workers' pods at the time of the fault."""
@@ -33,7 +33,7 @@ class Seen:
 
     def hear_node(self, kind: str, node: Object, now: float) -> None:
         name = node["metadata"]["name"]
-        if name not in self.known and condition(node, READY):
+        if name not in self.existing_nodes and condition(node, READY):
             self._reach(NEW_NODE, now)
         if name not in self.broken:
             return
@@ -53,7 +53,7 @@ class Seen:
         if kind == "DELETED" or pod["metadata"].get("deletionTimestamp"):
             self._reach(TOLD, now)
         statuses = pod.get("status", {}).get("containerStatuses", [])
-        if kind == "DELETED" or any("terminated" in one["state"] for one in statuses):
+        if kind == "DELETED" or any("terminated" in status["state"] for status in statuses):
             self._ended.add(uid)
         if self._ended >= set(self.pods):
             self._reach(DOWN, now)
