@@ -68,7 +68,7 @@ def terminal(name: str, command: str, content: RenderableType, width: int) -> st
 
 
 def demo() -> str:
-    results = [StepResult(**one) for one in json.loads((FOLDER / "demo.json").read_text())]
+    results = [StepResult(**row) for row in json.loads((FOLDER / "demo.json").read_text())]
     return terminal("demo", "make demo", _table(results, sum(result.seconds for result in results)), 122)
 
 
@@ -277,8 +277,8 @@ def architecture() -> str:
 
 
 def pictures() -> Mapping[Path, str]:
-    made = {"architecture": architecture(), "demo": demo(), "plan": plan(), "status": status()}
-    return {FOLDER / f"{name}.svg": text for name, text in made.items()}
+    svgs = {"architecture": architecture(), "demo": demo(), "plan": plan(), "status": status()}
+    return {FOLDER / f"{name}.svg": text for name, text in svgs.items()}
 
 
 def main(arguments: list[str]) -> int:
