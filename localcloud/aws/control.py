@@ -31,8 +31,8 @@ def answer(request: Request, offer: Offer) -> Response:
         return _json({"error": "the header Content-Type must be: application/json"}, 415)
     function, variables = control_actions.find(request.method, path)
     if function is None:
-        known = ", ".join(control_actions.known())
-        return _json({"error": f"no {request.method} /local-cloud/{path}. Known requests: {known}"}, 404)
+        known_requests = ", ".join(control_actions.known())
+        return _json({"error": f"no {request.method} /local-cloud/{path}. Known requests: {known_requests}"}, 404)
     try:
         body = json.loads(request.get_data() or b"null")
         with gateway.LOCK:
@@ -103,9 +103,9 @@ def _faults(_: Any) -> Any:
 
 @action("POST", "faults")
 def _add_fault(body: Any) -> Any:
-    known = {field.name for field in fields(faults.Fault)} - {"id"}
-    if unknown := set(body) - known:
-        raise ValueError(f"unknown fields of a fault: {', '.join(sorted(unknown))}. Known: {', '.join(sorted(known))}")
+    field_names = {field.name for field in fields(faults.Fault)} - {"id"}
+    if unknown := set(body) - field_names:
+        raise ValueError(f"unknown fields of a fault: {', '.join(sorted(unknown))}. Known: {', '.join(sorted(field_names))}")
     return asdict(faults.add(faults.Fault(**body)))
 
 

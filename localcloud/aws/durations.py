@@ -243,7 +243,7 @@ def settle() -> None:
         for action in _before:
             _attempt(action)
         moment = now()
-        while due := sorted((one for one in _pending if one.is_due(moment)), key=_when):
+        while due := sorted((transition for transition in _pending if transition.is_due(moment)), key=_when):
             _complete(due, moment)
 
 
@@ -255,7 +255,7 @@ def _complete(due: list[_Transition], moment: float) -> None:
     transition would take minutes.
     """
     global _settling
-    known = {*_pending}
+    scheduled = {*_pending}
     while due:
         first = due.pop(0)
         if first not in _pending or not first.is_due(moment):
@@ -266,8 +266,8 @@ def _complete(due: list[_Transition], moment: float) -> None:
             first.run()
         finally:
             _settling = None
-        for new in [one for one in _pending if one not in known]:
-            known.add(new)
+        for new in [transition for transition in _pending if transition not in scheduled]:
+            scheduled.add(new)
             if new.is_due(moment):
                 insort(due, new, key=_when)
 

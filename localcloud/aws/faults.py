@@ -90,7 +90,7 @@ def _matches(fault: Fault, call: Call) -> bool:
     return (
         fault.service == call.service
         and fnmatchcase(call.operation, fault.operation)
-        and all(_equal(_value_at(call.params, path), wanted) for path, wanted in fault.match.items())
+        and all(_equal(_value_at(call.params, path), pattern) for path, pattern in fault.match.items())
     )
 
 
@@ -106,7 +106,7 @@ def _value_at(params: Any, path: str) -> Any:
     return value
 
 
-def _equal(value: Any, wanted: Any) -> bool:
-    if isinstance(wanted, str) and isinstance(value, str):
-        return fnmatchcase(value, wanted)
-    return bool(value == wanted)
+def _equal(value: Any, pattern: Any) -> bool:
+    if isinstance(pattern, str) and isinstance(value, str):
+        return fnmatchcase(value, pattern)
+    return bool(value == pattern)

@@ -184,14 +184,14 @@ def _principal_exists(call: Call, kind: str, name: str) -> bool:
         return "/" in name or name.count(".") >= 1
     if kind == "CanonicalUser" or name == "*" or re.fullmatch(r"\d{12}|arn:aws:(iam|sts)::\d{12}:(root|assumed-role/.+)", name):
         return True
-    found = re.fullmatch(r"arn:aws:iam::(\d{12}):(user|role)/(.+)", name)
-    if kind != "AWS" or not found:
+    principal = re.fullmatch(r"arn:aws:iam::(\d{12}):(user|role)/(.+)", name)
+    if kind != "AWS" or not principal:
         return False
-    if found[1] != call.account:
+    if principal[1] != call.account:
         return True
     iam = call.backend_of("iam")
-    known = iam.roles.values() if found[2] == "role" else iam.users.values()
-    return any(entity.arn == name for entity in known)
+    entities = iam.roles.values() if principal[2] == "role" else iam.users.values()
+    return any(entity.arn == name for entity in entities)
 
 
 def _managed_policy(call: Call, arn: str) -> Any:

@@ -110,7 +110,7 @@ def policies_of(call: Call) -> Policies:
         return Policies()
     iam, session = backend_of("iam", call.account, call.region), session_of(call)
     groups = [group for group in iam.groups.values() if session is None and entity in group.users]
-    documents = [text for one in (entity, *groups) for text in documents_of(one)]
+    documents = [text for holder in (entity, *groups) for text in documents_of(holder)]
     limit = getattr(entity, "permissions_boundary_arn", None)
     return Policies(
         identity=tuple(map(document, documents)),

@@ -12,11 +12,11 @@ def arn_of_enabled_key(call: Call, managed: str, refused: Callable[[str], AwsErr
     If the key does not exist or cannot be used, raise the service's error, which `refused` creates from a message.
     """
     kms = call.backend_of("kms")
-    wanted = call.params.get("KmsKeyId", managed)
+    key_reference = call.params.get("KmsKeyId", managed)
     try:
-        key = kms.keys[kms.any_id_to_key_id(wanted)]
+        key = kms.keys[kms.any_id_to_key_id(key_reference)]
     except (KeyError, AttributeError, TypeError):
-        raise refused(f"The KMS key '{wanted}' does not exist.") from None
+        raise refused(f"The KMS key '{key_reference}' does not exist.") from None
     if key.key_state != "Enabled":
         raise refused(f"The KMS key '{key.arn}' is {key.key_state}.")
     return str(key.arn)

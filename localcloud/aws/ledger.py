@@ -44,8 +44,8 @@ class Entry:
             return Decimal(0)
         if self.market == "spot":
             return spot_market.price(self.region, self.instance_type, self.zone)
-        known = prices.snapshot(self.region).on_demand(self.instance_type)
-        return known.usd if known else None
+        price = prices.snapshot(self.region).on_demand(self.instance_type)
+        return price.usd if price else None
 
 
 _entries: list[Entry] = []

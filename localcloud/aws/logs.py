@@ -133,12 +133,12 @@ def _create_log_stream(call: Call) -> dict[str, Any]:
 @operation("logs", "PutLogEvents")
 def _put_log_events(call: Call) -> dict[str, Any]:
     events = call.params["logEvents"]
-    size = sum(len(one["message"].encode()) + EVENT_OVERHEAD for one in events)
+    size = sum(len(event["message"].encode()) + EVENT_OVERHEAD for event in events)
     if not 1 <= len(events) <= BATCH_EVENTS:
         raise _invalid("logEvents", f"{len(events)} events", f"Member must have length between 1 and {BATCH_EVENTS}")
     if size > BATCH_BYTES:
         raise AwsError("InvalidParameterException", f"Upload too large: {size} bytes exceeds limit of {BATCH_BYTES}")
-    times = [one["timestamp"] for one in events]
+    times = [event["timestamp"] for event in events]
     if max(times) - min(times) > BATCH_HOURS * 3_600_000:
         message = f"The batch of log events in a single PutLogEvents request cannot span more than {BATCH_HOURS} hours."
         raise AwsError("InvalidParameterException", message)

@@ -35,9 +35,9 @@ def operation(service: str, name: str) -> Callable[[Handler], Handler]:
     """Register the decorated function as the handler of an operation. Registering an operation twice is an error."""
 
     def register(handler: Handler) -> Handler:
-        known = _operations.get((service, name))
-        if known is not None and known.__qualname__ != handler.__qualname__:
-            raise ValueError(f"{service}.{name} is extended twice: {known.__qualname__} and {handler.__qualname__}")
+        registered = _operations.get((service, name))
+        if registered is not None and registered.__qualname__ != handler.__qualname__:
+            raise ValueError(f"{service}.{name} is extended twice: {registered.__qualname__} and {handler.__qualname__}")
         _operations[(service, name)] = handler
         return handler
 

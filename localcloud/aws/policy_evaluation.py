@@ -76,9 +76,9 @@ def document(text: str) -> Policy:
 
 def statements(policy: Policy) -> list[Mapping[str, Any]]:
     """Return a policy's statements after checking their syntax."""
-    found = policy["Statement"]
-    found = [found] if isinstance(found, Mapping) else list(found)
-    for statement in found:
+    policy_statements = policy["Statement"]
+    policy_statements = [policy_statements] if isinstance(policy_statements, Mapping) else list(policy_statements)
+    for statement in policy_statements:
         if not statement.keys() <= _STATEMENT_ELEMENTS:
             raise UnknownPolicyElement(f"statement elements {sorted(set(statement) - _STATEMENT_ELEMENTS)}")
         if statement["Effect"] not in ("Allow", "Deny"):
@@ -87,7 +87,7 @@ def statements(policy: Policy) -> list[Mapping[str, Any]]:
             raise UnknownPolicyElement("a statement needs either Action or NotAction")
         for operator in statement.get("Condition", {}):
             _operator(operator)
-    return found
+    return policy_statements
 
 
 def is_operator(name: str) -> bool:
@@ -129,36 +129,36 @@ def _principal_matches(statement: Mapping[str, Any], request: Request) -> bool:
     element = next((name for name in ("Principal", "NotPrincipal") if name in statement), None)
     if element is None:
         return True  # an identity policy, which is attached to the caller
-    found = any(_is_principal(kind, wanted, request) for kind, wanted in _principals(statement[element]))
-    return found if element == "Principal" else not found
+    matches_any = any(_is_principal(kind, pattern, request) for kind, pattern in _principals(statement[element]))
+    return matches_any if element == "Principal" else not matches_any
 
 
 def _principals(principal: Any) -> Iterable[tuple[str, str]]:
     if principal == "*":
         return [("AWS", "*")]
-    return [(kind, one) for kind, values in principal.items() for one in as_list(values)]
+    return [(kind, pattern) for kind, values in principal.items() for pattern in as_list(values)]
 
 
-def _is_principal(kind: str, wanted: str, request: Request) -> bool:
+def _is_principal(kind: str, pattern: str, request: Request) -> bool:
     if kind not in ("AWS", "Service", "Federated", "CanonicalUser"):
         raise UnknownPolicyElement(f"principal {kind}")
-    if kind == "AWS" and wanted == "*":
+    if kind == "AWS" and pattern == "*":
         return True
     actual = request.principal.get(kind)
     if actual is None:
         return False
-    account = re.fullmatch(r"(?:arn:[a-z-]+:iam::)?(\d{12})(?::root)?", wanted) if kind == "AWS" else None
+    account = re.fullmatch(r"(?:arn:[a-z-]+:iam::)?(\d{12})(?::root)?", pattern) if kind == "AWS" else None
     if account is not None and not actual.endswith(":root"):  # every principal in the account, subject to IAM policies
         return request.via_account and actual.split(":")[4] == account[1]
-    return actual == wanted
+    return actual == pattern
 
 
 def action_matches(statement: Mapping[str, Any], request: Request) -> bool:
     """Return whether a statement applies to the request's action."""
     patterns = as_list(statement.get("Action", statement.get("NotAction")))
     action = request.action.lower()
-    found = any(_expression(pattern.lower()).fullmatch(action) for pattern in patterns)
-    return found if "Action" in statement else not found
+    matches_any = any(_expression(pattern.lower()).fullmatch(action) for pattern in patterns)
+    return matches_any if "Action" in statement else not matches_any
 
 
 def _resource_matches(statement: Mapping[str, Any], request: Request, texts: "_Texts") -> bool:
@@ -168,23 +168,23 @@ def _resource_matches(statement: Mapping[str, Any], request: Request, texts: "_T
     patterns = as_list(statement[element])
     if request.resource is None:
         return statement["Effect"] == "Deny" or (element == "Resource" and "*" in patterns)
-    found = any(texts.like(request.resource, pattern) for pattern in patterns)
-    return found if element == "Resource" else not found
+    matches_any = any(texts.like(request.resource, pattern) for pattern in patterns)
+    return matches_any if element == "Resource" else not matches_any
 
 
 # --- conditions --------------------------------------------------------------------------------------------------------
 
 
-def _condition_holds(operator: str, key: str, wanted: Any, request: Request, texts: "_Texts") -> bool:
+def _condition_holds(operator: str, key: str, expected: Any, request: Request, texts: "_Texts") -> bool:
     quantifier, test, negated, if_exists = _operator(operator)
     actual = request.keys.get(key.lower())
     if test is None:  # Null: "true" means the key must be absent
-        return all((str(value).lower() == "true") == (actual is None) for value in as_list(wanted))
+        return all((str(value).lower() == "true") == (actual is None) for value in as_list(expected))
     if actual is None:
         return if_exists or negated or quantifier == "ForAllValues"
 
     def one_holds(value: str) -> bool:
-        matched = any(_safely(test, value, _text(pattern), texts) for pattern in as_list(wanted))
+        matched = any(_safely(test, value, _text(pattern), texts) for pattern in as_list(expected))
         return not matched if negated else matched
 
     values = [_text(value) for value in as_list(actual)]
@@ -233,7 +233,7 @@ def _arn_like(value: str, pattern: str, texts: "_Texts") -> bool:
     if "${" in pattern:  # a variable's name may contain a colon
         patterns = re.sub(r"\$\{[^}]*\}", lambda match: match[0].replace(":", "\0"), pattern).split(":", 5)
         patterns = [part.replace("\0", ":") for part in patterns]
-    return len(values) == len(patterns) and all(texts.like(one, other) for one, other in zip(values, patterns, strict=True))
+    return len(values) == len(patterns) and all(texts.like(part, other) for part, other in zip(values, patterns, strict=True))
 
 
 def _address_in(value: str, pattern: str, _: "_Texts") -> bool:

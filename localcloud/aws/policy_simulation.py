@@ -56,15 +56,18 @@ def _policies(call: Call, arn: str) -> tuple[tuple[Policy, ...], tuple[Policy, .
     if source is None:
         raise AwsError("InvalidInput", f"Invalid Entity Arn: {arn} does not clearly define entity type and name.")
     iam = call.backend
-    known = {"user": iam.users, "group": iam.groups, "role": iam.roles}[source["kind"]].values()
-    entity = next((one for one in known if one.arn == arn), None)
+    entities = {"user": iam.users, "group": iam.groups, "role": iam.roles}[source["kind"]].values()
+    entity = next((candidate for candidate in entities if candidate.arn == arn), None)
     if entity is None:
         raise AwsError("NoSuchEntity", f"The {source['kind']} with name {source['name']} cannot be found.", 404)
     if source["kind"] == "group":
         return tuple(map(document, documents_of(entity))), ()
-    found = policies_of_role(iam, entity)
+    role_policies = policies_of_role(iam, entity)
     groups = [group for group in iam.groups.values() if source["kind"] == "user" and entity in group.users]
-    return (*found.identity, *(document(text) for group in groups for text in documents_of(group))), found.boundary
+    return (
+        *role_policies.identity,
+        *(document(text) for group in groups for text in documents_of(group)),
+    ), role_policies.boundary
 
 
 def _values(entry: Mapping[str, Any]) -> Any:
@@ -77,7 +80,9 @@ def _result(
 ) -> dict[str, Any]:
     verdicts = {resource: _verdict(Request(action, resource, context), identity, boundary) for resource in resources}
     missing = _missing(action, context, (*identity, *boundary))
-    worst = next((one for kind in ("explicitDeny", "implicitDeny") for one in verdicts.values() if one == kind), "allowed")
+    worst = next(
+        (verdict for kind in ("explicitDeny", "implicitDeny") for verdict in verdicts.values() if verdict == kind), "allowed"
+    )
     result: dict[str, Any] = {
         "EvalActionName": action,
         "EvalResourceName": "*",
@@ -89,7 +94,7 @@ def _result(
         allowed = decide(Request(action, "*", context), *organization.policies()) == "allow"
         result["OrganizationsDecisionDetail"] = {"AllowedByOrganizations": allowed}
     if boundary:
-        inside = all(decide(Request(action, one, context), *boundary) == "allow" for one in resources)
+        inside = all(decide(Request(action, resource, context), *boundary) == "allow" for resource in resources)
         result["PermissionsBoundaryDecisionDetail"] = {"AllowedByPermissionsBoundary": inside}
     if list(resources) != ["*"]:
         result["ResourceSpecificResults"] = [
@@ -118,11 +123,11 @@ def _verdict(request: Request, identity: tuple[Policy, ...], boundary: tuple[Pol
 
 def _missing(action: str, context: Mapping[str, Any], policies: Iterable[Policy]) -> list[str]:
     """Return the condition keys that statements about the action use but the caller did not pass."""
-    given = {name.lower() for name in context}
+    passed_keys = {name.lower() for name in context}
     keys: dict[str, str] = {}
     for policy in policies:
         for statement in statements(policy):
             if matches(statement, Request(action)):
                 for tests in statement.get("Condition", {}).values():
                     keys |= {key.lower(): key for key in as_list(list(tests))}
-    return [key for name, key in keys.items() if name not in given]
+    return [key for name, key in keys.items() if name not in passed_keys]

@@ -56,7 +56,7 @@ def _built_ami(region: str, target: Mapping[str, Any]) -> Iterator[str]:
         return
     ec2, tags = backend_of("ec2", ACCOUNT, region), {"gpumpi:ami": "ec2", "gpumpi:openmpi": str(target.get("openmpi", 5))}
     image, named = images.own(ec2, tags), target.get("amiId")
-    if named is None and not any(one.owner_id == ACCOUNT and tags.items() <= _tags(one).items() for one in ec2.amis.values()):
+    if named is None and not any(ami.owner_id == ACCOUNT and tags.items() <= _tags(ami).items() for ami in ec2.amis.values()):
         ec2.amis[image.id] = image
         yield str(image.id)
     elif named is not None and named not in ec2.amis:
@@ -103,10 +103,10 @@ def _lustre(region: str, network: Mapping[str, Any], fsx: Any) -> Iterator[str]:
     if bucket and bucket not in s3.buckets:
         s3.create_bucket(bucket, region)
         yield bucket
-    wanted = fsx.get("fileSystemId")
-    if wanted and wanted not in backend_of("fsx", ACCOUNT, region).file_systems:
-        seeding.seed(region, wanted, network["subnetIds"][0], VPC_CIDR)
-        yield wanted
+    file_system_id = fsx.get("fileSystemId")
+    if file_system_id and file_system_id not in backend_of("fsx", ACCOUNT, region).file_systems:
+        seeding.seed(region, file_system_id, network["subnetIds"][0], VPC_CIDR)
+        yield file_system_id
 
 
 def _key(region: str, arn: str) -> Iterator[str]:
@@ -123,25 +123,27 @@ def _key(region: str, arn: str) -> Iterator[str]:
 def _of_pool(region: str, pool: Mapping[str, Any]) -> Iterator[str]:
     ec2 = backend_of("ec2", ACCOUNT, region)
     group, image = pool.get("placementGroup", "auto"), pool.get("amiId")
-    if group not in ("auto", "none") and not any(one.name == group for one in placement_groups.all_groups(ec2)):
+    if group not in ("auto", "none") and not any(existing.name == group for existing in placement_groups.all_groups(ec2)):
         yield placement_groups.seed(ec2, group)
     if image is not None and image not in ec2.amis:
-        ec2.amis[image] = copy.copy(next(one for one in ec2.amis.values() if "nvidia" in one.name))
+        ec2.amis[image] = copy.copy(next(gpu_image for gpu_image in ec2.amis.values() if "nvidia" in gpu_image.name))
         ec2.amis[image].id = image
         yield image
     capacity = pool.get("capacity", {})
     kind, zones = capacity.get("kind"), instance_types.offered_zones(region).get(pool["instanceType"], ())
     if kind not in ("targeted-odcr", "capacity-block") or not zones:
         return
-    known = {reservation.id: reservation for reservation in capacity_reservations.all_reservations(ec2)}
-    wanted, resource_group = capacity.get("reservationId"), capacity.get("resourceGroupArn")
-    if wanted in known or any(one.resource_group_arn == resource_group for one in known.values() if resource_group):
+    reservations = {reservation.id: reservation for reservation in capacity_reservations.all_reservations(ec2)}
+    reservation_id, resource_group = capacity.get("reservationId"), capacity.get("resourceGroupArn")
+    if reservation_id in reservations or any(
+        reservation.resource_group_arn == resource_group for reservation in reservations.values() if resource_group
+    ):
         return
     yield capacity_reservations.seed(
         pool["instanceType"],
         pool.get("zone") or min(zones),
         pool["maxSize"],
-        reservation_id=wanted,
+        reservation_id=reservation_id,
         kind="capacity-block" if kind == "capacity-block" else "default",
         match="targeted",
         resource_group_arn=resource_group,

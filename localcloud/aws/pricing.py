@@ -45,13 +45,13 @@ def _get_products(call: Call) -> dict[str, Any]:
         raise _invalid(f"ServiceCode {params['ServiceCode']} is not valid")
     if len(params.get("Filters", ())) > 50 or not 1 <= params.get("MaxResults", 100) <= 100:
         raise _invalid("At most 50 filters and 100 results are possible")
-    found = [row.text for row in _products()[params["ServiceCode"]] if _is_wanted(row.fields, params)]
+    products = [row.text for row in _products()[params["ServiceCode"]] if _is_wanted(row.fields, params)]
     token = params.get("NextToken", "0")
-    if not token.isdigit() or int(token) > len(found):
+    if not token.isdigit() or int(token) > len(products):
         raise AwsError("InvalidNextTokenException", "Invalid NextToken")
     end = int(token) + params.get("MaxResults", 100)
-    more = {"NextToken": str(end)} if end < len(found) else {}
-    return {"FormatVersion": "aws_v1", "PriceList": found[int(token) : end], **more}
+    more = {"NextToken": str(end)} if end < len(products) else {}
+    return {"FormatVersion": "aws_v1", "PriceList": products[int(token) : end], **more}
 
 
 def _invalid(message: str) -> AwsError:
@@ -59,14 +59,14 @@ def _invalid(message: str) -> AwsError:
 
 
 def _is_wanted(fields: Mapping[str, str | None], params: Mapping[str, Any]) -> bool:
-    return all(_matches(fields, one) for one in params.get("Filters", ()))
+    return all(_matches(fields, product_filter) for product_filter in params.get("Filters", ()))
 
 
-def _matches(fields: Mapping[str, str | None], wanted: Mapping[str, str]) -> bool:
-    kind, value = wanted["Type"], wanted["Value"]
+def _matches(fields: Mapping[str, str | None], product_filter: Mapping[str, str]) -> bool:
+    kind, value = product_filter["Type"], product_filter["Value"]
     if kind not in _TYPES:
         raise _invalid(f"Filter type {kind} is not valid")
-    actual = fields.get(wanted["Field"])
+    actual = fields.get(product_filter["Field"])
     if kind == "CONTAINS":
         return actual is not None and value in actual
     if kind in ("ANY_OF", "NONE_OF"):
@@ -91,11 +91,11 @@ class _Row:
 @cache
 def _products() -> dict[str, list[_Row]]:
     """Return the rows of each service, for every Region in the snapshot."""
-    found: dict[str, list[_Row]] = {row.service: [] for row in ITEMS.values()}
+    rows: dict[str, list[_Row]] = {row.service: [] for row in ITEMS.values()}
     for region in regions():
         for service, row in (*_instances(region), *_items(region)):
-            found[service].append(_Row.of(row))
-    return found
+            rows[service].append(_Row.of(row))
+    return rows
 
 
 def regions() -> tuple[str, ...]:
@@ -115,11 +115,11 @@ def _instances(region: str) -> Iterator[tuple[str, dict[str, Any]]]:
             },
             **filters,
         }
-        known = facts(name)
-        if known is not None:
-            attributes["vcpu"] = str(known.vcpus)
+        instance_facts = facts(name)
+        if instance_facts is not None:
+            attributes["vcpu"] = str(instance_facts.vcpus)
         yield INSTANCE_SERVICE, _row(INSTANCE_SERVICE, INSTANCE_FILTERS["productFamily"], attributes, "Hrs", price)
-        if known is not None and "capacity-block" in known.usage_classes:
+        if instance_facts is not None and "capacity-block" in instance_facts.usage_classes:
             # AWS lists Capacity Blocks at 0, because they are paid for in advance.
             block = {**attributes, "marketoption": "CapacityBlock"}
             free = Price(usd=price.usd * 0, source=price.source, date=price.date)

@@ -45,8 +45,8 @@ def end(name: str, zone: str) -> None:
 
 def listed() -> list[dict[str, str | None]]:
     """Return the types and zones without capacity, as JSON."""
-    found = [(*place, moment) for place, moment in _until.items() if is_scarce(*place)]
-    return [{"type": name, "zone": zone, "until": moment.isoformat() if moment else None} for name, zone, moment in found]
+    scarce = [(*place, moment) for place, moment in _until.items() if is_scarce(*place)]
+    return [{"type": name, "zone": zone, "until": moment.isoformat() if moment else None} for name, zone, moment in scarce]
 
 
 @control_actions.action("GET", "scarcity")

@@ -60,12 +60,12 @@ def _list_services(call: Call) -> dict[str, Any]:
 
 
 def _applied(call: Call) -> list[dict[str, Any]]:
-    found = _defaults(call)
-    for quota in found:
+    applied = _defaults(call)
+    for quota in applied:
         if quota["QuotaCode"] in quotas.BY_CODE:
             quota["Value"] = quotas.value_of(quota["QuotaCode"])
             quota["QuotaArn"] = quota["QuotaArn"].replace("::", f":{call.account}:")
-    return found
+    return applied
 
 
 def _defaults(call: Call) -> list[dict[str, Any]]:
@@ -106,17 +106,17 @@ def _arn(call: Call, code: str) -> str:
     return f"arn:aws:servicequotas:{call.region}::{call.params['ServiceCode']}/{code}"
 
 
-def _find(call: Call, known: list[dict[str, Any]]) -> dict[str, Any]:
-    for quota in known:
+def _find(call: Call, all_quotas: list[dict[str, Any]]) -> dict[str, Any]:
+    for quota in all_quotas:
         if quota["QuotaCode"] == call.params["QuotaCode"]:
             return quota
     raise AwsError("NoSuchResourceException", "The request failed because the specified service quota does not exist.")
 
 
-def _page(call: Call, known: list[dict[str, Any]]) -> dict[str, Any]:
+def _page(call: Call, all_quotas: list[dict[str, Any]]) -> dict[str, Any]:
     size = call.params.get("MaxResults", 100)
     token = call.params.get("NextToken", "0")
-    if not token.isdigit() or int(token) > len(known):
+    if not token.isdigit() or int(token) > len(all_quotas):
         raise AwsError("InvalidPaginationTokenException", "Invalid pagination token was provided.")
     end = int(token) + size
-    return {"Quotas": known[int(token) : end], **({"NextToken": str(end)} if end < len(known) else {})}
+    return {"Quotas": all_quotas[int(token) : end], **({"NextToken": str(end)} if end < len(all_quotas) else {})}

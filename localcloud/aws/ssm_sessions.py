@@ -67,28 +67,28 @@ def terminate_session(call: Call) -> dict[str, Any]:
 @operation("ssm", "DescribeInstanceInformation")
 def describe_instance_information(call: Call) -> dict[str, Any]:
     """List instances whose SSM agent is connected."""
-    wanted = _wanted(call.params)
+    instance_ids = _wanted(call.params)
     return {
         "InstanceInformationList": [
             {
-                "InstanceId": one.id,
+                "InstanceId": instance.id,
                 "PingStatus": "Online",
                 "LastPingDateTime": utcnow(),
                 "PlatformType": "Linux",
                 "ResourceType": "EC2Instance",
-                "IPAddress": one.private_ip,
-                "ComputerName": one.private_dns_name,
+                "IPAddress": instance.private_ip,
+                "ComputerName": instance.private_dns_name,
             }
-            for one in instance_calls.every(call.backend_of("ec2"))
-            if (wanted is None or one.id in wanted) and not _problem(call, one.id) and _answers(one.id)
+            for instance in instance_calls.every(call.backend_of("ec2"))
+            if (instance_ids is None or instance.id in instance_ids) and not _problem(call, instance.id) and _answers(instance.id)
         ]
     }
 
 
 def _wanted(params: dict[str, Any]) -> set[str] | None:
-    for given in (*params.get("Filters", ()), *params.get("InstanceInformationFilterList", ())):
-        if given.get("Key", given.get("key")) == "InstanceIds":
-            return set(given.get("Values") or given.get("valueSet") or ())
+    for item_filter in (*params.get("Filters", ()), *params.get("InstanceInformationFilterList", ())):
+        if item_filter.get("Key", item_filter.get("key")) == "InstanceIds":
+            return set(item_filter.get("Values") or item_filter.get("valueSet") or ())
     return None
 
 
@@ -98,9 +98,9 @@ def _answers(instance_id: str) -> bool:
 
 def _problem(call: Call, instance_id: str) -> str:
     """Return the reason why the instance's SSM agent cannot connect, or "" if it can."""
-    found = instance_calls.find(call.backend_of("ec2"), [instance_id])[0]
-    if found.state != "running":
-        return f"The instance is {found.state}."
+    instance = instance_calls.find(call.backend_of("ec2"), [instance_id])[0]
+    if instance.state != "running":
+        return f"The instance is {instance.state}."
     association = call.backend_of("ec2").iam_instance_profile_associations.get(instance_id)
     roles = association.iam_instance_profile.roles if association else []
     if not roles:

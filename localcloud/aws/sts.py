@@ -46,9 +46,9 @@ def trusts(role: Any, principal: tuple[str, str], tags: Mapping[str, str], conte
     Tags require a separate action: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_session-tags.html
     """
     trust = document(role.assume_role_policy_document)
-    known = {**(context or {}), **{f"aws:requesttag/{key.lower()}": value for key, value in tags.items()}}
+    condition_keys = {**(context or {}), **{f"aws:requesttag/{key.lower()}": value for key, value in tags.items()}}
     needed = ("sts:AssumeRole", "sts:TagSession") if tags else ("sts:AssumeRole",)
-    return all(allows(Request(action, context=known, principal=dict([principal])), trust) for action in needed)
+    return all(allows(Request(action, context=condition_keys, principal=dict([principal])), trust) for action in needed)
 
 
 def open_session(

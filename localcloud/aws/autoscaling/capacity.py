@@ -49,22 +49,22 @@ def reconcile(group: Any, cause: str) -> list[Activity]:
     AWS retries a failed launch at growing intervals; the local AWS retries it the next time the group changes.
     """
     suspended = {process["ProcessName"] for process in group.suspended_processes}
-    before, wanted = len(members(group)), launch_data.target(group) + getattr(group, "launched_first", 0)
+    before, target = len(members(group)), launch_data.target(group) + getattr(group, "launched_first", 0)
     done: list[Activity] = []
-    if before < wanted and "Launch" not in suspended:
-        done = _launch_missing(group, wanted, cause)
-    elif before > wanted and "Terminate" not in suspended:
-        done = _terminate_surplus(group, before - wanted, cause)
+    if before < target and "Launch" not in suspended:
+        done = _launch_missing(group, target, cause)
+    elif before > target and "Terminate" not in suspended:
+        done = _terminate_surplus(group, before - target, cause)
     _update_targets(group)
     if done:
         group_events.publish("changed", group)
     return done
 
 
-def _launch_missing(group: Any, wanted: int, cause: str) -> list[Activity]:
+def _launch_missing(group: Any, target: int, cause: str) -> list[Activity]:
     done: list[Activity] = []
     failed: set[Place] = set()
-    while (present := len(members(group))) < wanted:
+    while (present := len(members(group))) < target:
         counted = [state.instance for state in members(group)]
         order = next_places(
             [place for place in launch_data.places(group) if place not in failed],
@@ -73,7 +73,7 @@ def _launch_missing(group: Any, wanted: int, cause: str) -> list[Activity]:
         )
         if not order:
             break
-        text = f"At {activities.moment()} an instance was started {cause}, increasing the capacity from {present} to {wanted}."
+        text = f"At {activities.moment()} an instance was started {cause}, increasing the capacity from {present} to {target}."
         activity = _launch_one(group, order[0], text)
         done.append(activity)
         if activity.status == "Failed":
@@ -154,16 +154,16 @@ def in_service(group: Any, state: Any) -> None:
 
 
 def _terminate_surplus(group: Any, count: int, cause: str) -> list[Activity]:
-    known = {
+    states = {
         state.instance_id: state for state in members(group) if state.lifecycle_state in ("Pending", "Pending:Wait", "InService")
     }
-    chosen = to_terminate([_as_member(state) for state in known.values()], count, group.termination_policies)
+    chosen = to_terminate([_as_member(state) for state in states.values()], count, group.termination_policies)
     left = len(members(group))
     done = []
     for instance_id in chosen:
         left -= 1
         text = f"At {activities.moment()} an instance was taken out of service {cause}"
-        done.append(start_termination(group, known[instance_id], f"{text}, shrinking the capacity from {left + 1} to {left}."))
+        done.append(start_termination(group, states[instance_id], f"{text}, shrinking the capacity from {left + 1} to {left}."))
     return done
 
 
@@ -254,9 +254,9 @@ def _update_targets(group: Any) -> None:
 
 def refusals(group: Any) -> list[AwsError]:
     """Return the errors of the group's activities since its last activity without an error, newest first."""
-    found = []
+    errors = []
     for activity in activities.of_group(group.autoscaling_backend, group.name):
         if activity.error_code is None:
             break
-        found.append(AwsError(activity.error_code, str(activity.message)))
-    return found
+        errors.append(AwsError(activity.error_code, str(activity.message)))
+    return errors

@@ -211,13 +211,13 @@ def _forget(group: Any) -> None:
 
 @operation("autoscaling", "SetDesiredCapacity")
 def set_desired_capacity(call: Call) -> None:
-    group, wanted = group_named(call.backend, call.params.get("AutoScalingGroupName")), call.params["DesiredCapacity"]
-    if wanted > group.max_size:
-        raise invalid(f"New SetDesiredCapacity value {wanted} is above max value {group.max_size} for the AutoScalingGroup.")
-    if wanted < group.min_size:
-        raise invalid(f"New SetDesiredCapacity value {wanted} is below min value {group.min_size} for the AutoScalingGroup.")
-    before, group.desired_capacity = group.desired_capacity, wanted
-    text = f"in response to a user request, which changed the desired capacity from {before} to {wanted}"
+    group, desired = group_named(call.backend, call.params.get("AutoScalingGroupName")), call.params["DesiredCapacity"]
+    if desired > group.max_size:
+        raise invalid(f"New SetDesiredCapacity value {desired} is above max value {group.max_size} for the AutoScalingGroup.")
+    if desired < group.min_size:
+        raise invalid(f"New SetDesiredCapacity value {desired} is below min value {group.min_size} for the AutoScalingGroup.")
+    before, group.desired_capacity = group.desired_capacity, desired
+    text = f"in response to a user request, which changed the desired capacity from {before} to {desired}"
     capacity.reconcile(group, text)
 
 
@@ -238,10 +238,10 @@ def set_instance_health(call: Call) -> None:
     if health not in ("Healthy", "Unhealthy"):
         raise invalid(f"Health status must be one of [Healthy, Unhealthy], not {health}")
     states = [state for group in call.backend.autoscaling_groups.values() for state in group.instance_states]
-    found = next((state for state in states if state.instance_id == instance_id), None)
-    if found is None:
+    managed_state = next((state for state in states if state.instance_id == instance_id), None)
+    if managed_state is None:
         raise invalid(f"Instance Id not found - No managed instance found for instance ID: {instance_id}")
-    found.health_status = health
+    managed_state.health_status = health
     if health == "Unhealthy":
         capacity.instances_stopped(call.backend, [instance_id])
 
@@ -266,9 +266,9 @@ def _terminate_one(group: Any, state: Any, decrement: bool) -> dict[str, Any]:
 @operation("autoscaling", "DescribeAutoScalingGroups")
 def describe_auto_scaling_groups(call: Call) -> dict[str, Any]:
     hook_calls.end_overdue(call.backend)
-    params, known = call.params, call.backend.autoscaling_groups
+    params, all_groups = call.params, call.backend.autoscaling_groups
     names = params.get("AutoScalingGroupNames")
-    groups = [group for name, group in known.items() if not names or name in names]
+    groups = [group for name, group in all_groups.items() if not names or name in names]
     groups = keep(groups, params.get("Filters"), {}, lambda group: {tag["Key"]: tag["Value"] for tag in group.tags})
     groups, token = page(groups, {"MaxResults": params.get("MaxRecords", 50), "NextToken": params.get("NextToken")})
     return {"AutoScalingGroups": [shown(group) for group in groups], **token}

@@ -67,11 +67,11 @@ def check_options(ec2: Any, params: Mapping[str, Any]) -> None:
 
 
 def _check_subnets(ec2: Any, ids: list[str]) -> None:
-    known = {subnet_id: subnet for zone in ec2.subnets.values() for subnet_id, subnet in zone.items()}
+    subnets_by_id = {subnet_id: subnet for zone in ec2.subnets.values() for subnet_id, subnet in zone.items()}
     for subnet_id in ids:
-        if subnet_id not in known:
+        if subnet_id not in subnets_by_id:
             raise invalid(f"The subnet ID '{subnet_id}' does not exist")
-    if len({known[subnet_id].vpc_id for subnet_id in ids}) > 1:
+    if len({subnets_by_id[subnet_id].vpc_id for subnet_id in ids}) > 1:
         raise invalid("The subnets specified are not in the same VPC")
 
 

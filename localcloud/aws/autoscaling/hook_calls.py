@@ -21,8 +21,8 @@ def put_lifecycle_hook(call: Call) -> None:
 def describe_lifecycle_hooks(call: Call) -> dict[str, Any]:
     group = group_named(call.backend, call.params.get("AutoScalingGroupName"))
     names = call.params.get("LifecycleHookNames")
-    found = [hook for hook in hooks.of_group(call.backend, group.name) if not names or hook.name in names]
-    return {"LifecycleHooks": [hook.shown() for hook in found]}
+    selected_hooks = [hook for hook in hooks.of_group(call.backend, group.name) if not names or hook.name in names]
+    return {"LifecycleHooks": [hook.shown() for hook in selected_hooks]}
 
 
 @operation("autoscaling", "DescribeLifecycleHookTypes")

@@ -61,37 +61,37 @@ def of_group(backend: Any, group: str) -> list[Hook]:
 
 def wait(group: Any, state: Any, transition: str) -> bool:
     """Make the instance wait for the group's hooks for that transition. Return whether the group has such hooks."""
-    found = [hook for hook in of_group(group.autoscaling_backend, group.name) if hook.transition == transition]
-    state.waiting = [Waiting(hook, str(mock_random.uuid4()), time.monotonic() + hook.heartbeat) for hook in found]
-    return bool(found)
+    hooks_to_await = [hook for hook in of_group(group.autoscaling_backend, group.name) if hook.transition == transition]
+    state.waiting = [Waiting(hook, str(mock_random.uuid4()), time.monotonic() + hook.heartbeat) for hook in hooks_to_await]
+    return bool(hooks_to_await)
 
 
 def forget(state: Any) -> None:
     state.waiting = []
 
 
-def put(backend: Any, group: str, given: dict[str, Any]) -> None:
+def put(backend: Any, group: str, parameters: dict[str, Any]) -> None:
     """Create a lifecycle hook, or update the existing hook with that name."""
-    name = given.get("LifecycleHookName")
+    name = parameters.get("LifecycleHookName")
     if not name:
         raise invalid("Lifecycle hook name must be specified")
-    known = backend.lifecycle_hooks.get(key(group, name))
-    transition = given.get("LifecycleTransition") or (known.transition if known else None)
+    existing = backend.lifecycle_hooks.get(key(group, name))
+    transition = parameters.get("LifecycleTransition") or (existing.transition if existing else None)
     if transition not in (LAUNCHING, TERMINATING):
         raise invalid(f"Lifecycle transition must be one of [{LAUNCHING}, {TERMINATING}]")
-    heartbeat = int(given.get("HeartbeatTimeout") or (known.heartbeat if known else 3600))
+    heartbeat = int(parameters.get("HeartbeatTimeout") or (existing.heartbeat if existing else 3600))
     if not 30 <= heartbeat <= 7200:
         raise invalid("HeartbeatTimeout must be between 30 and 7200 seconds")
-    result = given.get("DefaultResult") or (known.default_result if known else "ABANDON")
+    result = parameters.get("DefaultResult") or (existing.default_result if existing else "ABANDON")
     if result not in ("CONTINUE", "ABANDON"):
         raise invalid(f"Lifecycle Action Result must be one of [ABANDON, CONTINUE], not {result}")
-    target, role = given.get("NotificationTargetARN"), given.get("RoleARN")
+    target, role = parameters.get("NotificationTargetARN"), parameters.get("RoleARN")
     if target and not role:
         raise invalid("A RoleARN is required if a NotificationTargetARN is specified")
-    if known is None and len(of_group(backend, group)) >= MAXIMUM_HOOKS:
+    if existing is None and len(of_group(backend, group)) >= MAXIMUM_HOOKS:
         raise invalid(f"A group can have at most {MAXIMUM_HOOKS} lifecycle hooks")
     backend.lifecycle_hooks[key(group, name)] = Hook(
-        name, group, transition, heartbeat, result, target, role, given.get("NotificationMetadata")
+        name, group, transition, heartbeat, result, target, role, parameters.get("NotificationMetadata")
     )
 
 

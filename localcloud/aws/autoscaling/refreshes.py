@@ -58,9 +58,13 @@ def _check(preferences: dict[str, Any]) -> None:
 @operation("autoscaling", "DescribeInstanceRefreshes")
 def describe_instance_refreshes(call: Call) -> dict[str, Any]:
     group, ids = group_named(call.backend, call.params.get("AutoScalingGroupName")), call.params.get("InstanceRefreshIds")
-    found = [item for item in reversed(refresh_log.of(call.backend)) if item.group == group.name and (not ids or item.id in ids)]
-    found, token = page(found, {"MaxResults": call.params.get("MaxRecords", 50), "NextToken": call.params.get("NextToken")})
-    return {"InstanceRefreshes": [item.shown() for item in found], **token}
+    refreshes = [
+        item for item in reversed(refresh_log.of(call.backend)) if item.group == group.name and (not ids or item.id in ids)
+    ]
+    refreshes, token = page(
+        refreshes, {"MaxResults": call.params.get("MaxRecords", 50), "NextToken": call.params.get("NextToken")}
+    )
+    return {"InstanceRefreshes": [item.shown() for item in refreshes], **token}
 
 
 @operation("autoscaling", "CancelInstanceRefresh")

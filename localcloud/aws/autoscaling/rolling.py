@@ -104,10 +104,10 @@ class Rolling:
         """Call `then` when all instances are in service. Until then, retry launches that EC2 rejected."""
 
         def is_complete() -> bool:
-            wanted = launch_data.target(self.group) + self.group.launched_first
-            if len(capacity.members(self.group)) < wanted:
+            target = launch_data.target(self.group) + self.group.launched_first
+            if len(capacity.members(self.group)) < target:
                 capacity.reconcile(self.group, _CAUSE)
-            return bool(len(capacity.members(self.group)) >= wanted)
+            return bool(len(capacity.members(self.group)) >= target)
 
         def no_one_pending() -> bool:
             return all(state.lifecycle_state == "InService" for state in capacity.members(self.group))

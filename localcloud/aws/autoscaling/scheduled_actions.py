@@ -87,14 +87,14 @@ def move_end(reservation_id: str, end: datetime) -> None:
 @operation("autoscaling", "DescribeScheduledActions")
 def describe_scheduled_actions(call: Call) -> dict[str, Any]:
     params, names = call.params, call.params.get("ScheduledActionNames", [])
-    wanted = params.get("AutoScalingGroupName")
-    found = [
+    group_filter = params.get("AutoScalingGroupName")
+    actions = [
         _shown(call, group, action)
         for group, action in _all(call.backend)
-        if wanted in (None, group) and (not names or action.name in names)
+        if group_filter in (None, group) and (not names or action.name in names)
     ]
-    kept, token = page(found, params)
-    return {"ScheduledUpdateGroupActions": kept, **token}
+    shown_actions, token = page(actions, params)
+    return {"ScheduledUpdateGroupActions": shown_actions, **token}
 
 
 @operation("autoscaling", "DeleteScheduledAction")
@@ -120,7 +120,7 @@ def run_due(moment: datetime) -> None:
     """Run the actions that are due, oldest first."""
     for backend in _backends():
         due = [(action.start, group, action) for group, action in _all(backend) if action.start <= moment]
-        for start, group, action in sorted(due, key=lambda one: one[0]):
+        for start, group, action in sorted(due, key=lambda due_action: due_action[0]):
             state_of(backend, Actions).of_group[group].pop(action.name)
             cause = f"in response to the scheduled action {action.name} at {start:%Y-%m-%dT%H:%M:%SZ}"
             group_calls.update(backend.autoscaling_groups[group], action.sizes, cause)

@@ -43,13 +43,13 @@ def create_or_update_tags(call: Call) -> None:
     for tag in tags:
         group = _group(call, tag)
         changed[group.name] = group
-        others = [known for known in group.tags if known["Key"] != tag.get("Key")]
-        check_tags([*others, tag])
+        other_tags = [present for present in group.tags if present["Key"] != tag.get("Key")]
+        check_tags([*other_tags, tag])
     for tag in tags:
         group = changed[tag["ResourceId"]]
         text = {**tag, "Value": tag.get("Value") or ""}
-        others = [known for known in group.tags if known["Key"] != tag["Key"]]
-        group.tags = [*others, text]
+        other_tags = [present for present in group.tags if present["Key"] != tag["Key"]]
+        group.tags = [*other_tags, text]
     for group in changed.values():
         group_events.publish("changed", group)
 
@@ -58,7 +58,7 @@ def create_or_update_tags(call: Call) -> None:
 def delete_tags(call: Call) -> None:
     for tag in call.params.get("Tags", []):
         group = _group(call, tag)
-        group.tags = [known for known in group.tags if known["Key"] != tag.get("Key")]
+        group.tags = [present for present in group.tags if present["Key"] != tag.get("Key")]
         group_events.publish("changed", group)
 
 
@@ -66,10 +66,10 @@ def delete_tags(call: Call) -> None:
 def describe_tags(call: Call) -> dict[str, Any]:
     tags = [tag for group in call.backend.autoscaling_groups.values() for tag in group.tags]
     for item_filter in call.params.get("Filters", ()):
-        name, wanted = item_filter["Name"], item_filter.get("Values", [])
+        name, accepted_values = item_filter["Name"], item_filter.get("Values", [])
         if name not in _FILTERS:
             raise invalid(f"Filter type {name} is not correct. Allowed Filter types are: {', '.join(_FILTERS)}")
-        tags = [tag for tag in tags if _value(tag, name) in wanted]
+        tags = [tag for tag in tags if _value(tag, name) in accepted_values]
     tags, token = page(tags, {"MaxResults": call.params.get("MaxRecords", 100), "NextToken": call.params.get("NextToken")})
     return {"Tags": tags, **token}
 

@@ -54,17 +54,17 @@ def describe_capacity_block_offerings(call: Call) -> dict[str, Any]:
     if latest is not None and latest <= (earliest or moment):
         raise invalid_value(latest.isoformat(), "EndDateRange", "It must be after the start of the range.")
     end_dry_run(call)
-    found = sold.find(call.backend, name, count, hours, moment, earliest, latest)
-    state_of(call.backend, Shown).by_id.update({one.id: one for one in found})
-    kept, token = page(found, params)
-    return {"CapacityBlockOfferings": [_shown(one) for one in kept], **token}
+    offerings = sold.find(call.backend, name, count, hours, moment, earliest, latest)
+    state_of(call.backend, Shown).by_id.update({offering.id: offering for offering in offerings})
+    shown_offerings, token = page(offerings, params)
+    return {"CapacityBlockOfferings": [_shown(offering) for offering in shown_offerings], **token}
 
 
 def _check(call: Call, name: str, count: int, hours: int) -> None:
     if not instance_types.exists_in(call.region, name):
         raise invalid_value(name, "InstanceType", "The instance type does not exist")
-    known = instance_types.facts(name)
-    if known is None or "capacity-block" not in known.usage_classes or not sold.zones(call.region, name):
+    instance_facts = instance_types.facts(name)
+    if instance_facts is None or "capacity-block" not in instance_facts.usage_classes or not sold.zones(call.region, name):
         raise AwsError("Unsupported", f"Capacity Blocks are not supported for the instance type {name} in this Region.")
     if not 1 <= count <= sold.MAXIMUM_INSTANCES:
         raise invalid_value(count, "InstanceCount", f"It must be between 1 and {sold.MAXIMUM_INSTANCES}.")
@@ -83,15 +83,15 @@ def purchase_capacity_block(call: Call) -> dict[str, Any]:
     """NOT VERIFIED (2026-11-23): the error codes for an unknown or outdated offering."""
     params, backend = call.params, call.backend
     check_region(call)
-    wanted = params["CapacityBlockOfferingId"]
-    offering = state_of(backend, Shown).by_id.get(wanted)
+    offering_id = params["CapacityBlockOfferingId"]
+    offering = state_of(backend, Shown).by_id.get(offering_id)
     if offering is None:
-        raise AwsError("InvalidCapacityBlockOfferingId.NotFound", f"The Capacity Block offering '{wanted}' does not exist.")
+        raise AwsError("InvalidCapacityBlockOfferingId.NotFound", f"The Capacity Block offering '{offering_id}' does not exist.")
     if params["InstancePlatform"] not in PLATFORMS:
         raise invalid_value(params["InstancePlatform"], "InstancePlatform", "The platform is not supported")
     free = sold.free(backend, offering.instance_type, offering.zone, offering.start, offering.end)
     if clock.now() >= offering.end or free < offering.count:
-        raise AwsError("CapacityBlockOfferingExpired", f"The Capacity Block offering '{wanted}' is no longer available.")
+        raise AwsError("CapacityBlockOfferingExpired", f"The Capacity Block offering '{offering_id}' is no longer available.")
     if sold.owned(backend) + offering.count > sold.MAXIMUM_IN_ALL_BLOCKS:
         raise AwsError(
             "InstanceLimitExceeded", f"You can have at most {sold.MAXIMUM_IN_ALL_BLOCKS} instances in Capacity Blocks."
@@ -131,11 +131,11 @@ def describe_capacity_blocks(call: Call) -> dict[str, Any]:
     """https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeCapacityBlocks.html"""
     check_region(call)
     backend, ids = call.backend, call.params.get("CapacityBlockIds", [])
-    known = [item for item in all_reservations(backend) if item.block_id is not None]
-    if absent := [one for one in ids if one not in {item.block_id for item in known}]:
+    blocks = [item for item in all_reservations(backend) if item.block_id is not None]
+    if absent := [block_id for block_id in ids if block_id not in {item.block_id for item in blocks}]:
         raise AwsError("InvalidCapacityBlockId.NotFound", f"The Capacity Block '{absent[0]}' does not exist.")
-    kept = keep(
-        [item for item in known if not ids or item.block_id in ids],
+    matching = keep(
+        [item for item in blocks if not ids or item.block_id in ids],
         call.params.get("Filters"),
         {
             "capacity-block-id": lambda item: item.block_id,
@@ -145,8 +145,8 @@ def describe_capacity_blocks(call: Call) -> dict[str, Any]:
         lambda item: tagging.tags_of(backend, item.id),
     )
     end_dry_run(call)
-    kept, token = page(kept, call.params)
-    return {"CapacityBlocks": [_block_shown(backend, item) for item in kept], **token}
+    matching, token = page(matching, call.params)
+    return {"CapacityBlocks": [_block_shown(backend, item) for item in matching], **token}
 
 
 def _shown(offering: Offering) -> dict[str, Any]:

@@ -59,11 +59,11 @@ def describe_capacity_block_extension_offerings(call: Call) -> dict[str, Any]:
     end_dry_run(call)
     identifier = hashlib.sha256(f"{reservation.id} {end} {hours}".encode()).hexdigest()[:16]
     extension = Extension(f"cbe-0{identifier}", reservation, end, hours)
-    known = state_of(backend, Extensions).by_id.setdefault(extension.id, extension)
+    offered = state_of(backend, Extensions).by_id.setdefault(extension.id, extension)
     is_sold = reservation.instance_type in sold.RATES
     is_free = sold.free(backend, reservation.instance_type, reservation.zone, end, extension.end) >= reservation.total
-    kept, token = page([known] if is_sold and is_free else [], call.params)
-    return {"CapacityBlockExtensionOfferings": [_offered(backend, one) for one in kept], **token}
+    offered_page, token = page([offered] if is_sold and is_free else [], call.params)
+    return {"CapacityBlockExtensionOfferings": [_offered(backend, offer) for offer in offered_page], **token}
 
 
 @operation("ec2", "PurchaseCapacityBlockExtension")
@@ -73,11 +73,13 @@ def purchase_capacity_block_extension(call: Call) -> dict[str, Any]:
     NOT VERIFIED (2026-11-23): the error code for an unknown offering.
     """
     check_region(call)
-    backend, wanted = call.backend, call.params["CapacityBlockExtensionOfferingId"]
+    backend, offering_id = call.backend, call.params["CapacityBlockExtensionOfferingId"]
     reservation, end = _extensible(backend, call.params["CapacityReservationId"])
-    extension = state_of(backend, Extensions).by_id.get(wanted)
+    extension = state_of(backend, Extensions).by_id.get(offering_id)
     if extension is None or extension.reservation is not reservation or extension.start != end:
-        raise AwsError("InvalidCapacityBlockExtensionOfferingId.NotFound", f"The extension offering '{wanted}' does not exist.")
+        raise AwsError(
+            "InvalidCapacityBlockExtensionOfferingId.NotFound", f"The extension offering '{offering_id}' does not exist."
+        )
     end_dry_run(call)
     extension.bought = clock.now()
     failed = durations.fails_as(extension, "status", "payment-failed")
@@ -97,7 +99,7 @@ def _extensible(backend: Any, reservation_id: str) -> tuple[CapacityReservation,
     if not LATEST <= left <= EARLIEST:
         raise AwsError("InvalidState", "A Capacity Block can be extended between 56 days and 1 hour before it ends.")
     pending = state_of(backend, Extensions).by_id.values()
-    if any(one.reservation is reservation and one.bought and one.status == "payment-pending" for one in pending):
+    if any(other.reservation is reservation and other.bought and other.status == "payment-pending" for other in pending):
         raise AwsError("InvalidState", f"The capacity reservation '{reservation_id}' has an extension that is payment-pending.")
     return reservation, reservation.end
 

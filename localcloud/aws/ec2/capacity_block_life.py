@@ -42,7 +42,7 @@ def _reservations() -> Iterator[tuple[Any, CapacityReservation]]:
 
 
 def _end_instances(backend: Any, reservation: CapacityReservation) -> None:
-    launched = [instance for made in backend.reservations.values() for instance in made.instances]
+    launched = [instance for launch in backend.reservations.values() for instance in launch.instances]
     ending = [instance for instance in launched if instance.id in reservation.users and instance.is_live]
     if ending:
         instance_events.terminate(ending)

@@ -64,17 +64,17 @@ def find(
     backend: Any, name: str, count: int, hours: int, moment: datetime, earliest: datetime | None, latest_end: datetime | None
 ) -> list[Offering]:
     """Return the earliest offerings (at most six), with durations as close as possible to the requested duration."""
-    found: list[Offering] = []
+    offerings: list[Offering] = []
     first = _half_hour(max(moment + NOTICE, earliest or moment))
     for zone, start, end in _blocks(zones(backend.region_name, name), first, moment + HORIZON, timedelta(hours=hours)):
         too_late = latest_end is not None and end > latest_end
         if not too_late and count <= free(backend, name, zone, start, end):
-            found.append(Offering(_id(name, zone, count, start, end), name, zone, count, start, end))
-    return found[:MAXIMUM_OFFERINGS]
+            offerings.append(Offering(_id(name, zone, count, start, end), name, zone, count, start, end))
+    return offerings[:MAXIMUM_OFFERINGS]
 
 
 def _blocks(
-    places: tuple[str, ...], first: datetime, last: datetime, wanted: timedelta
+    places: tuple[str, ...], first: datetime, last: datetime, duration: timedelta
 ) -> Iterator[tuple[str, datetime, datetime]]:
     """Yield the zone, start and end of a block that starts immediately, then of one block per day. All blocks end at
     11:30 UTC."""
@@ -82,11 +82,11 @@ def _blocks(
         return
     boundary = first.replace(hour=END_OF_DAY.hour, minute=END_OF_DAY.minute)
     boundary += DAY if boundary < first else timedelta()
-    days = round((first + wanted - boundary) / DAY)
+    days = round((first + duration - boundary) / DAY)
     if first != boundary and boundary + days * DAY > first:
         yield places[boundary.toordinal() % len(places)], first, boundary + days * DAY
     while boundary <= last:
-        yield places[(boundary.toordinal() + 1) % len(places)], boundary, boundary + wanted
+        yield places[(boundary.toordinal() + 1) % len(places)], boundary, boundary + duration
         boundary += DAY
 
 

@@ -24,9 +24,9 @@ PLATFORMS = ("Linux/UNIX", "Red Hat Enterprise Linux", "SUSE Linux", "Windows")
 @operation("ec2", "CreateCapacityReservation")
 def create_capacity_reservation(call: Call) -> dict[str, Any]:
     params, backend = call.params, call.backend
-    for known in all_reservations(backend):
-        if known.client_token and known.client_token == params.get("ClientToken"):
-            return {"CapacityReservation": shown(backend, known)}
+    for existing in all_reservations(backend):
+        if existing.client_token and existing.client_token == params.get("ClientToken"):
+            return {"CapacityReservation": shown(backend, existing)}
     for name in ("InstanceType", "InstancePlatform", "InstanceCount"):
         if name not in params:
             raise missing(name[0].lower() + name[1:])
@@ -34,10 +34,10 @@ def create_capacity_reservation(call: Call) -> dict[str, Any]:
     _check(call, zone)
     tags = tagging.requested(params.get("TagSpecifications"), "capacity-reservation").get("capacity-reservation", {})
     end_dry_run(call)
-    wanted = instance_types.facts(params["InstanceType"])
-    if wanted is not None:
+    instance_facts = instance_types.facts(params["InstanceType"])
+    if instance_facts is not None:
         # NOT VERIFIED (2026-11-23): EC2 reports this error for reservations, too.
-        limits.refuse_vcpus(backend, wanted, "on-demand", None, params["InstanceCount"])
+        limits.refuse_vcpus(backend, instance_facts, "on-demand", None, params["InstanceCount"])
     launch_capacity.refuse_where_scarce(call.region, params["InstanceType"], zone, "on-demand", None)
     reservation = CapacityReservation(
         id=random_id("cr"),
@@ -96,7 +96,7 @@ def _check_end(kind: str, end: datetime | None) -> None:
 @operation("ec2", "DescribeCapacityReservations")
 def describe_capacity_reservations(call: Call) -> dict[str, Any]:
     backend, ids = call.backend, call.params.get("CapacityReservationIds", [])
-    kept = keep(
+    matching = keep(
         [find(backend, reservation_id) for reservation_id in ids] if ids else all_reservations(backend),
         call.params.get("Filters"),
         {
@@ -115,8 +115,8 @@ def describe_capacity_reservations(call: Call) -> dict[str, Any]:
         lambda item: tagging.tags_of(backend, item.id),
     )
     end_dry_run(call)
-    kept, token = page(kept, call.params)
-    return {"CapacityReservations": [shown(backend, reservation) for reservation in kept], **token}
+    matching, token = page(matching, call.params)
+    return {"CapacityReservations": [shown(backend, reservation) for reservation in matching], **token}
 
 
 @operation("ec2", "ModifyCapacityReservation")

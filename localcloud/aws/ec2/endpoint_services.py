@@ -80,36 +80,36 @@ def describe_vpc_endpoint_services(call: Call) -> dict[str, Any]:
     details = _details(call.backend)
     names = call.params.get("ServiceNames", [])
     for name in names:
-        if name not in {one["ServiceName"] for one in details}:
+        if name not in {service["ServiceName"] for service in details}:
             raise _unknown(name)
-    kept = keep(
-        [one for one in details if not names or one["ServiceName"] in names],
+    matching = keep(
+        [service for service in details if not names or service["ServiceName"] in names],
         call.params.get("Filters"),
         {
-            "owner": lambda one: one["Owner"],
-            "service-name": lambda one: one["ServiceName"],
-            "service-region": lambda one: one["ServiceRegion"],
-            "service-type": lambda one: [kind["ServiceType"] for kind in one["ServiceType"]],
+            "owner": lambda service: service["Owner"],
+            "service-name": lambda service: service["ServiceName"],
+            "service-region": lambda service: service["ServiceRegion"],
+            "service-type": lambda service: [kind["ServiceType"] for kind in service["ServiceType"]],
         },
-        lambda one: {tag["Key"]: tag["Value"] for tag in one["Tags"]},
+        lambda service: {tag["Key"]: tag["Value"] for tag in service["Tags"]},
     )
     end_dry_run(call)
-    kept, token = page(kept, call.params)
-    return {"ServiceNames": sorted({one["ServiceName"] for one in kept}), "ServiceDetails": kept, **token}
+    matching, token = page(matching, call.params)
+    return {"ServiceNames": sorted({service["ServiceName"] for service in matching}), "ServiceDetails": matching, **token}
 
 
 def _details(backend: Any) -> list[dict[str, Any]]:
     """Return one entry per service and endpoint type. As on AWS, S3 and DynamoDB therefore have two entries each."""
-    found = [
+    details = [
         _detail(backend, f"com.amazonaws.{backend.region_name}.{short}", kind, "amazon", short)
         for short in sorted(_SERVICES - not_offered(backend).in_region)
         for kind in (("Gateway", "Interface") if short in GATEWAY_SERVICES else ("Interface",))
     ]
-    found += [
+    details += [
         _detail(backend, item.service_name, getattr(item, "service_type", "Interface"), backend.account_id, "")
         for item in backend.configurations.values()
     ]
-    return found
+    return details
 
 
 def _detail(backend: Any, name: str, kind: str, owner: str, short: str) -> dict[str, Any]:

@@ -21,12 +21,12 @@ def keep(
     `value` maps each filter name to a function that returns the item's value to compare with the filter. Raise AWS's
     error for an unknown filter.
     """
-    kept = list(items)
+    matching = list(items)
     for item_filter in filters or ():
-        name, wanted = item_filter.get("Name", "null"), item_filter.get("Values", [])
+        name, accepted = item_filter.get("Name", "null"), item_filter.get("Values", [])
         reader = _reader(name, value, tags)
-        kept = [item for item in kept if _matches(reader(item), wanted)]
-    return kept
+        matching = [item for item in matching if _matches(reader(item), accepted)]
+    return matching
 
 
 def _reader(
@@ -43,13 +43,13 @@ def _reader(
     raise AwsError("InvalidParameterValue", f"The filter '{name}' is invalid")
 
 
-def _matches(actual: Values, wanted: Sequence[str]) -> bool:
+def _matches(actual: Values, patterns: Sequence[str]) -> bool:
     if actual is None:
         return False
     if isinstance(actual, bool):
-        return str(actual).lower() in wanted
+        return str(actual).lower() in patterns
     values = [str(actual)] if isinstance(actual, str | int) else list(actual)
-    return any(text == pattern or fnmatchcase(text, pattern) for text in values for pattern in wanted)
+    return any(text == pattern or fnmatchcase(text, pattern) for text in values for pattern in patterns)
 
 
 def page(items: Sequence[Item], params: Mapping[str, Any]) -> tuple[list[Item], dict[str, str]]:

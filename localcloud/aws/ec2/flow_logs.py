@@ -63,9 +63,9 @@ def _create(call: Call, resource_id: str) -> Any:
     group = params.get("LogGroupName")
     if destination and ":log-group:" in destination:
         group = destination.split(":log-group:")[1].removesuffix(":*")
-    for known in call.backend.flow_logs.values():
-        same_place = (known.log_group_name, known.log_destination) in ((group, destination), (group, None))
-        if known.resource_id == resource_id and same_place:
+    for flow_log in call.backend.flow_logs.values():
+        same_place = (flow_log.log_group_name, flow_log.log_destination) in ((group, destination), (group, None))
+        if flow_log.resource_id == resource_id and same_place:
             raise AwsError(
                 "FlowLogAlreadyExists", "Error. There is an existing Flow Log with the same configuration and log destination."
             )

@@ -83,11 +83,11 @@ def allocate_address(call: Call) -> dict[str, Any]:
 def release_address(call: Call) -> dict[str, Any]:
     backend = call.backend
     if "AllocationId" in call.params:
-        found = address(backend, call.params["AllocationId"])
-        if found.association_id:
-            raise AwsError("InvalidIPAddress.InUse", f"Address {found.public_ip} is in use.")
+        elastic_ip = address(backend, call.params["AllocationId"])
+        if elastic_ip.association_id:
+            raise AwsError("InvalidIPAddress.InUse", f"Address {elastic_ip.public_ip} is in use.")
         end_dry_run(call)
-        tagging.forget(backend, found.id)
+        tagging.forget(backend, elastic_ip.id)
     return call.moto()
 
 

@@ -37,8 +37,8 @@ def describe_images(call: Call) -> dict[str, Any]:
     backend, ids, owners = call.backend, call.params.get("ImageIds"), call.params.get("Owners")
     images = [find_image(backend, image_id) for image_id in ids] if ids else list(backend.amis.values())
     if owners:
-        wanted = {call.account if owner == "self" else owner for owner in owners}
-        images = [image for image in images if {image.owner_id, image.owner_alias} & wanted]
+        owner_ids = {call.account if owner == "self" else owner for owner in owners}
+        images = [image for image in images if {image.owner_id, image.owner_alias} & owner_ids]
     users = call.params.get("ExecutableUsers")
     if users:
         images = [image for image in images if _may_launch(image, {call.account if user == "self" else user for user in users})]

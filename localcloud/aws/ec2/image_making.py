@@ -46,8 +46,8 @@ def copy_image(call: Call) -> dict[str, Any]:
     tags = tagging.requested(params.get("TagSpecifications"), "image", "snapshot")
     end_dry_run(call)
     image = backend.copy_image(source.id, params["SourceRegion"], params["Name"], params.get("Description", ""))
-    for kept in ("root_device_name", "root_device_type", "hypervisor", "image_type", "boot_mode"):
-        setattr(image, kept, getattr(source, kept))
+    for attribute in ("root_device_name", "root_device_type", "hypervisor", "image_type", "boot_mode"):
+        setattr(image, attribute, getattr(source, attribute))
     image.imds_support = getattr(source, "imds_support", None)
     image.image_location = f"{call.account}/{image.name}"
     if params.get("CopyImageTags"):
@@ -133,6 +133,8 @@ def _check_name(backend: Any, name: str) -> None:
             "AMI names must be between 3 and 128 characters long, and may contain letters, numbers, '(', ')', '.', '-', '/' "
             "and '_'",
         )
-    known = next((one for one in backend.amis.values() if one.name == name and one.owner_id == backend.account_id), None)
-    if known is not None:
-        raise AwsError("InvalidAMIName.Duplicate", f"AMI name {name} is already in use by AMI {known.id}")
+    duplicate = next(
+        (image for image in backend.amis.values() if image.name == name and image.owner_id == backend.account_id), None
+    )
+    if duplicate is not None:
+        raise AwsError("InvalidAMIName.Duplicate", f"AMI name {name} is already in use by AMI {duplicate.id}")

@@ -94,8 +94,8 @@ def _image_record(backend: Any, own: OwnImage) -> Any:
 
 
 def _load(backend: Any) -> None:
-    for given in _own:
-        created = _image_record(backend, given)
+    for parameters in _own:
+        created = _image_record(backend, parameters)
         backend.amis[created.id] = created
     for image in IMAGES:
         image_id = image.id(backend.region_name)

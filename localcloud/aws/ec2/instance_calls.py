@@ -25,14 +25,14 @@ def run_instances(call: Call) -> dict[str, Any]:
     params, backend = call.params, call.backend
     token = params.get("ClientToken")
     request = json.dumps(params, default=str, sort_keys=True)
-    for known in backend.reservations.values():
-        if token and getattr(known, "client_token", None) == token:
-            if known.request != request:
+    for previous in backend.reservations.values():
+        if token and getattr(previous, "client_token", None) == token:
+            if previous.request != request:
                 raise AwsError(
                     "IdempotentParameterMismatch",
                     f"The request uses the same client token '{token}' as a previous, but non-identical request.",
                 )
-            return _reservation_shown(known)
+            return _reservation_shown(previous)
     least, most = int(params.get("MinCount", 1)), int(params.get("MaxCount", 1))
     if not 1 <= least <= most:
         raise AwsError("InvalidParameterValue", f"The minimum count {least} must be between 1 and the maximum count {most}.")
@@ -89,18 +89,18 @@ def every(backend: Any) -> list[Any]:
 
 def find(backend: Any, ids: list[str]) -> list[Any]:
     """Return the instances with these ids, in the given order."""
-    known = {instance.id: instance for instance in every(backend)}
+    instances_by_id = {instance.id: instance for instance in every(backend)}
     malformed = [instance_id for instance_id in ids if not instance_id.startswith("i-")]
     if malformed:
         raise AwsError("InvalidInstanceID.Malformed", f'Invalid id: "{malformed[0]}"')
-    unknown = [instance_id for instance_id in ids if instance_id not in known]
+    unknown = [instance_id for instance_id in ids if instance_id not in instances_by_id]
     if unknown:
         many = len(unknown) > 1
         raise AwsError(
             "InvalidInstanceID.NotFound",
             f"The instance ID{'s' if many else ''} '{', '.join(unknown)}' do{'' if many else 'es'} not exist",
         )
-    return [known[instance_id] for instance_id in ids]
+    return [instances_by_id[instance_id] for instance_id in ids]
 
 
 @operation("ec2", "DescribeInstances")
@@ -109,12 +109,14 @@ def describe_instances(call: Call) -> dict[str, Any]:
     if ids and "MaxResults" in call.params:
         raise AwsError("InvalidParameterCombination", "The parameter instancesSet cannot be used with the parameter maxResults")
     filters = call.params.get("Filters")
-    kept = keep(find(backend, ids) if ids else every(backend), filters, _FILTERS, lambda item: tagging.tags_of(backend, item.id))
+    matching = keep(
+        find(backend, ids) if ids else every(backend), filters, _FILTERS, lambda item: tagging.tags_of(backend, item.id)
+    )
     end_dry_run(call)
-    wanted = {instance.id for instance in kept}
+    matching_ids = {instance.id for instance in matching}
     reservations = []
     for reservation in backend.reservations.values():
-        instances = [shown(instance) for instance in reservation.instances if instance.id in wanted]
+        instances = [shown(instance) for instance in reservation.instances if instance.id in matching_ids]
         if instances:
             reservations.append({**_reservation_shown_empty(reservation), "Instances": instances})
     reservations, token = page(reservations, call.params)

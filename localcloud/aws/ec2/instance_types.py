@@ -94,12 +94,12 @@ def _in_region(region: str) -> Mapping[str, InstanceType]:
 
 @operation("ec2", "DescribeInstanceTypes")
 def describe_instance_types(call: Call) -> dict[str, Any]:
-    known, names = _in_region(call.region), call.params.get("InstanceTypes", [])
-    unknown = [name for name in names if name not in known]
+    types_by_name, names = _in_region(call.region), call.params.get("InstanceTypes", [])
+    unknown = [name for name in names if name not in types_by_name]
     if unknown:
         raise AwsError("InvalidInstanceType", f"The following supplied instance types do not exist: [{', '.join(unknown)}]")
     end_dry_run(call)
-    types = [known[name] for name in names] if names else list(known.values())
+    types = [types_by_name[name] for name in names] if names else list(types_by_name.values())
     filters = {item["Name"]: item.get("Values", []) for item in call.params.get("Filters", ())}
     types, token = page(generic_filter(filters, types), call.params)
     return {"InstanceTypes": types, **token}

@@ -22,11 +22,11 @@ def create_network_interface(call: Call) -> dict[str, Any]:
     kind = params.get("InterfaceType", "interface")
     if kind not in CREATABLE_TYPES:
         raise invalid_value(kind, "interfaceType", f"It must be one of {', '.join(CREATABLE_TYPES)}.")
-    given = [params["PrivateIpAddress"]] if "PrivateIpAddress" in params else []
-    given += [item["PrivateIpAddress"] for item in params.get("PrivateIpAddresses", ())]
-    if kind == "efa-only" and (given or params.get("SecondaryPrivateIpAddressCount")):
+    primary_addresses = [params["PrivateIpAddress"]] if "PrivateIpAddress" in params else []
+    primary_addresses += [item["PrivateIpAddress"] for item in params.get("PrivateIpAddresses", ())]
+    if kind == "efa-only" and (primary_addresses or params.get("SecondaryPrivateIpAddressCount")):
         raise AwsError("InvalidParameterCombination", "EFA-only network interfaces cannot have IP addresses.")
-    for address in given:
+    for address in primary_addresses:
         addresses.refuse_unless_free(subnet, address)
     groups = interfaces.groups_in(
         backend, subnet.vpc_id, params.get("Groups") or [backend.get_default_security_group(subnet.vpc_id).id]
@@ -37,13 +37,13 @@ def create_network_interface(call: Call) -> dict[str, Any]:
         backend,
         subnet,
         groups,
-        address=given[0] if given else None,
+        address=primary_addresses[0] if primary_addresses else None,
         description=params.get("Description", ""),
         interface_type=kind,
         delete_on_termination=False,
         tags=tags,
     )
-    secondary = given[1:]
+    secondary = primary_addresses[1:]
     while len(secondary) < params.get("SecondaryPrivateIpAddressCount", 0):
         secondary.append(subnet.get_available_subnet_ip(interface))
     for address in secondary:
@@ -67,7 +67,7 @@ def delete_network_interface(call: Call) -> None:
 @operation("ec2", "DescribeNetworkInterfaces")
 def describe_network_interfaces(call: Call) -> dict[str, Any]:
     backend, ids = call.backend, call.params.get("NetworkInterfaceIds")
-    kept = keep(
+    matching = keep(
         [_find(backend, interface_id) for interface_id in ids] if ids else list(backend.enis.values()),
         call.params.get("Filters"),
         {
@@ -99,8 +99,8 @@ def describe_network_interfaces(call: Call) -> dict[str, Any]:
         lambda item: tagging.tags_of(backend, item.id),
     )
     end_dry_run(call)
-    kept, token = page(kept, call.params)
-    return {"NetworkInterfaces": [shown(backend, interface) for interface in kept], **token}
+    matching, token = page(matching, call.params)
+    return {"NetworkInterfaces": [shown(backend, interface) for interface in matching], **token}
 
 
 def _find(backend: Any, interface_id: str) -> Any:
@@ -121,14 +121,14 @@ def association_shown(interface: Any) -> dict[str, Any] | None:
     """Return the interface's public address, if any."""
     if not interface.public_ip:
         return None
-    known = interface.ec2_backend.address_by_ip([interface.public_ip], fail_if_not_found=False)
+    elastic_ips = interface.ec2_backend.address_by_ip([interface.public_ip], fail_if_not_found=False)
     shown_address: dict[str, Any] = {
         "PublicIp": interface.public_ip,
         "PublicDnsName": public_dns_name(interface.ec2_backend.region_name, interface.public_ip),
-        "IpOwnerId": interface.owner_id if known else "amazon",
+        "IpOwnerId": interface.owner_id if elastic_ips else "amazon",
     }
-    if known:
-        shown_address |= {"AllocationId": known[0].allocation_id, "AssociationId": known[0].association_id}
+    if elastic_ips:
+        shown_address |= {"AllocationId": elastic_ips[0].allocation_id, "AssociationId": elastic_ips[0].association_id}
     return shown_address
 
 

@@ -39,11 +39,11 @@ def _init(
     """Initialize the interface as moto does, but with a free address in the subnet instead of a random one."""
     if isinstance(subnet, str):
         subnet = ec2_backend.get_subnet(subnet)
-    given = private_ip_address[0] if isinstance(private_ip_address, list) and private_ip_address else private_ip_address
-    is_random = bool(given) and IPv4Address(given) not in subnet.cidr  # set by moto for requester-managed interfaces
-    if is_random or (not given and not private_ip_addresses):
-        given = subnet.get_available_subnet_ip(self)
-    _make(self, ec2_backend, subnet, given, private_ip_addresses, *args, **kwargs)
+    primary = private_ip_address[0] if isinstance(private_ip_address, list) and private_ip_address else private_ip_address
+    is_random = bool(primary) and IPv4Address(primary) not in subnet.cidr  # set by moto for requester-managed interfaces
+    if is_random or (not primary and not private_ip_addresses):
+        primary = subnet.get_available_subnet_ip(self)
+    _make(self, ec2_backend, subnet, primary, private_ip_addresses, *args, **kwargs)
     for address in self.private_ip_addresses:
         if address["PrivateIpAddress"] not in subnet._subnet_ips:
             subnet.request_ip(address["PrivateIpAddress"], self)

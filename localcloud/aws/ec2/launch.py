@@ -135,18 +135,18 @@ def _subnet(backend: Any, data: Mapping[str, Any], name: str) -> Any:
     for item in specifications:
         if item.get("NetworkInterfaceId"):
             return backend.get_network_interface(item["NetworkInterfaceId"]).subnet
-    given = next((item["SubnetId"] for item in specifications if item.get("SubnetId")), data.get("SubnetId"))
-    if given:
-        return backend.get_subnet(given)
+    subnet_id = next((item["SubnetId"] for item in specifications if item.get("SubnetId")), data.get("SubnetId"))
+    if subnet_id:
+        return backend.get_subnet(subnet_id)
     vpc = backend.get_default_vpc()
     if vpc is None:
         raise AwsError("VPCIdNotSpecified", "No default VPC for this user")
     requested = (data.get("Placement") or {}).get("AvailabilityZone")
-    wanted = zone_named(backend, requested).name if requested else None
+    zone_name = zone_named(backend, requested).name if requested else None
     defaults = backend.get_default_subnets()
     offered = instance_types.offered_zones(backend.region_name).get(name, ())
     for zone in sorted(defaults, key=lambda zone: (zone not in offered, zone)):
-        if wanted in (None, zone):
+        if zone_name in (None, zone):
             return defaults[zone]
     raise AwsError("MissingInput", f"No subnets found for the default VPC '{vpc.id}'. Please specify a subnet.")
 

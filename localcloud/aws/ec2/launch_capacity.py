@@ -62,12 +62,14 @@ def refuse_where_scarce(region: str, name: str, zone: str, market: str, reserved
         return
     if market == "spot":
         raise AwsError("InsufficientInstanceCapacity", "There is no Spot capacity available that matches your request.", 500)
-    others = ", ".join(scarcity.free_zones(name, region))
-    fix = f" You can currently get {name} capacity by not specifying an Availability Zone in your request or choosing {others}."
+    free_zones = ", ".join(scarcity.free_zones(name, region))
+    fix = (
+        f" You can currently get {name} capacity by not specifying an Availability Zone in your request or choosing {free_zones}."
+    )
     raise AwsError(
         "InsufficientInstanceCapacity",
         f"We currently do not have sufficient {name} capacity in the Availability Zone you requested ({zone}). Our system will "
-        f"be working on provisioning additional capacity.{fix if others else ''}",
+        f"be working on provisioning additional capacity.{fix if free_zones else ''}",
         500,
     )
 
@@ -114,8 +116,8 @@ def _targets(backend: Any, target: Mapping[str, Any]) -> list[CapacityReservatio
 
 
 def _refuse_wrong_kind(targets: list[CapacityReservation], kind: str) -> None:
-    wanted = "capacity-block" if kind == "capacity-block" else "default"
-    wrong = [item for item in targets if item.kind != wanted]
+    expected_kind = "capacity-block" if kind == "capacity-block" else "default"
+    wrong = [item for item in targets if item.kind != expected_kind]
     if wrong and kind == "capacity-block":
         raise AwsError("InvalidParameterCombination", f"The capacity reservation '{wrong[0].id}' is not a Capacity Block.")
     if wrong:

@@ -77,8 +77,8 @@ def _planned(backend: Any, data: Mapping[str, Any], item: Mapping[str, Any], sub
     if existing is not None and existing.instance is not None:
         raise AwsError("InvalidNetworkInterface.InUse", f"Interface: [{existing.id}] in use.")
     own_subnet = existing.subnet if existing else backend.get_subnet(item["SubnetId"]) if "SubnetId" in item else subnet
-    given = [item["PrivateIpAddress"]] if item.get("PrivateIpAddress") else []
-    given += [address["PrivateIpAddress"] for address in item.get("PrivateIpAddresses", ()) if address.get("Primary")]
+    primary_addresses = [item["PrivateIpAddress"]] if item.get("PrivateIpAddress") else []
+    primary_addresses += [address["PrivateIpAddress"] for address in item.get("PrivateIpAddresses", ()) if address.get("Primary")]
     kind = existing.interface_type if existing else item.get("InterfaceType") or "interface"
     planned = InterfacePlan(
         subnet=own_subnet,
@@ -86,39 +86,39 @@ def _planned(backend: Any, data: Mapping[str, Any], item: Mapping[str, Any], sub
         kind=kind,
         card=int(item.get("NetworkCardIndex", 0)),
         device=int(item["DeviceIndex"]),
-        address=given[0] if given else None,
+        address=primary_addresses[0] if primary_addresses else None,
         public=item.get("AssociatePublicIpAddress"),
         description=item.get("Description", ""),
         delete_on_termination=item.get("DeleteOnTermination", existing is None),
         secondary=int(item.get("SecondaryPrivateIpAddressCount", 0)),
         existing=existing,
     )
-    if kind == "efa-only" and (given or planned.secondary or planned.public or item.get("Ipv6AddressCount")):
+    if kind == "efa-only" and (primary_addresses or planned.secondary or planned.public or item.get("Ipv6AddressCount")):
         raise AwsError("InvalidParameterCombination", "IP addresses cannot be assigned to a network interface of type efa-only.")
     return planned
 
 
 def _groups(backend: Any, subnet: Any, ids: Sequence[str] | None, names: Sequence[str] | None) -> list[Any]:
-    wanted = list(ids or ())
+    group_ids = list(ids or ())
     for name in names or ():
         group = backend.get_security_group_from_name(name, subnet.vpc_id)
         if group is None:
             raise AwsError(
                 "InvalidGroup.NotFound", f"The security group '{name}' does not exist in default VPC '{subnet.vpc_id}'"
             )
-        wanted.append(group.id)
-    if not wanted:
+        group_ids.append(group.id)
+    if not group_ids:
         return [backend.get_default_security_group(subnet.vpc_id)]
-    if len(wanted) > MAXIMUM_GROUPS:
+    if len(group_ids) > MAXIMUM_GROUPS:
         raise AwsError(
             "SecurityGroupsPerInterfaceLimitExceeded",
             f"The maximum number of security groups per interface ({MAXIMUM_GROUPS}) has been reached.",
         )
-    for group_id in wanted:
-        known = backend.get_security_group_from_id(group_id)
-        if known is not None and known.vpc_id != subnet.vpc_id:
+    for group_id in group_ids:
+        security_group = backend.get_security_group_from_id(group_id)
+        if security_group is not None and security_group.vpc_id != subnet.vpc_id:
             raise AwsError("InvalidParameter", f"Security group {group_id} and subnet {subnet.id} belong to different networks.")
-    return interfaces.groups_in(backend, subnet.vpc_id, wanted)
+    return interfaces.groups_in(backend, subnet.vpc_id, group_ids)
 
 
 def _check_positions(plans: Sequence[InterfacePlan], facts: TypeFacts) -> None:

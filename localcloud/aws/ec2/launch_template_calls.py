@@ -54,7 +54,7 @@ def describe_launch_templates(call: Call) -> dict[str, Any]:
         templates = [find(backend, template_id=template_id) for template_id in ids]
     elif names:
         templates = [find(backend, name=name) for name in names]
-    kept = keep(
+    matching = keep(
         templates,
         params.get("Filters"),
         {
@@ -64,24 +64,24 @@ def describe_launch_templates(call: Call) -> dict[str, Any]:
         lambda template: tagging.tags_of(backend, template.id),
     )
     end_dry_run(call)
-    kept, token = page(kept, params)
-    return {"LaunchTemplates": [_shown(template) for template in kept], **token}
+    matching, token = page(matching, params)
+    return {"LaunchTemplates": [_shown(template) for template in matching], **token}
 
 
 @operation("ec2", "DescribeLaunchTemplateVersions")
 def describe_launch_template_versions(call: Call) -> dict[str, Any]:
-    params, wanted = call.params, call.params.get("Versions", [])
+    params, numbers = call.params, call.params.get("Versions", [])
     if params.get("LaunchTemplateId") or params.get("LaunchTemplateName"):
         template = _named(call)
         low, high = int(params.get("MinVersion", 1)), int(params.get("MaxVersion", template.versions[-1].number))
-        versions = [version_of(template, number) for number in wanted] if wanted else reversed(template.versions)
-        found = [version for version in versions if low <= version.number <= high]
+        versions = [version_of(template, number) for number in numbers] if numbers else reversed(template.versions)
+        matching = [version for version in versions if low <= version.number <= high]
     else:
-        if not wanted or not set(wanted) <= {"$Latest", "$Default"}:
+        if not numbers or not set(numbers) <= {"$Latest", "$Default"}:
             raise missing("launchTemplateId or launchTemplateName")
-        found = [version_of(template, number) for template in call.backend.launch_templates.values() for number in wanted]
-    found = keep(
-        found,
+        matching = [version_of(template, number) for template in call.backend.launch_templates.values() for number in numbers]
+    matching = keep(
+        matching,
         params.get("Filters"),
         {
             "image-id": lambda version: version.data.get("ImageId"),
@@ -92,8 +92,8 @@ def describe_launch_template_versions(call: Call) -> dict[str, Any]:
         lambda version: {},
     )
     end_dry_run(call)
-    found, token = page(found, params)
-    return {"LaunchTemplateVersions": [_version_shown(version) for version in found], **token}
+    matching, token = page(matching, params)
+    return {"LaunchTemplateVersions": [_version_shown(version) for version in matching], **token}
 
 
 @operation("ec2", "ModifyLaunchTemplate")
@@ -123,15 +123,15 @@ def delete_launch_template_versions(call: Call) -> dict[str, Any]:
         raise missing("launchTemplateVersion")
     end_dry_run(call)
     deleted: list[dict[str, Any]] = []
-    kept: list[dict[str, Any]] = []
+    not_deleted: list[dict[str, Any]] = []
     for number in numbers:
-        known = {"LaunchTemplateId": template.id, "LaunchTemplateName": template.name}
+        names = {"LaunchTemplateId": template.id, "LaunchTemplateName": template.name}
         refusal = _delete_version(template, number)
         if refusal is None:
-            deleted.append({**known, "VersionNumber": int(number)})
+            deleted.append({**names, "VersionNumber": int(number)})
         else:
-            kept.append({**known, "VersionNumber": int(number) if str(number).isdigit() else 0, "ResponseError": refusal})
-    return {"SuccessfullyDeletedLaunchTemplateVersions": deleted, "UnsuccessfullyDeletedLaunchTemplateVersions": kept}
+            not_deleted.append({**names, "VersionNumber": int(number) if str(number).isdigit() else 0, "ResponseError": refusal})
+    return {"SuccessfullyDeletedLaunchTemplateVersions": deleted, "UnsuccessfullyDeletedLaunchTemplateVersions": not_deleted}
 
 
 def _delete_version(template: Any, number: str) -> dict[str, str] | None:

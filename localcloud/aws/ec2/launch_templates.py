@@ -40,9 +40,9 @@ def forget(backend: Any, template: Any) -> None:
     tagging.forget(backend, template.id)
 
 
-def version_of(template: Any, wanted: Any) -> Any:
+def version_of(template: Any, version_reference: Any) -> Any:
     """Return the version with that number, or the version that `$Latest` or `$Default` refers to."""
-    text = str(wanted)
+    text = str(version_reference)
     if text == "$Latest":
         return template.versions[-1]
     number = str(template.default_version_number) if text == "$Default" else text

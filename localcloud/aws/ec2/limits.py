@@ -51,15 +51,15 @@ def quota_of(name: str, market: str) -> str | None:
     return table.get(matched[1]) or table.get(matched[1] + matched[2])
 
 
-def refuse_vcpus(backend: Any, wanted: TypeFacts, market: str, reservation: CapacityReservation | None, count: int) -> None:
+def refuse_vcpus(backend: Any, type_facts: TypeFacts, market: str, reservation: CapacityReservation | None, count: int) -> None:
     """Raise EC2's error if a launch exceeds the vCPU quota. A launch into a reservation is not checked, because the
     reservation itself counts against the quota.
     """
-    code = quota_of(wanted.name, market)
+    code = quota_of(type_facts.name, market)
     if code is None or reservation is not None:
         return
     limit = int(quotas.value_of(code))
-    if _used(backend, code) + wanted.vcpus * count <= limit:
+    if _used(backend, code) + type_facts.vcpus * count <= limit:
         return
     if market == "spot":
         raise AwsError("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded")
@@ -85,8 +85,8 @@ def _used(backend: Any, code: str) -> int:
 
 
 def _vcpus(name: str) -> int:
-    known = facts(name)
-    return known.vcpus if known is not None else 0
+    instance_facts = facts(name)
+    return instance_facts.vcpus if instance_facts is not None else 0
 
 
 def refuse_interfaces(backend: Any, more: int) -> None:

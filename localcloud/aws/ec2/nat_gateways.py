@@ -44,9 +44,9 @@ class Gateway(NatGateway):
 def create_nat_gateway(call: Call) -> dict[str, Any]:
     params, backend = call.params, call.backend
     token = params.get("ClientToken")
-    for known in backend.nat_gateways.values():
-        if token and getattr(known, "client_token", None) == token:
-            return {"NatGateway": shown(known), "ClientToken": token}
+    for existing in backend.nat_gateways.values():
+        if token and getattr(existing, "client_token", None) == token:
+            return {"NatGateway": shown(existing), "ClientToken": token}
     if "SubnetId" not in params:
         raise missing("subnetId")
     subnet = backend.get_subnet(params["SubnetId"])
@@ -139,9 +139,9 @@ def find_live(backend: Any, gateway_id: str) -> Any:
 @operation("ec2", "DescribeNatGateways")
 def describe_nat_gateways(call: Call) -> dict[str, Any]:
     backend, ids = call.backend, call.params.get("NatGatewayIds")
-    found = [find(backend, gateway_id) for gateway_id in ids] if ids else list(backend.nat_gateways.values())
-    kept = keep(
-        found,
+    selected = [find(backend, gateway_id) for gateway_id in ids] if ids else list(backend.nat_gateways.values())
+    matching = keep(
+        selected,
         call.params.get("Filter") or call.params.get("Filters"),
         {
             "nat-gateway-id": lambda item: item.id,
@@ -152,8 +152,8 @@ def describe_nat_gateways(call: Call) -> dict[str, Any]:
         lambda item: tagging.tags_of(backend, item.id),
     )
     end_dry_run(call)
-    kept, token = page(kept, call.params)
-    return {"NatGateways": [shown(gateway) for gateway in kept], **token}
+    matching, token = page(matching, call.params)
+    return {"NatGateways": [shown(gateway) for gateway in matching], **token}
 
 
 @operation("ec2", "DeleteNatGateway")

@@ -51,8 +51,8 @@ def seed_network(
 
 
 @contextmanager
-def _next_id(maker: str, wanted: str) -> Iterator[None]:
-    with patch(maker, return_value=wanted):
+def _next_id(maker: str, next_id: str) -> Iterator[None]:
+    with patch(maker, return_value=next_id):
         yield
 
 

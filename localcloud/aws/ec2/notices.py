@@ -72,16 +72,16 @@ def on_rebalance(listener: Listener) -> Listener:
 
 def metadata(instance: Any) -> dict[str, str]:
     """Return IMDS path -> content, for the paths that report the instance's notices."""
-    found, texts = of(instance), {}
-    if found.interruption is not None:
-        at = _text(found.interruption)
+    scheduled, texts = of(instance), {}
+    if scheduled.interruption is not None:
+        at = _text(scheduled.interruption)
         texts["meta-data/spot/instance-action"] = json.dumps({"action": "terminate", "time": at})
         texts["meta-data/spot/termination-time"] = at
-    if found.rebalance is not None:
-        texts["meta-data/events/recommendations/rebalance"] = json.dumps({"noticeTime": _text(found.rebalance)})
-    if found.event is not None:
-        event = {key: found.event[key] for key in ("Code", "Description", "InstanceEventId")}
-        before = f"{found.event['NotBefore']:%-d %b %Y %H:%M:%S} GMT"
+    if scheduled.rebalance is not None:
+        texts["meta-data/events/recommendations/rebalance"] = json.dumps({"noticeTime": _text(scheduled.rebalance)})
+    if scheduled.event is not None:
+        event = {key: scheduled.event[key] for key in ("Code", "Description", "InstanceEventId")}
+        before = f"{scheduled.event['NotBefore']:%-d %b %Y %H:%M:%S} GMT"
         texts["meta-data/events/maintenance/scheduled"] = json.dumps([{**event, "NotBefore": before, "State": "active"}])
     return texts
 
@@ -147,7 +147,7 @@ def _end(instance: Any, reason: Any = None) -> None:
 @operation("ec2", "DescribeInstanceStatus")
 def describe_instance_status(call: Call) -> dict[str, Any]:
     backend, ids = call.backend, call.params.get("InstanceIds")
-    kept = filters.keep(
+    matching = filters.keep(
         instance_calls.find(backend, ids) if ids else instance_calls.every(backend),
         call.params.get("Filters"),
         _FILTERS,
@@ -155,7 +155,7 @@ def describe_instance_status(call: Call) -> dict[str, Any]:
     )
     end_dry_run(call)
     everything = call.params.get("IncludeAllInstances")
-    listed = [one for one in kept if one.state == "running" or (everything and one.is_live)]
+    listed = [instance for instance in matching if instance.state == "running" or (everything and instance.is_live)]
     shown, token = filters.page(listed, call.params)
     return {"InstanceStatuses": [_status(instance) for instance in shown], **token}
 
@@ -186,11 +186,11 @@ _FILTERS: dict[str, Any] = {
 
 def _running(name: str) -> Any:
     backends = [backend for regions in list(get_backend("ec2").values()) for backend in list(regions.values())]
-    everything = (one for backend in backends for one in instance_calls.every(backend))
-    found = next((one for one in everything if one.id == name and one.is_live), None)
-    if found is None:
+    everything = (instance for backend in backends for instance in instance_calls.every(backend))
+    running = next((instance for instance in everything if instance.id == name and instance.is_live), None)
+    if running is None:
         raise ValueError(f"no instance {name} is running")
-    return found
+    return running
 
 
 def _running_spot(name: str) -> Any:

@@ -50,8 +50,8 @@ def origin_of(ec2: Any, instance: Any) -> Origin:
 
 def instance_at(ec2: Any, vpc_id: str, address: str) -> Any | None:
     """Return the instance with this private address in the VPC, if any."""
-    interfaces = (one for one in list(ec2.enis.values()) if one.instance is not None and one.subnet.vpc_id == vpc_id)
-    return next((one.instance for one in interfaces if one.private_ip_address == address), None)
+    interfaces = (eni for eni in list(ec2.enis.values()) if eni.instance is not None and eni.subnet.vpc_id == vpc_id)
+    return next((eni.instance for eni in interfaces if eni.private_ip_address == address), None)
 
 
 def service_problem(origin: Origin, service: str, host: str) -> str:
@@ -81,7 +81,7 @@ def source_address(origin: Origin) -> str | None:
     if route is None:
         return None
     if route.nat_gateway is not None:
-        return next((str(one["PublicIp"]) for one in route.nat_gateway.address_set if "PublicIp" in one), None)
+        return next((str(address["PublicIp"]) for address in route.nat_gateway.address_set if "PublicIp" in address), None)
     return origin.public_address
 
 
@@ -109,7 +109,7 @@ def _service_problem(origin: Origin, service: str) -> str:
     if gateway is not None:
         return _gateway_problem(origin, gateway)
     missing = f"{origin.vpc.id} has no endpoint for {service}"
-    unused = next((one for one in _endpoints(origin, service) if one.vpc_endpoint_type == INTERFACE), None)
+    unused = next((endpoint for endpoint in _endpoints(origin, service) if endpoint.vpc_endpoint_type == INTERFACE), None)
     if unused is not None:
         missing = (
             f"private DNS names are disabled for {unused.id}, or {origin.vpc.id} does not enable DNS support and DNS hostnames"
@@ -137,20 +137,22 @@ def _interface_endpoint(origin: Origin, service: str) -> Any | None:
     """Return the interface endpoint that the service's host name resolves to in the VPC, if any."""
     if not resolves_private_names(origin):
         return None
-    found = (one for one in _endpoints(origin, service) if one.vpc_endpoint_type == INTERFACE)
-    return next((one for one in found if one.private_dns_enabled and one.network_interface_ids), None)
+    endpoints = (endpoint for endpoint in _endpoints(origin, service) if endpoint.vpc_endpoint_type == INTERFACE)
+    return next((endpoint for endpoint in endpoints if endpoint.private_dns_enabled and endpoint.network_interface_ids), None)
 
 
 def _gateway_endpoint(origin: Origin, service: str) -> Any | None:
     table = _route_table(origin.ec2, origin.subnet)
-    found = (one for one in _endpoints(origin, service) if one.vpc_endpoint_type == GATEWAY)
-    return next((one for one in found if table is not None and table.id in one.route_table_ids), None)
+    endpoints = (endpoint for endpoint in _endpoints(origin, service) if endpoint.vpc_endpoint_type == GATEWAY)
+    return next((endpoint for endpoint in endpoints if table is not None and table.id in endpoint.route_table_ids), None)
 
 
 def _interface_problem(origin: Origin, endpoint: Any) -> str:
     ec2 = origin.ec2
-    groups = [group for one in endpoint.security_group_ids if (group := ec2.get_security_group_from_id(one)) is not None]
-    addresses = [IPv4Address(ec2.enis[one].private_ip_address) for one in endpoint.network_interface_ids if one in ec2.enis]
+    groups = [
+        group for group_id in endpoint.security_group_ids if (group := ec2.get_security_group_from_id(group_id)) is not None
+    ]
+    addresses = [IPv4Address(ec2.enis[eni].private_ip_address) for eni in endpoint.network_interface_ids if eni in ec2.enis]
     let_in = [rule for group in groups for rule in list(group.ingress_rules)]
     if not permits(let_in, groups=origin.group_ids, addresses=[origin.address]):
         return f"the security groups of {endpoint.id} do not allow ingress from the node on port {HTTPS}"

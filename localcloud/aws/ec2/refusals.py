@@ -25,8 +25,8 @@ def install() -> None:
     EC2ClientError.__init__ = init  # type: ignore[method-assign]
 
 
-def _listed(found: re.Match[str]) -> str:
-    return ", ".join(sorted(re.findall(r"'([^']*)'", found[0])))
+def _listed(list_match: re.Match[str]) -> str:
+    return ", ".join(sorted(re.findall(r"'([^']*)'", list_match[0])))
 
 
 def missing(parameter: str) -> AwsError:

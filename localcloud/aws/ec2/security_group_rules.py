@@ -101,25 +101,25 @@ def modify_security_group_rules(call: Call) -> dict[str, Any]:
         raise AwsError("InvalidGroup.NotFound", f"The security group '{call.params['GroupId']}' does not exist")
     changes = []
     for item in call.params.get("SecurityGroupRules", ()):
-        rule, wanted = group.get_rule(item["SecurityGroupRuleId"]), item["SecurityGroupRule"]
+        rule, requested = group.get_rule(item["SecurityGroupRuleId"]), item["SecurityGroupRule"]
         if rule is None:
             raise AwsError(
                 "InvalidSecurityGroupRuleId.NotFound",
                 f"The security group rule ID '{item['SecurityGroupRuleId']}' does not exist",
             )
-        _check_change(backend, rule, wanted)
-        changes.append((rule, wanted))
+        _check_change(backend, rule, requested)
+        changes.append((rule, requested))
     end_dry_run(call)
-    for rule, wanted in changes:
-        _change(rule, wanted)
+    for rule, requested in changes:
+        _change(rule, requested)
     return {"Return": True}
 
 
-def _check_change(backend: Any, rule: Any, wanted: Mapping[str, Any]) -> None:
+def _check_change(backend: Any, rule: Any, requested: Mapping[str, Any]) -> None:
     """Apply the checks for new rules to a changed rule. In addition, the rule must keep its type of source."""
-    _check_protocol(wanted.get("IpProtocol"), wanted.get("FromPort"), wanted.get("ToPort"))
-    check_description(wanted.get("Description", ""))
-    sources = [name for name in SOURCES if wanted.get(name)]
+    _check_protocol(requested.get("IpProtocol"), requested.get("FromPort"), requested.get("ToPort"))
+    check_description(requested.get("Description", ""))
+    sources = [name for name in SOURCES if requested.get(name)]
     if not sources:
         raise missing("exactly one of: cidrIp, cidrIpv6, prefixListId, or referencedGroupId")
     if len(sources) > 1:
@@ -133,10 +133,10 @@ def _check_change(backend: Any, rule: Any, wanted: Mapping[str, Any]) -> None:
             f"Invalid rule type for security group rule '{rule.id}'. "
             f"You may not specify {sources[0]} for an existing {kind} rule.",
         )
-    group_id = wanted.get("ReferencedGroupId")
+    group_id = requested.get("ReferencedGroupId")
     if group_id and backend.get_security_group_from_id(group_id) is None:
         raise AwsError("InvalidGroup.NotFound", f"The security group '{group_id}' does not exist")
-    prefix_list = wanted.get("PrefixListId")
+    prefix_list = requested.get("PrefixListId")
     if prefix_list and prefix_list not in backend.managed_prefix_lists:
         raise AwsError("InvalidPrefixListID.NotFound", f"The prefix list ID '{prefix_list}' does not exist")
 
@@ -149,19 +149,19 @@ def _kind(rule: Any) -> str:
     return "CidrIpv6" if "CidrIpv6" in rule.ip_range else "CidrIpv4"
 
 
-def _change(rule: Any, wanted: Mapping[str, Any]) -> None:
+def _change(rule: Any, requested: Mapping[str, Any]) -> None:
     """Replace all values of the rule with the requested values."""
-    protocol = str(wanted["IpProtocol"]).lower()
+    protocol = str(requested["IpProtocol"]).lower()
     rule.ip_protocol = {"6": "tcp", "17": "udp", "1": "icmp", "all": "-1"}.get(protocol, protocol)
     has_ports = rule.ip_protocol != "-1"
-    rule.from_port, rule.to_port = (wanted.get("FromPort"), wanted.get("ToPort")) if has_ports else (None, None)
-    described = {"Description": wanted["Description"]} if wanted.get("Description") else {}
-    if wanted.get("CidrIpv4"):
-        rule.ip_range = {"CidrIp": wanted["CidrIpv4"], **described}
-    elif wanted.get("CidrIpv6"):
-        rule.ip_range = {"CidrIpv6": wanted["CidrIpv6"], **described}
-    elif wanted.get("PrefixListId"):
-        rule.prefix_list_id, rule.prefix_list_description = wanted["PrefixListId"], wanted.get("Description")
+    rule.from_port, rule.to_port = (requested.get("FromPort"), requested.get("ToPort")) if has_ports else (None, None)
+    described = {"Description": requested["Description"]} if requested.get("Description") else {}
+    if requested.get("CidrIpv4"):
+        rule.ip_range = {"CidrIp": requested["CidrIpv4"], **described}
+    elif requested.get("CidrIpv6"):
+        rule.ip_range = {"CidrIpv6": requested["CidrIpv6"], **described}
+    elif requested.get("PrefixListId"):
+        rule.prefix_list_id, rule.prefix_list_description = requested["PrefixListId"], requested.get("Description")
     else:
-        kept = {key: value for key, value in rule.source_group.items() if key != "Description"}
-        rule.source_group = {**kept, "GroupId": wanted["ReferencedGroupId"], **described}
+        source = {key: value for key, value in rule.source_group.items() if key != "Description"}
+        rule.source_group = {**source, "GroupId": requested["ReferencedGroupId"], **described}

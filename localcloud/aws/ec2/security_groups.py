@@ -32,8 +32,8 @@ def install() -> None:
     @functools.wraps(make)
     def init(self: Any, *arguments: Any, **named: Any) -> None:
         make(self, *arguments, **named)
-        given = named.get("prefix_list_id", arguments[PREFIX_LIST] if len(arguments) > PREFIX_LIST else None)
-        self.prefix_list_description = given.get("Description") if isinstance(given, dict) else None
+        prefix_list = named.get("prefix_list_id", arguments[PREFIX_LIST] if len(arguments) > PREFIX_LIST else None)
+        self.prefix_list_description = prefix_list.get("Description") if isinstance(prefix_list, dict) else None
 
     def description(self: Any) -> str | None:
         described: str | None = (

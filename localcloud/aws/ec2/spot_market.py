@@ -38,12 +38,12 @@ def describe_spot_price_history(call: Call) -> dict[str, Any]:
     params = call.params
     names = params.get("InstanceTypes") or sorted(prices.snapshot(call.region).instances)
     zone = params.get("AvailabilityZone") or params.get("AvailabilityZoneId")
-    wanted = zone_named(call.backend, zone).name if zone else None
+    zone_name = zone_named(call.backend, zone).name if zone else None
     start, end = params.get("StartTime"), params.get("EndTime")
     if start is not None and end is not None and start > end:
         raise invalid_value(start.isoformat(), "StartTime", "It must be before EndTime.")
     is_sold = any(product in _PRODUCTS for product in params.get("ProductDescriptions") or _PRODUCTS)
-    found = [
+    current_prices = [
         {
             "AvailabilityZone": place,
             "InstanceType": name,
@@ -53,10 +53,10 @@ def describe_spot_price_history(call: Call) -> dict[str, Any]:
         }
         for name in names
         for place, price in _prices(call.region, name)
-        if is_sold and wanted in (None, place)
+        if is_sold and zone_name in (None, place)
     ]
-    kept = keep(
-        found,
+    matching = keep(
+        current_prices,
         params.get("Filters"),
         {
             "availability-zone": lambda row: row["AvailabilityZone"],
@@ -67,13 +67,13 @@ def describe_spot_price_history(call: Call) -> dict[str, Any]:
         lambda _: {},
     )
     end_dry_run(call)
-    kept, token = page(kept, {"MaxResults": 1000, **params})
-    return {"SpotPriceHistory": kept, **token}
+    matching, token = page(matching, {"MaxResults": 1000, **params})
+    return {"SpotPriceHistory": matching, **token}
 
 
 def _prices(region: str, name: str) -> Iterator[tuple[str, Decimal]]:
-    known, offered = instance_types.facts(name), instance_types.offered_zones(region).get(name, ())
-    if known is None or "spot" not in known.usage_classes:
+    instance_facts, offered = instance_types.facts(name), instance_types.offered_zones(region).get(name, ())
+    if instance_facts is None or "spot" not in instance_facts.usage_classes:
         return
     snapshot = prices.snapshot(region)
     reported, on_demand = snapshot.spot_price(name, None), snapshot.on_demand(name)
@@ -112,8 +112,8 @@ def get_spot_placement_scores(call: Call) -> dict[str, Any]:
     end_dry_run(call)
     by_zone = bool(params.get("SingleAvailabilityZone"))
     scores = [score for region in regions for score in _scores(region, names, by_zone)]
-    kept, token = page(sorted(scores, key=lambda one: -one["Score"])[:_BEST], params)
-    return {"SpotPlacementScores": kept, **token}
+    best_scores, token = page(sorted(scores, key=lambda score: -score["Score"])[:_BEST], params)
+    return {"SpotPlacementScores": best_scores, **token}
 
 
 def _scores(region: str, names: list[str], by_zone: bool) -> Iterator[dict[str, Any]]:

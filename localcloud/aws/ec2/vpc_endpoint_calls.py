@@ -19,9 +19,9 @@ from localcloud.aws.patching import operation
 def create_vpc_endpoint(call: Call) -> dict[str, Any]:
     params, backend = call.params, call.backend
     token = params.get("ClientToken")
-    for known in backend.vpc_end_points.values():
-        if token and known.client_token == token:
-            return {"VpcEndpoint": shown(known), "ClientToken": token}
+    for existing in backend.vpc_end_points.values():
+        if token and existing.client_token == token:
+            return {"VpcEndpoint": shown(existing), "ClientToken": token}
     vpc = vpcs.find(backend, params["VpcId"])
     if "ServiceName" not in params:
         raise missing("ServiceName")
@@ -56,7 +56,7 @@ def _check_policy(document: str | None) -> None:
 @operation("ec2", "DescribeVpcEndpoints")
 def describe_vpc_endpoints(call: Call) -> dict[str, Any]:
     backend, ids = call.backend, call.params.get("VpcEndpointIds")
-    kept = keep(
+    matching = keep(
         [find(backend, endpoint_id) for endpoint_id in ids] if ids else list(backend.vpc_end_points.values()),
         call.params.get("Filters"),
         {
@@ -70,8 +70,8 @@ def describe_vpc_endpoints(call: Call) -> dict[str, Any]:
         lambda item: tagging.tags_of(backend, item.id),
     )
     end_dry_run(call)
-    kept, token = page(kept, call.params)
-    return {"VpcEndpoints": [shown(endpoint) for endpoint in kept], **token}
+    matching, token = page(matching, call.params)
+    return {"VpcEndpoints": [shown(endpoint) for endpoint in matching], **token}
 
 
 @operation("ec2", "ModifyVpcEndpoint")

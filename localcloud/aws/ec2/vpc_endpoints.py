@@ -95,7 +95,7 @@ def check_route_tables(backend: Any, vpc_id: str, service: str, ids: Sequence[st
         if table.vpc_id != vpc_id:
             raise AwsError("InvalidParameter", f"Route table {table_id} and the VPC {vpc_id} belong to different networks")
         lists = [route.destination_prefix_list for route in table._routes.values() if route.destination_prefix_list is not None]
-        if any(known.id == prefix_list for known in lists):
+        if any(present.id == prefix_list for present in lists):
             raise AwsError(
                 "RouteAlreadyExists", f"route table {table_id} already has a route with destination-prefix-list-id {prefix_list}"
             )
@@ -190,12 +190,12 @@ def remove_routes(endpoint: Any, ids: Sequence[str]) -> None:
 
 def change_groups(endpoint: Any, added: Sequence[str], removed: Sequence[str]) -> None:
     backend = endpoint.ec2_backend
-    kept = [group_id for group_id in endpoint.security_group_ids if group_id not in removed]
-    wanted = [*kept, *(group_id for group_id in added if group_id not in kept)]
-    groups = interfaces.groups_in(backend, endpoint.vpc_id, wanted)
+    remaining = [group_id for group_id in endpoint.security_group_ids if group_id not in removed]
+    group_ids = [*remaining, *(group_id for group_id in added if group_id not in remaining)]
+    groups = interfaces.groups_in(backend, endpoint.vpc_id, group_ids)
     if not groups:
         raise missing("SecurityGroupIds: an interface endpoint needs at least one security group")
-    endpoint.security_group_ids = wanted
+    endpoint.security_group_ids = group_ids
     for interface_id in endpoint.network_interface_ids:
         backend.enis[interface_id]._group_set = list(groups)
 

@@ -17,7 +17,7 @@ def describe_regions(call: Call) -> dict[str, Any]:
     """Return the Regions of AWS's main partition; moto returns the Regions of all partitions."""
     answer = call.moto()
     if not call.region.startswith(_OTHER_PARTITIONS):
-        answer["Regions"] = [one for one in answer["Regions"] if not one["RegionName"].startswith(_OTHER_PARTITIONS)]
+        answer["Regions"] = [region for region in answer["Regions"] if not region["RegionName"].startswith(_OTHER_PARTITIONS)]
     return answer
 
 

@@ -39,7 +39,7 @@ def _problems(rules: list[dict[str, Any]]) -> Iterator[str]:
     if len(rules) > _MOST_RULES:
         yield f"a policy can have at most {_MOST_RULES} rules"
     priorities: list[Any] = [rule.get("rulePriority") for rule in rules]
-    if not all(isinstance(one, int) and one > 0 for one in priorities):
+    if not all(isinstance(priority, int) and priority > 0 for priority in priorities):
         yield "rulePriority must be a positive integer"
         return
     if len(set(priorities)) < len(priorities):

@@ -44,8 +44,8 @@ def _encryption(call: Call) -> dict[str, str]:
 
     https://docs.aws.amazon.com/AmazonECR/latest/APIReference/API_EncryptionConfiguration.html
     """
-    wanted = call.params.get("encryptionConfiguration", {"encryptionType": "AES256"})
-    kind, key = wanted["encryptionType"], wanted.get("kmsKey")
+    configuration = call.params.get("encryptionConfiguration", {"encryptionType": "AES256"})
+    kind, key = configuration["encryptionType"], configuration.get("kmsKey")
     if kind not in _ENCRYPTION_TYPES:
         raise invalid("encryptionConfiguration.encryptionType", f"must be one of {', '.join(_ENCRYPTION_TYPES)}")
     if kind == "AES256":
@@ -54,21 +54,21 @@ def _encryption(call: Call) -> dict[str, str]:
         return {"encryptionType": kind}
     kms = call.backend_of("kms")
     try:
-        found = kms.keys[kms.any_id_to_key_id(key or AWS_KEY)]
+        kms_key = kms.keys[kms.any_id_to_key_id(key or AWS_KEY)]
     except (KeyError, AttributeError, TypeError):
         raise AwsError("KmsException", f"The KMS key '{key}' does not exist", kmsError="NotFoundException") from None
-    if found.key_state != "Enabled":
-        raise AwsError("KmsException", f"{found.arn} is {found.key_state}", kmsError="KMSInvalidStateException")
-    return {"encryptionType": kind, "kmsKey": str(found.arn)}
+    if kms_key.key_state != "Enabled":
+        raise AwsError("KmsException", f"{kms_key.arn} is {kms_key.key_state}", kmsError="KMSInvalidStateException")
+    return {"encryptionType": kind, "kmsKey": str(kms_key.arn)}
 
 
 @operation("ecr", "TagResource")
 def _tag_resource(call: Call) -> dict[str, Any]:
     """https://docs.aws.amazon.com/AmazonECR/latest/APIReference/API_TagResource.html"""
     arn, new = call.params["resourceArn"], call.params["tags"]
-    known = call.backend.list_tags_for_resource(arn)["tags"]
-    kept = [tag for tag in known if tag["Key"] not in {one["Key"] for one in new}]
-    _check_tags([*kept, *new])
+    current_tags = call.backend.list_tags_for_resource(arn)["tags"]
+    other_tags = [tag for tag in current_tags if tag["Key"] not in {new_tag["Key"] for new_tag in new}]
+    _check_tags([*other_tags, *new])
     return call.moto()
 
 
@@ -120,4 +120,4 @@ def _host(call: Call, registry: str) -> str:
 def _suffixes() -> dict[str, str]:
     """Return the DNS suffix of each partition."""
     partitions = get_session().get_data("partitions")["partitions"]
-    return {one["id"]: one["outputs"]["dnsSuffix"] for one in partitions}
+    return {partition["id"]: partition["outputs"]["dnsSuffix"] for partition in partitions}

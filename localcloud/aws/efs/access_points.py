@@ -5,7 +5,7 @@ from typing import Any
 
 from localcloud.aws import durations
 from localcloud.aws.call import Call
-from localcloud.aws.efs.states import bad_request, file_system, forget_tags, refused
+from localcloud.aws.efs.states import bad_request, find_file_system, forget_tags, refused
 from localcloud.aws.patching import operation
 
 _PATH = re.compile(r"/|(/[^$#<>;`|&?{}^*/\n]+){1,4}")
@@ -14,11 +14,11 @@ _PERMISSIONS = re.compile(r"[0-7]{3,4}")
 
 @operation("efs", "CreateAccessPoint")
 def _create_access_point(call: Call) -> dict[str, Any]:
-    file_system(call, ready=True)
-    for known in call.backend.access_points.values():
-        if known.client_token == call.params["ClientToken"]:
-            message = f"Access point '{known.access_point_id}' already exists with client token '{known.client_token}'"
-            raise refused("AccessPointAlreadyExists", message, AccessPointId=known.access_point_id)
+    find_file_system(call, ready=True)
+    for existing in call.backend.access_points.values():
+        if existing.client_token == call.params["ClientToken"]:
+            message = f"Access point '{existing.access_point_id}' already exists with client token '{existing.client_token}'"
+            raise refused("AccessPointAlreadyExists", message, AccessPointId=existing.access_point_id)
     _check_root(call.params.get("RootDirectory", {}))
     answer = call.moto()
     created = call.backend.access_points[answer["AccessPointId"]]
@@ -29,7 +29,7 @@ def _create_access_point(call: Call) -> dict[str, Any]:
 @operation("efs", "DescribeAccessPoints")
 def _describe_access_points(call: Call) -> dict[str, Any]:
     if "FileSystemId" in call.params:
-        file_system(call)
+        find_file_system(call)
     answer = call.moto()
     for point in answer["AccessPoints"]:
         point["LifeCycleState"] = call.backend.access_points[point["AccessPointId"]].life_cycle_state
@@ -39,16 +39,16 @@ def _describe_access_points(call: Call) -> dict[str, Any]:
 @operation("efs", "DeleteAccessPoint")
 def _delete_access_point(call: Call) -> None:
     name = call.params["AccessPointId"]
-    found = call.backend.access_points.get(name)
-    if found is None:
+    access_point = call.backend.access_points.get(name)
+    if access_point is None:
         raise refused("AccessPointNotFound", f"Access Point {name} does not exist.")
 
     def remove() -> None:
         call.backend.delete_access_point(name)
         forget_tags(call, name)
 
-    failed = durations.fails_as(found, "life_cycle_state", "error")
-    durations.schedule(found, "life_cycle_state", "deleting", "deleted", "efs-access-point", then=remove, fail=failed)
+    failed = durations.fails_as(access_point, "life_cycle_state", "error")
+    durations.schedule(access_point, "life_cycle_state", "deleting", "deleted", "efs-access-point", then=remove, fail=failed)
 
 
 def _check_root(root: dict[str, Any]) -> None:

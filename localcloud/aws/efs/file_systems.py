@@ -5,7 +5,7 @@ from typing import Any
 from localcloud.aws import durations
 from localcloud.aws.call import Call
 from localcloud.aws.efs import contents
-from localcloud.aws.efs.states import bad_request, file_system, forget_tags, refused
+from localcloud.aws.efs.states import bad_request, find_file_system, forget_tags, refused
 from localcloud.aws.kms_keys import arn_of_enabled_key
 from localcloud.aws.patching import operation
 
@@ -15,10 +15,10 @@ _PROVISIONED_MIBPS = (1.0, 3414.0)
 @operation("efs", "CreateFileSystem")
 def _create_file_system(call: Call) -> dict[str, Any]:
     params = call.params
-    for known in call.backend.file_systems_by_id.values():
-        if known.creation_token == params["CreationToken"]:
-            message = f"File system '{known.file_system_id}' already exists with creation token '{known.creation_token}'"
-            raise refused("FileSystemAlreadyExists", message, FileSystemId=known.file_system_id)
+    for existing in call.backend.file_systems_by_id.values():
+        if existing.creation_token == params["CreationToken"]:
+            message = f"File system '{existing.file_system_id}' already exists with creation token '{existing.creation_token}'"
+            raise refused("FileSystemAlreadyExists", message, FileSystemId=existing.file_system_id)
     mode = params.get("ThroughputMode", "bursting")
     _check_throughput(mode, params.get("ProvisionedThroughputInMibps"), params.get("PerformanceMode", "generalPurpose"))
     key = arn_of_enabled_key(call, "alias/aws/elasticfilesystem", bad_request) if params.get("Encrypted") else None
@@ -36,27 +36,29 @@ def _create_file_system(call: Call) -> dict[str, Any]:
 @operation("efs", "UpdateFileSystem")
 def _update_file_system(call: Call) -> dict[str, Any]:
     """https://docs.aws.amazon.com/efs/latest/ug/API_UpdateFileSystem.html"""
-    found = file_system(call, ready=True)
-    mode = call.params.get("ThroughputMode", found.throughput_mode)
+    file_system = find_file_system(call, ready=True)
+    mode = call.params.get("ThroughputMode", file_system.throughput_mode)
     provisioned = call.params.get("ProvisionedThroughputInMibps")
-    if mode == "provisioned" and provisioned is None and found.throughput_mode == "provisioned":
-        provisioned = found.provisioned_throughput_in_mibps
-    _check_throughput(mode, provisioned, found.performance_mode)
-    found.throughput_mode = mode
-    found.provisioned_throughput_in_mibps = provisioned
-    durations.schedule(found, "life_cycle_state", "updating", "available", "efs-file-system-update")
-    return _described(found)
+    if mode == "provisioned" and provisioned is None and file_system.throughput_mode == "provisioned":
+        provisioned = file_system.provisioned_throughput_in_mibps
+    _check_throughput(mode, provisioned, file_system.performance_mode)
+    file_system.throughput_mode = mode
+    file_system.provisioned_throughput_in_mibps = provisioned
+    durations.schedule(file_system, "life_cycle_state", "updating", "available", "efs-file-system-update")
+    return _described(file_system)
 
 
 @operation("efs", "UpdateFileSystemProtection")
 def _update_file_system_protection(call: Call) -> dict[str, Any]:
     """https://docs.aws.amazon.com/efs/latest/ug/API_UpdateFileSystemProtection.html"""
-    found = file_system(call, ready=True)
-    wanted = call.params.get("ReplicationOverwriteProtection", "ENABLED")
-    if wanted not in ("ENABLED", "DISABLED"):
-        raise refused("ValidationException", f"Value '{wanted}' at 'replicationOverwriteProtection' must be ENABLED or DISABLED")
-    found.file_system_protection = {"ReplicationOverwriteProtection": wanted}
-    return dict(found.file_system_protection)
+    file_system = find_file_system(call, ready=True)
+    protection = call.params.get("ReplicationOverwriteProtection", "ENABLED")
+    if protection not in ("ENABLED", "DISABLED"):
+        raise refused(
+            "ValidationException", f"Value '{protection}' at 'replicationOverwriteProtection' must be ENABLED or DISABLED"
+        )
+    file_system.file_system_protection = {"ReplicationOverwriteProtection": protection}
+    return dict(file_system.file_system_protection)
 
 
 @operation("efs", "DescribeReplicationConfigurations")
@@ -67,32 +69,32 @@ def _describe_replication_configurations(call: Call) -> dict[str, Any]:
     """
     if "FileSystemId" not in call.params:
         return {"Replications": []}
-    file_system(call)
+    find_file_system(call)
     raise refused("ReplicationNotFound", f"No replication configuration exists for file system '{call.params['FileSystemId']}'.")
 
 
 @operation("efs", "DeleteFileSystem")
 def _delete_file_system(call: Call) -> None:
     """https://docs.aws.amazon.com/efs/latest/ug/API_DeleteFileSystem.html"""
-    found = file_system(call)
-    if found.number_of_mount_targets:
+    file_system = find_file_system(call)
+    if file_system.number_of_mount_targets:
         raise refused("FileSystemInUse", "Must delete all mount targets before deleting file system.")
 
     def remove() -> None:
         backend = call.backend
-        for point in [p for p in backend.access_points.values() if p.file_system_id == found.file_system_id]:
+        for point in [p for p in backend.access_points.values() if p.file_system_id == file_system.file_system_id]:
             backend.delete_access_point(point.access_point_id)
             forget_tags(call, point.access_point_id)
-        backend.delete_file_system(found.file_system_id)
-        forget_tags(call, found.file_system_id)
-        contents.remove(found.file_system_id)
+        backend.delete_file_system(file_system.file_system_id)
+        forget_tags(call, file_system.file_system_id)
+        contents.remove(file_system.file_system_id)
 
-    failed = durations.fails_as(found, "life_cycle_state", "error")
-    durations.schedule(found, "life_cycle_state", "deleting", "deleted", "efs-file-system-delete", then=remove, fail=failed)
+    failed = durations.fails_as(file_system, "life_cycle_state", "error")
+    durations.schedule(file_system, "life_cycle_state", "deleting", "deleted", "efs-file-system-delete", then=remove, fail=failed)
 
 
-def _described(found: Any) -> dict[str, Any]:
-    described: dict[str, Any] = found.info_json()
+def _described(file_system: Any) -> dict[str, Any]:
+    described: dict[str, Any] = file_system.info_json()
     return described
 
 
@@ -116,6 +118,6 @@ def _check_throughput(mode: str, provisioned: float | None, performance_mode: st
 def _check_one_zone(call: Call, zone: str) -> None:
     if call.params.get("PerformanceMode") == "maxIO":
         raise bad_request("One Zone file systems do not support maxIO performance mode.")
-    names = {known.name for known in call.backend_of("ec2").describe_availability_zones()}
+    names = {known_zone.name for known_zone in call.backend_of("ec2").describe_availability_zones()}
     if zone not in names:
         raise bad_request(f"Availability zone '{zone}' does not exist in {call.region}.")

@@ -4,7 +4,7 @@ from typing import Any
 
 from localcloud.aws import durations
 from localcloud.aws.call import Call
-from localcloud.aws.efs.states import file_system, refused
+from localcloud.aws.efs.states import find_file_system, refused
 from localcloud.aws.patching import operation
 
 _MOST_SECURITY_GROUPS = 5
@@ -12,14 +12,13 @@ _MOST_SECURITY_GROUPS = 5
 
 @operation("efs", "CreateMountTarget")
 def _create_mount_target(call: Call) -> dict[str, Any]:
-    found = file_system(call, ready=True)
+    file_system = find_file_system(call, ready=True)
     subnet = _subnet(call)
     groups = call.params.get("SecurityGroups") or [_default_security_group(call, subnet.vpc_id)]
     _check_security_groups(call, groups, subnet.vpc_id)
-    if found.availability_zone_name and found.availability_zone_name != subnet.availability_zone:
-        message = (
-            f"One Zone file system '{found.file_system_id}' is in {found.availability_zone_name}, not {subnet.availability_zone}."
-        )
+    zone = file_system.availability_zone_name
+    if zone and zone != subnet.availability_zone:
+        message = f"One Zone file system '{file_system.file_system_id}' is in {zone}, not {subnet.availability_zone}."
         raise refused("AvailabilityZonesMismatch", message)
     answer = call.moto()
     created = call.backend.mount_targets_by_id[answer["MountTargetId"]]
@@ -35,35 +34,35 @@ def _create_mount_target(call: Call) -> dict[str, Any]:
 
 @operation("efs", "ModifyMountTargetSecurityGroups")
 def _modify_security_groups(call: Call) -> dict[str, Any]:
-    found = _mount_target(call)
-    if found.life_cycle_state != "available":
-        raise refused("IncorrectMountTargetState", f"Mount target '{found.mount_target_id}' is {found.life_cycle_state}.")
-    groups = call.params.get("SecurityGroups") or [_default_security_group(call, found.vpc_id)]
-    _check_security_groups(call, groups, found.vpc_id)
+    target = _mount_target(call)
+    if target.life_cycle_state != "available":
+        raise refused("IncorrectMountTargetState", f"Mount target '{target.mount_target_id}' is {target.life_cycle_state}.")
+    groups = call.params.get("SecurityGroups") or [_default_security_group(call, target.vpc_id)]
+    _check_security_groups(call, groups, target.vpc_id)
     return call.moto()
 
 
 @operation("efs", "DeleteMountTarget")
 def _delete_mount_target(call: Call) -> None:
     """https://docs.aws.amazon.com/efs/latest/ug/API_DeleteMountTarget.html"""
-    found = _mount_target(call)
-    if found.life_cycle_state == "deleting":
+    target = _mount_target(call)
+    if target.life_cycle_state == "deleting":
         return
 
     def remove() -> None:
-        interface = call.backend_of("ec2").get_network_interface(found.network_interface_id)
+        interface = call.backend_of("ec2").get_network_interface(target.network_interface_id)
         interface.status = "available"
-        call.backend.delete_mount_target(found.mount_target_id)
+        call.backend.delete_mount_target(target.mount_target_id)
 
-    failed = durations.fails_as(found, "life_cycle_state", "error")
-    durations.schedule(found, "life_cycle_state", "deleting", "deleted", "efs-mount-target-delete", then=remove, fail=failed)
+    failed = durations.fails_as(target, "life_cycle_state", "error")
+    durations.schedule(target, "life_cycle_state", "deleting", "deleted", "efs-mount-target-delete", then=remove, fail=failed)
 
 
 def _mount_target(call: Call) -> Any:
-    found = call.backend.mount_targets_by_id.get(call.params["MountTargetId"])
-    if found is None:
+    mount_target = call.backend.mount_targets_by_id.get(call.params["MountTargetId"])
+    if mount_target is None:
         raise refused("MountTargetNotFound", f"Mount target '{call.params['MountTargetId']}' does not exist.")
-    return found
+    return mount_target
 
 
 def _subnet(call: Call) -> Any:
@@ -80,7 +79,7 @@ def _default_security_group(call: Call, vpc_id: str) -> str:
 def _check_security_groups(call: Call, groups: list[str], vpc_id: str) -> None:
     if len(groups) > _MOST_SECURITY_GROUPS:
         raise refused("SecurityGroupLimitExceeded", "The maximum number of security groups per interface has been reached.")
-    known = {group.id: group.vpc_id for group in call.backend_of("ec2").describe_security_groups()}
+    vpcs_by_group = {group.id: group.vpc_id for group in call.backend_of("ec2").describe_security_groups()}
     for group in groups:
-        if known.get(group) != vpc_id:
+        if vpcs_by_group.get(group) != vpc_id:
             raise refused("SecurityGroupNotFound", f"The SecurityGroup ID '{group}' does not exist in VPC '{vpc_id}'")

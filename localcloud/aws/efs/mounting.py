@@ -44,26 +44,26 @@ def mount(
 ) -> Mounted:
     """Mount a file system, or its folder `path`, on an instance, optionally through an access point. Raises MountRefused."""
     efs, ec2 = backend_of("efs", ACCOUNT, region), backend_of("ec2", ACCOUNT, region)
-    client = next((one for one in instance_calls.every(ec2) if one.id == instance), None)
+    client = next((candidate for candidate in instance_calls.every(ec2) if candidate.id == instance), None)
     if client is None:
         raise MountRefused(f"instance {instance} does not exist")
-    found = efs.file_systems_by_id.get(fileSystem)
-    if found is None:
+    file_system = efs.file_systems_by_id.get(fileSystem)
+    if file_system is None:
         raise MountRefused(f"file system {fileSystem} does not exist")
-    if found.life_cycle_state not in ("available", "updating"):
-        raise MountRefused(f"file system {fileSystem} is {found.life_cycle_state}")
-    _check_mount_target(efs, ec2, found, client)
-    point = _access_point(efs, found, accessPoint) if accessPoint else None
-    read_only = _check_policy(found, point, encrypted)
-    return Mounted(_folder(found, point, path), read_only)
+    if file_system.life_cycle_state not in ("available", "updating"):
+        raise MountRefused(f"file system {fileSystem} is {file_system.life_cycle_state}")
+    _check_mount_target(efs, ec2, file_system, client)
+    point = _access_point(efs, file_system, accessPoint) if accessPoint else None
+    read_only = _check_policy(file_system, point, encrypted)
+    return Mounted(_folder(file_system, point, path), read_only)
 
 
 def _check_mount_target(efs: Any, ec2: Any, file_system: Any, client: Any) -> None:
     """Check that the client can resolve fs-....efs.<region>.amazonaws.com and reach the mount target in its zone."""
     name, zone = file_system.file_system_id, client.placement.zone
-    targets = [one for one in efs.mount_targets_by_id.values() if one.file_system_id == name]
-    here = [one for one in targets if one.availability_zone_name == zone and one.vpc_id == client.vpc_id]
-    ready = [one for one in here if one.life_cycle_state == "available"]
+    targets = [target for target in efs.mount_targets_by_id.values() if target.file_system_id == name]
+    here = [target for target in targets if target.availability_zone_name == zone and target.vpc_id == client.vpc_id]
+    ready = [target for target in here if target.life_cycle_state == "available"]
     if not ready:
         if here:
             reason = f"the mount target of file system {name} in {zone} is {here[0].life_cycle_state}, not available"
@@ -80,7 +80,7 @@ def _check_mount_target(efs: Any, ec2: Any, file_system: Any, client: Any) -> No
 
 
 def _zones(targets: list[Any]) -> str:
-    return ", ".join(sorted({one.availability_zone_name for one in targets})) or "no zone"
+    return ", ".join(sorted({mount_target.availability_zone_name for mount_target in targets})) or "no zone"
 
 
 def can_connect(ec2: Any, security_groups: Sequence[str], client: Any, port: int) -> bool:
@@ -136,12 +136,12 @@ def _check_policy(file_system: Any, point: Any | None, encrypted: bool) -> bool:
 def _folder(file_system: Any, point: Any | None, path: str) -> Path:
     name = file_system.file_system_id
     if point is not None:
-        found, path = contents.root_of(point), point.root_directory.get("Path", "/")
+        directory, path = contents.root_of(point), point.root_directory.get("Path", "/")
     else:
-        found = contents.directory_of(name, path)
-    if found is None:
+        directory = contents.directory_of(name, path)
+    if directory is None:
         raise MountRefused(
             f"mount.nfs4: mounting 127.0.0.1:/ failed, reason given by server: No such file or directory: "
             f"file system {name} has no {path}"
         )
-    return found
+    return directory

@@ -4,7 +4,7 @@ from typing import Any
 
 from localcloud.aws import durations, identity, policy_documents
 from localcloud.aws.call import Call
-from localcloud.aws.efs.states import bad_request, file_system, refused
+from localcloud.aws.efs.states import bad_request, find_file_system, refused
 from localcloud.aws.iam import check_principals
 from localcloud.aws.patching import operation
 from localcloud.aws.policy_documents import InvalidPolicy
@@ -16,19 +16,19 @@ _AGES = {f"AFTER_{days}_DAYS" if days > 1 else "AFTER_1_DAY" for days in (1, 7, 
 @operation("efs", "PutFileSystemPolicy")
 def _put_file_system_policy(call: Call) -> dict[str, Any]:
     """https://docs.aws.amazon.com/efs/latest/ug/API_PutFileSystemPolicy.html"""
-    found = file_system(call, ready=True)
+    file_system = find_file_system(call, ready=True)
     try:
         document = policy_documents.parse(call.params["Policy"])
         for statement in policy_documents.statements(document):
-            _check_statement(call, statement, found.file_system_arn)
+            _check_statement(call, statement, file_system.file_system_arn)
     except InvalidPolicy as error:
         raise refused("InvalidPolicyException", str(error)) from None
     context, principal = {"aws:SecureTransport": True}, {"AWS": identity.principal_arn(call)}
-    who = Request("elasticfilesystem:PutFileSystemPolicy", found.file_system_arn, context, principal)
+    who = Request("elasticfilesystem:PutFileSystemPolicy", file_system.file_system_arn, context, principal)
     if not call.params.get("BypassPolicyLockoutSafetyCheck") and decide(who, document) == "explicit deny":
         raise refused("InvalidPolicyException", "The policy would prevent the caller from changing the policy again.")
-    found.file_system_policy = call.params["Policy"]
-    return {"FileSystemId": found.file_system_id, "Policy": found.file_system_policy}
+    file_system.file_system_policy = call.params["Policy"]
+    return {"FileSystemId": file_system.file_system_id, "Policy": file_system.file_system_policy}
 
 
 def _check_statement(call: Call, statement: dict[str, Any], arn: str) -> None:
@@ -43,43 +43,43 @@ def _check_statement(call: Call, statement: dict[str, Any], arn: str) -> None:
 
 @operation("efs", "DescribeFileSystemPolicy")
 def _describe_file_system_policy(call: Call) -> dict[str, Any]:
-    found = file_system(call)
-    if not found.file_system_policy:
-        raise refused("PolicyNotFound", f"File system '{found.file_system_id}' has no policy.")
-    return {"FileSystemId": found.file_system_id, "Policy": found.file_system_policy}
+    file_system = find_file_system(call)
+    if not file_system.file_system_policy:
+        raise refused("PolicyNotFound", f"File system '{file_system.file_system_id}' has no policy.")
+    return {"FileSystemId": file_system.file_system_id, "Policy": file_system.file_system_policy}
 
 
 @operation("efs", "DeleteFileSystemPolicy")
 def _delete_file_system_policy(call: Call) -> None:
-    file_system(call, ready=True).file_system_policy = None
+    find_file_system(call, ready=True).file_system_policy = None
 
 
 @operation("efs", "PutBackupPolicy")
 def _put_backup_policy(call: Call) -> dict[str, Any]:
     """https://docs.aws.amazon.com/efs/latest/ug/API_PutBackupPolicy.html"""
-    found = file_system(call, ready=True)
-    wanted = call.params["BackupPolicy"]["Status"]
-    if wanted not in ("ENABLED", "DISABLED"):
-        raise refused("ValidationException", f"Value '{wanted}' at 'backupPolicy.status' must be ENABLED or DISABLED")
-    found._local_cloud_backup = {"Status": "DISABLED"}
-    pending = {"ENABLED": "ENABLING", "DISABLED": "DISABLING"}[wanted]
-    durations.schedule(found._local_cloud_backup, "Status", pending, wanted, "efs-backup-policy")
-    return {"BackupPolicy": dict(found._local_cloud_backup)}
+    file_system = find_file_system(call, ready=True)
+    status = call.params["BackupPolicy"]["Status"]
+    if status not in ("ENABLED", "DISABLED"):
+        raise refused("ValidationException", f"Value '{status}' at 'backupPolicy.status' must be ENABLED or DISABLED")
+    file_system._local_cloud_backup = {"Status": "DISABLED"}
+    pending = {"ENABLED": "ENABLING", "DISABLED": "DISABLING"}[status]
+    durations.schedule(file_system._local_cloud_backup, "Status", pending, status, "efs-backup-policy")
+    return {"BackupPolicy": dict(file_system._local_cloud_backup)}
 
 
 @operation("efs", "DescribeBackupPolicy")
 def _describe_backup_policy(call: Call) -> dict[str, Any]:
-    found = file_system(call)
-    policy = getattr(found, "_local_cloud_backup", None) or found.backup_policy
+    file_system = find_file_system(call)
+    policy = getattr(file_system, "_local_cloud_backup", None) or file_system.backup_policy
     if not policy:
-        raise refused("PolicyNotFound", f"File system '{found.file_system_id}' has no backup policy.")
+        raise refused("PolicyNotFound", f"File system '{file_system.file_system_id}' has no backup policy.")
     return {"BackupPolicy": policy}
 
 
 @operation("efs", "PutLifecycleConfiguration")
 def _put_lifecycle_configuration(call: Call) -> dict[str, Any]:
     """https://docs.aws.amazon.com/efs/latest/ug/API_PutLifecycleConfiguration.html"""
-    found = file_system(call, ready=True)
+    file_system = find_file_system(call, ready=True)
     policies = call.params["LifecyclePolicies"]
     for policy in policies:
         if len(policy) != 1:
@@ -90,12 +90,12 @@ def _put_lifecycle_configuration(call: Call) -> dict[str, Any]:
     named = {name for policy in policies for name in policy}
     if len(named) != len(policies):
         raise bad_request("Each transition may be specified only once.")
-    if "TransitionToArchive" in named and found.throughput_mode != "elastic":
+    if "TransitionToArchive" in named and file_system.throughput_mode != "elastic":
         raise bad_request("TransitionToArchive is supported only for file systems with elastic throughput.")
-    found.lifecycle_policies = policies
+    file_system.lifecycle_policies = policies
     return {"LifecyclePolicies": policies}
 
 
 @operation("efs", "DescribeLifecycleConfiguration")
 def _describe_lifecycle_configuration(call: Call) -> dict[str, Any]:
-    return {"LifecyclePolicies": file_system(call).lifecycle_policies}
+    return {"LifecyclePolicies": find_file_system(call).lifecycle_policies}

@@ -15,16 +15,16 @@ def bad_request(message: str) -> AwsError:
     return refused("BadRequest", message)
 
 
-def file_system(call: Call, ready: bool = False) -> Any:
+def find_file_system(call: Call, ready: bool = False) -> Any:
     """Return the file system that the call refers to. With `ready`, raise an error if the file system is being created
     or deleted."""
     name = call.params["FileSystemId"].rsplit("/", 1)[-1]
-    found = call.backend.file_systems_by_id.get(name)
-    if found is None:
+    file_system = call.backend.file_systems_by_id.get(name)
+    if file_system is None:
         raise refused("FileSystemNotFound", f"File system '{name}' does not exist.")
-    if ready and found.life_cycle_state != "available":
-        raise refused("IncorrectFileSystemLifeCycleState", f"File system '{name}' is {found.life_cycle_state}.")
-    return found
+    if ready and file_system.life_cycle_state != "available":
+        raise refused("IncorrectFileSystemLifeCycleState", f"File system '{name}' is {file_system.life_cycle_state}.")
+    return file_system
 
 
 def forget_tags(call: Call, resource_id: str) -> None:

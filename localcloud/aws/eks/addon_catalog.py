@@ -69,8 +69,8 @@ def _addon(name: str, entry: Record) -> CatalogAddon:
         name,
         entry["type"],
         {
-            one["version"]: (versions.minor(one["kubernetes"][0]), versions.minor(one["kubernetes"][1]))
-            for one in entry["versions"]
+            release["version"]: (versions.minor(release["kubernetes"][0]), versions.minor(release["kubernetes"][1]))
+            for release in entry["versions"]
         },
         {versions.minor(kubernetes): version for kubernetes, version in entry["defaults"].items()},
         needs_nodes=traits.needs_nodes,

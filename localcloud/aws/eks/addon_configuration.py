@@ -159,10 +159,10 @@ def check(addon: str, text: str) -> None:
 
 
 def _problems(path: str, value: Any, schema: Schema) -> list[str]:
-    found = _JSON_TYPES.get(type(value), type(value).__name__)
+    type_name = _JSON_TYPES.get(type(value), type(value).__name__)
     if isinstance(schema, dict):
         if not isinstance(value, dict):
-            return [f"{path}: {found} found, object expected"]
+            return [f"{path}: {type_name} found, object expected"]
         undefined = "is not defined in the schema and the schema does not allow additional properties"
         problems = [f"{path}.{key}: {undefined}" for key in value if key not in schema]
         return problems + [
@@ -170,9 +170,9 @@ def _problems(path: str, value: Any, schema: Schema) -> list[str]:
         ]
     if schema == TRUE_OR_FALSE:
         if not isinstance(value, str):
-            return [f"{path}: {found} found, string expected"]
+            return [f"{path}: {type_name} found, string expected"]
         return [] if value in ("true", "false") else [f"{path}: does not match the regex pattern ^(true|false)$"]
-    return [] if found == schema else [f"{path}: {found} found, {schema} expected"]
+    return [] if type_name == schema else [f"{path}: {type_name} found, {schema} expected"]
 
 
 @operation("eks", "DescribeAddonConfiguration")

@@ -40,10 +40,10 @@ _NO_REPLICAS: Record = {
 def create_addon(call: Call) -> Record:
     cluster, params = usable_cluster_of(call), call.params
     name, token = params["addonName"], params.get("clientRequestToken", "")
-    known = cluster.addons.get(name)
-    if known is not None:
-        if token and token == known.token:
-            return {"addon": known.record}
+    existing = cluster.addons.get(name)
+    if existing is not None:
+        if token and token == existing.token:
+            return {"addon": existing.record}
         raise in_use("Addon already exists.", clusterName=cluster.name, addonName=name)
     offered = addon_catalog.find(name)
     if params.get("namespaceConfig", {}).get("namespace", NAMESPACE) != NAMESPACE:
@@ -108,9 +108,9 @@ def update_addon(call: Call) -> Record:
         raise in_use(
             f"Addon {offered.name} cannot be updated as it is currently in {record['status']} state", addonName=offered.name
         )
-    wanted = params.get("podIdentityAssociations")
-    if wanted is not None:
-        for association in wanted:
+    associations = params.get("podIdentityAssociations")
+    if associations is not None:
+        for association in associations:
             pod_identity.check_role(call, association["roleArn"])
 
     def done(_: Record) -> None:
@@ -118,9 +118,9 @@ def update_addon(call: Call) -> Record:
         for field in ("serviceAccountRoleArn", "configurationValues"):
             if field in params:
                 record[field] = params[field]
-        if wanted is not None:
+        if associations is not None:
             _dissociate(cluster, record)
-            _associate(call, cluster, record, wanted)
+            _associate(call, cluster, record, associations)
         record.update(modifiedAt=now(), status=_judge(cluster, addon))
         publish_addon(cluster, addon, "changed")
 
@@ -132,7 +132,7 @@ def update_addon(call: Call) -> Record:
             "ServiceAccountRoleArn": params.get("serviceAccountRoleArn"),
             "ResolveConflicts": params.get("resolveConflicts"),
             "ConfigurationValues": params.get("configurationValues"),
-            "PodIdentityAssociations": wanted,
+            "PodIdentityAssociations": associations,
         },
         "eks-addon",
         done,
@@ -190,10 +190,10 @@ def _check(cluster: Cluster, offered: CatalogAddon, version: str, params: Record
             )
 
 
-def _associate(call: Call, cluster: Cluster, record: Record, wanted: list[Record]) -> None:
+def _associate(call: Call, cluster: Cluster, record: Record, associations: list[Record]) -> None:
     created = [
         pod_identity.add(call, cluster, NAMESPACE, item["serviceAccount"], item["roleArn"], {}, owner=record["addonArn"])
-        for item in wanted
+        for item in associations
     ]
     if created:
         record["podIdentityAssociations"] = [association["associationArn"] for association in created]

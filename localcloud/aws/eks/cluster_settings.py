@@ -47,10 +47,10 @@ def _is_off(value: Any) -> bool:
     return value in (None, False, "", [])
 
 
-def logging(wanted: Record, current: Record | None = None) -> Record:
+def logging(requested: Record, current: Record | None = None) -> Record:
     """Merge a change into the current logging settings, and return lists of the enabled and the disabled log types."""
     enabled = set(enabled_logs(current)) if current else set()
-    for setup in wanted.get("clusterLogging", []):
+    for setup in requested.get("clusterLogging", []):
         unknown = [name for name in setup.get("types", []) if name not in LOG_TYPES]
         if unknown:
             raise invalid_parameter(f"Invalid log type(s): {', '.join(unknown)}. Valid types are: {', '.join(LOG_TYPES)}")
@@ -64,10 +64,10 @@ def enabled_logs(settings: Record) -> list[str]:
     return [name for setup in settings["clusterLogging"] if setup["enabled"] for name in setup["types"]]
 
 
-def access(wanted: Record) -> Record:
+def access(requested: Record) -> Record:
     """https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateAccessConfigRequest.html"""
-    mode = wanted.get("authenticationMode", "CONFIG_MAP")
-    bootstrap = wanted.get("bootstrapClusterCreatorAdminPermissions", True)
+    mode = requested.get("authenticationMode", "CONFIG_MAP")
+    bootstrap = requested.get("bootstrapClusterCreatorAdminPermissions", True)
     if mode not in AUTHENTICATION_MODES:
         raise invalid_parameter(f"Invalid authentication mode: {mode}")
     if mode == "CONFIG_MAP" and not bootstrap:
@@ -77,9 +77,9 @@ def access(wanted: Record) -> Record:
     return {"authenticationMode": mode, "bootstrapClusterCreatorAdminPermissions": bootstrap}
 
 
-def upgrade_policy(wanted: Record, version: KubernetesVersion) -> Record:
+def upgrade_policy(requested: Record, version: KubernetesVersion) -> Record:
     """https://docs.aws.amazon.com/eks/latest/userguide/view-upgrade-policy.html"""
-    support = wanted.get("supportType", "EXTENDED")
+    support = requested.get("supportType", "EXTENDED")
     if support not in SUPPORT_TYPES:
         raise invalid_parameter(f"Invalid support type: {support}")
     if support == "STANDARD" and version.support == "EXTENDED_SUPPORT":
@@ -87,14 +87,14 @@ def upgrade_policy(wanted: Record, version: KubernetesVersion) -> Record:
     return {"supportType": support}
 
 
-def encryption(call: Call, wanted: list[Record]) -> list[Record]:
+def encryption(call: Call, settings: list[Record]) -> list[Record]:
     """Validate and return the encryption settings. EKS encrypts only Secrets, with a symmetric KMS key in this region.
 
     https://docs.aws.amazon.com/eks/latest/APIReference/API_EncryptionConfig.html
     """
-    if len(wanted) > 1:
+    if len(settings) > 1:
         raise invalid_parameter("Only one encryption config is allowed")
-    for setting in wanted:
+    for setting in settings:
         if setting.get("resources") != ["secrets"]:
             raise invalid_parameter("Invalid encryption config: resources must be [secrets]")
         arn = setting.get("provider", {}).get("keyArn", "")
@@ -105,16 +105,16 @@ def encryption(call: Call, wanted: list[Record]) -> list[Record]:
             raise invalid_parameter(f"KMS key {arn} must be a symmetric encryption key")
         if key.key_state != "Enabled":
             raise invalid_parameter(f"KMS key {arn} is not enabled")
-    return [{"resources": ["secrets"], "provider": {"keyArn": setting["provider"]["keyArn"]}} for setting in wanted]
+    return [{"resources": ["secrets"], "provider": {"keyArn": setting["provider"]["keyArn"]}} for setting in settings]
 
 
 def _key(call: Call, arn: str) -> Any | None:
     return next((key for key in call.backend_of("kms").keys.values() if key.arn == arn), None)
 
 
-def endpoint_access(wanted: Record) -> tuple[bool, bool]:
+def endpoint_access(requested: Record) -> tuple[bool, bool]:
     """Return whether the cluster endpoint has public access and whether it has private access."""
-    public, private = wanted.get("endpointPublicAccess", True), wanted.get("endpointPrivateAccess", False)
+    public, private = requested.get("endpointPublicAccess", True), requested.get("endpointPrivateAccess", False)
     if not public and not private:
         raise invalid_parameter("Private and public endpoint access cannot be false")
     return public, private

@@ -125,19 +125,21 @@ def _start(cluster: Cluster, update_type: str, params: Record, duration: str, ap
 
 
 def _vpc_config(call: Call, cluster: Cluster) -> Change:
-    wanted = call.params["resourcesVpcConfig"]
-    endpoint = {name: wanted[name] for name in _ENDPOINT if name in wanted}
-    inside = {name: wanted[name] for name in _VPC if name in wanted}
+    requested = call.params["resourcesVpcConfig"]
+    endpoint = {name: requested[name] for name in _ENDPOINT if name in requested}
+    inside = {name: requested[name] for name in _VPC if name in requested}
     if endpoint and inside:
         raise invalid_parameter("Only one type of update can be allowed.", clusterName=cluster.name)
     return _endpoint_access(cluster, endpoint) if endpoint else _subnets_and_groups(call, cluster, inside)
 
 
-def _endpoint_access(cluster: Cluster, wanted: Record) -> Change:
+def _endpoint_access(cluster: Cluster, requested: Record) -> Change:
     """https://docs.aws.amazon.com/eks/latest/userguide/config-cluster-endpoint.html"""
     current = cluster.record["resourcesVpcConfig"]
-    public, private = cluster_settings.endpoint_access({**current, **wanted})
-    cidrs = network.public_cidrs(wanted.get("publicAccessCidrs") or current["publicAccessCidrs"] or ["0.0.0.0/0"], cluster.name)
+    public, private = cluster_settings.endpoint_access({**current, **requested})
+    cidrs = network.public_cidrs(
+        requested.get("publicAccessCidrs") or current["publicAccessCidrs"] or ["0.0.0.0/0"], cluster.name
+    )
     cidrs = cidrs if public else []
     after = {"endpointPublicAccess": public, "endpointPrivateAccess": private, "publicAccessCidrs": cidrs}
     if all(current[name] == value for name, value in after.items()):
@@ -150,14 +152,14 @@ def _endpoint_access(cluster: Cluster, wanted: Record) -> Change:
     return "EndpointAccessUpdate", params, lambda: current.update(after)
 
 
-def _subnets_and_groups(call: Call, cluster: Cluster, wanted: Record) -> Change:
+def _subnets_and_groups(call: Call, cluster: Cluster, requested: Record) -> Change:
     """Return the change to the subnets and security groups. The VPC and the Availability Zones cannot change.
 
     https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
     """
     current, ec2 = cluster.record["resourcesVpcConfig"], call.backend_of("ec2")
-    subnet_ids = wanted.get("subnetIds", current["subnetIds"])
-    groups = wanted.get("securityGroupIds", current["securityGroupIds"])
+    subnet_ids = requested.get("subnetIds", current["subnetIds"])
+    groups = requested.get("securityGroupIds", current["securityGroupIds"])
     chosen: list[Any] = network.cluster_subnets(ec2, subnet_ids, cluster.name)
     if any(subnet.vpc_id != current["vpcId"] for subnet in chosen):
         raise invalid_parameter(f"Specified subnets must belong to cluster's vpc {current['vpcId']}", clusterName=cluster.name)

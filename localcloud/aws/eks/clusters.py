@@ -56,10 +56,10 @@ def _issue(cluster: Cluster, message: str) -> Record:
 @operation("eks", "CreateCluster")
 def create_cluster(call: Call) -> Record:
     name, token = call.params["name"], call.params.get("clientRequestToken", "")
-    known = clusters(call).get(name)
-    if known is not None:
-        if token and token == known.token:
-            return {"cluster": known.record}
+    existing = clusters(call).get(name)
+    if existing is not None:
+        if token and token == existing.token:
+            return {"cluster": existing.record}
         raise in_use(f"Cluster already exists with name: {name}", clusterName=name)
     cluster_settings.refuse_not_emulated(call.params)
     refuse_over_quota(CLUSTERS, "Cluster", len(clusters(call)), clusterName=name)
@@ -154,10 +154,10 @@ def _check_role(call: Call, arn: str, cluster: str) -> None:
 
 
 def _vpc_config(call: Call, cluster: str) -> Record:
-    wanted, ec2 = call.params["resourcesVpcConfig"], call.backend_of("ec2")
-    public, private = cluster_settings.endpoint_access(wanted)
-    subnets: list[Any] = network.cluster_subnets(ec2, wanted.get("subnetIds", []), cluster)
-    groups = wanted.get("securityGroupIds", [])
+    requested, ec2 = call.params["resourcesVpcConfig"], call.backend_of("ec2")
+    public, private = cluster_settings.endpoint_access(requested)
+    subnets: list[Any] = network.cluster_subnets(ec2, requested.get("subnetIds", []), cluster)
+    groups = requested.get("securityGroupIds", [])
     network.check_security_groups(ec2, groups, subnets[0].vpc_id, cluster)
     return {
         "subnetIds": [subnet.id for subnet in subnets],
@@ -165,7 +165,7 @@ def _vpc_config(call: Call, cluster: str) -> Record:
         "vpcId": subnets[0].vpc_id,
         "endpointPublicAccess": public,
         "endpointPrivateAccess": private,
-        "publicAccessCidrs": network.public_cidrs(wanted.get("publicAccessCidrs") or ["0.0.0.0/0"], cluster) if public else [],
+        "publicAccessCidrs": network.public_cidrs(requested.get("publicAccessCidrs") or ["0.0.0.0/0"], cluster) if public else [],
     }
 
 
@@ -223,10 +223,10 @@ def delete_cluster(call: Call) -> Record:
     if cluster.status == "CREATING":
         raise in_use(f"Cannot delete because cluster {cluster.name} has its creation in progress", clusterName=cluster.name)
     refuse_while_updating(f"cluster {cluster.name}", cluster.updates, "delete")
-    ec2, known = call.backend_of("ec2"), clusters(call)
+    ec2, all_clusters = call.backend_of("ec2"), clusters(call)
 
     def gone() -> None:
-        known.pop(cluster.name, None)
+        all_clusters.pop(cluster.name, None)
         network.delete_network_interfaces(ec2, cluster.network_interfaces)
         network.delete_cluster_security_group(ec2, cluster.record["resourcesVpcConfig"]["clusterSecurityGroupId"])
         publish_cluster(cluster, "gone")

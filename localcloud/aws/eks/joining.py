@@ -85,7 +85,7 @@ def obstacle_of(cluster: Cluster, instance_id: str) -> Obstacle | None:
     """Return the first obstacle for an instance of a node group. Return None if there is no obstacle, or if the
     instance no longer exists."""
     ec2 = backend_of("ec2", cluster.account, cluster.region)
-    instance = next((one for one in instance_calls.every(ec2) if one.id == instance_id), None)
+    instance = next((candidate for candidate in instance_calls.every(ec2) if candidate.id == instance_id), None)
     role_arn = _role_of(cluster, instance)
     return obstacle(cluster, instance, role_arn) if instance is not None and instance.nics and role_arn else None
 
@@ -93,8 +93,8 @@ def obstacle_of(cluster: Cluster, instance_id: str) -> Obstacle | None:
 def node_named(cluster: Cluster, name: str) -> Any | None:
     """Return the instance with this private DNS name in the cluster's VPC, if any."""
     ec2, vpc = backend_of("ec2", cluster.account, cluster.region), cluster.record["resourcesVpcConfig"]["vpcId"]
-    there = (one for one in instance_calls.every(ec2) if one.nics and one.nics[0].subnet.vpc_id == vpc)
-    return next((one for one in there if one.private_dns_name == name), None)
+    there = (instance for instance in instance_calls.every(ec2) if instance.nics and instance.nics[0].subnet.vpc_id == vpc)
+    return next((instance for instance in there if instance.private_dns_name == name), None)
 
 
 def pull_problem(cluster: Cluster, address: str, registry: str, *, is_layer: bool) -> str:
@@ -106,8 +106,8 @@ def pull_problem(cluster: Cluster, address: str, registry: str, *, is_layer: boo
     role_arn = _role_of(cluster, instance)
     if instance is None or role_arn is None:
         return ""
-    origin, found = reachability.origin_of(ec2, instance), _ECR.fullmatch(registry)
-    if found is None or found["region"] != cluster.region:
+    origin, image_host = reachability.origin_of(ec2, instance), _ECR.fullmatch(registry)
+    if image_host is None or image_host["region"] != cluster.region:
         return reachability.host_problem(origin, registry)
     return next(_layers(cluster, origin) if is_layer else _pulls(cluster, origin, role_arn, registry), "")
 
@@ -170,7 +170,7 @@ def _layers(cluster: Cluster, origin: Origin) -> Iterator[str]:
 def _cni_credentials(cluster: Cluster, origin: Origin, role_arn: str) -> Iterator[str]:
     interface = f"arn:aws:ec2:{cluster.region}:{cluster.account}:network-interface/eni-0"
     addon = cluster.addons.get("vpc-cni")
-    association = next((one for one in list(cluster.associations.values()) if _account_of(one) == _CNI), None)
+    association = next((candidate for candidate in list(cluster.associations.values()) if _account_of(candidate) == _CNI), None)
     if association is not None:
         if _AGENT not in cluster.addons:
             yield f"no credentials; the add-on {_AGENT} is not installed"
@@ -194,14 +194,14 @@ def _account_of(association: Record) -> tuple[str, str]:
 
 def _lacks(cluster: Cluster, role_arn: str, action: str, resource: str = "*") -> Iterator[str]:
     """Yield a problem if the role's policies, or its permissions boundary, do not allow the action."""
-    role = next((one for one in list(_iam(cluster).roles.values()) if one.arn == role_arn), None)
+    role = next((candidate for candidate in list(_iam(cluster).roles.values()) if candidate.arn == role_arn), None)
     if role is None:
         yield f"{role_arn} does not exist"
         return
     policies = policies_of_role(_iam(cluster), role)
     request = Request(action, resource, {"aws:PrincipalAccount": cluster.account}, {"AWS": role_arn})
     limits = (policies.identity, *([policies.boundary] if policies.boundary else []))
-    if not all(allows(request, *one) for one in limits):
+    if not all(allows(request, *documents) for documents in limits):
         yield f"{role_arn} may not call {action}; attach {POLICY_WITH[action]}"
 
 
@@ -249,8 +249,8 @@ def _reaches_control_plane(cluster: Cluster, origin: Origin) -> bool:
     """https://docs.aws.amazon.com/eks/latest/userguide/sec-group-reqs.html"""
     vpc, ec2 = cluster.record["resourcesVpcConfig"], origin.ec2
     control_plane = [vpc["clusterSecurityGroupId"], *vpc["securityGroupIds"]]
-    groups = [group for one in control_plane if (group := ec2.get_security_group_from_id(one)) is not None]
-    addresses = [IPv4Address(ec2.enis[one].private_ip_address) for one in cluster.network_interfaces if one in ec2.enis]
+    groups = [group for group_id in control_plane if (group := ec2.get_security_group_from_id(group_id)) is not None]
+    addresses = [IPv4Address(ec2.enis[eni].private_ip_address) for eni in cluster.network_interfaces if eni in ec2.enis]
     let_in = [rule for group in groups for rule in list(group.ingress_rules)]
     return reachability.permits(let_in, groups=origin.group_ids, addresses=[origin.address]) and reachability.permits(
         reachability.egress(origin), groups=set(control_plane), addresses=addresses

@@ -26,11 +26,11 @@ NETWORK_INTERFACES_LIMIT = 4
 
 def subnets(ec2: Any, ids: list[str]) -> list[Any]:
     """Return moto's subnets with these ids. Raise EKS's error if a subnet does not exist."""
-    known = {subnet_id: subnet for zone in ec2.subnets.values() for subnet_id, subnet in zone.items()}
+    subnets_by_id = {subnet_id: subnet for zone in ec2.subnets.values() for subnet_id, subnet in zone.items()}
     for subnet_id in ids:
-        if subnet_id not in known:
+        if subnet_id not in subnets_by_id:
             raise invalid_parameter(f"The subnet ID '{subnet_id}' does not exist")
-    return [known[subnet_id] for subnet_id in ids]
+    return [subnets_by_id[subnet_id] for subnet_id in ids]
 
 
 def cluster_subnets(ec2: Any, ids: list[str], cluster: str) -> list[Any]:
@@ -72,10 +72,10 @@ def _check_zones(ec2: Any, chosen: list[Any], cluster: str) -> None:
 
 
 def check_same_zones(chosen: list[Any], before: list[Any], cluster: str) -> None:
-    wanted, fixed = (",".join(sorted({subnet.availability_zone for subnet in some})) for some in (chosen, before))
-    if wanted != fixed:
+    chosen_zones, fixed = (",".join(sorted({subnet.availability_zone for subnet in some})) for some in (chosen, before))
+    if chosen_zones != fixed:
         raise invalid_parameter(
-            f"Provided subnets belong to the AZs '{wanted}'. But they should belong to the exact set of AZs '{fixed}' "
+            f"Provided subnets belong to the AZs '{chosen_zones}'. But they should belong to the exact set of AZs '{fixed}' "
             "in which subnets were provided during cluster creation.",
             clusterName=cluster,
         )
@@ -100,31 +100,31 @@ def vpc_networks(ec2: Any, vpc_id: str) -> list[IPv4Network]:
     return [IPv4Network(association["cidr_block"]) for association in vpc.get_cidr_block_association_set()]
 
 
-def service_network(ec2: Any, vpc_id: str, wanted: str | None, cluster: str) -> str:
+def service_network(ec2: Any, vpc_id: str, requested: str | None, cluster: str) -> str:
     """Return the CIDR block for Kubernetes services: the requested block, or the block that EKS would choose.
 
     https://docs.aws.amazon.com/eks/latest/APIReference/API_KubernetesNetworkConfigRequest.html
     """
     networks = vpc_networks(ec2, vpc_id)
-    if wanted is None:
+    if requested is None:
         ten = IPv4Network("10.0.0.0/8")
         return "172.20.0.0/16" if any(network.overlaps(ten) for network in networks) else "10.100.0.0/16"
     try:
-        network = IPv4Network(wanted)
+        network = IPv4Network(requested)
     except ValueError as error:
-        raise invalid_parameter(f"The service IPv4 CIDR {wanted} is not a valid CIDR block", clusterName=cluster) from error
+        raise invalid_parameter(f"The service IPv4 CIDR {requested} is not a valid CIDR block", clusterName=cluster) from error
     if not any(network.subnet_of(private) for private in PRIVATE_RANGES):
         raise invalid_parameter(
-            f"The service IPv4 CIDR {wanted} must be within 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16", clusterName=cluster
+            f"The service IPv4 CIDR {requested} must be within 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16", clusterName=cluster
         )
     if not 12 <= network.prefixlen <= 24:
-        raise invalid_parameter(f"The service IPv4 CIDR {wanted} must be between /24 and /12", clusterName=cluster)
+        raise invalid_parameter(f"The service IPv4 CIDR {requested} must be between /24 and /12", clusterName=cluster)
     overlapping = [str(other) for other in networks if other.overlaps(network)]
     if overlapping:
         raise invalid_parameter(
-            f"The service IPv4 CIDR {wanted} overlaps with the VPC's CIDR {overlapping[0]}", clusterName=cluster
+            f"The service IPv4 CIDR {requested} overlaps with the VPC's CIDR {overlapping[0]}", clusterName=cluster
         )
-    return wanted
+    return requested
 
 
 def public_cidrs(cidrs: list[str], cluster: str) -> list[str]:

@@ -40,13 +40,13 @@ def describe_pod_identity_association(call: Call) -> Record:
 
 @operation("eks", "ListPodIdentityAssociations")
 def list_pod_identity_associations(call: Call) -> Record:
-    wanted = {name: call.params[name] for name in ("namespace", "serviceAccount") if name in call.params}
-    found = [
+    filters = {name: call.params[name] for name in ("namespace", "serviceAccount") if name in call.params}
+    summaries = [
         {name: record[name] for name in _SUMMARY if name in record}
         for record in usable_cluster_of(call).associations.values()
-        if all(record[name] == value for name, value in wanted.items())
+        if all(record[name] == value for name, value in filters.items())
     ]
-    return page(call, "associations", found)
+    return page(call, "associations", summaries)
 
 
 @operation("eks", "UpdatePodIdentityAssociation")

@@ -40,8 +40,8 @@ def _tags_of(call: Call) -> dict[str, str]:
     if not arn.startswith("arn:") or ":eks:" not in arn:
         raise AwsError("BadRequestException", f"Invalid ARN: {arn}")
     for cluster in clusters(call).values():
-        for known, record in _resources(cluster):
-            if known == arn:
+        for resource_arn, record in _resources(cluster):
+            if resource_arn == arn:
                 tags: dict[str, str] = record["tags"]
                 return tags
     raise AwsError("NotFoundException", "Resource was not found")

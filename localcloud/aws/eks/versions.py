@@ -103,15 +103,15 @@ def describe_cluster_versions(call: Call) -> Record:
     unknown = [name for name in params.get("clusterVersions", []) if name not in VERSIONS]
     if unknown:
         raise invalid_parameter(f"Invalid cluster version(s): {', '.join(unknown)}")
-    wanted = params.get("versionStatus") or (params.get("status") or "").upper().replace("-", "_")
+    support_status = params.get("versionStatus") or (params.get("status") or "").upper().replace("-", "_")
     chosen = [
         version
         for version in sorted(VERSIONS.values(), key=lambda version: -version.minor)
         if (not params.get("clusterVersions") or version.name in params["clusterVersions"])
         and (not params.get("defaultOnly") or version.name == DEFAULT)
-        and (not wanted or version.support == wanted)
+        and (not support_status or version.support == support_status)
         # EKS lists versions past their end of support only on request.
-        and (params.get("includeAll") or params.get("clusterVersions") or wanted or version.support != "UNSUPPORTED")
+        and (params.get("includeAll") or params.get("clusterVersions") or support_status or version.support != "UNSUPPORTED")
         and params.get("clusterType", "eks") == "eks"
     ]
     return page(call, "clusterVersions", [_describe(version) for version in chosen])

@@ -16,7 +16,7 @@ from localcloud.aws.fsx.states import (
     Record,
     associations,
     bad_request,
-    file_system,
+    find_file_system,
     not_emulated,
     now,
     refuse_others,
@@ -37,22 +37,22 @@ _CHUNK_MIB = 1024
 
 @operation("fsx", "CreateDataRepositoryAssociation")
 def _create(call: Call) -> Record:
-    params, known = call.params, associations(call.backend)
+    params, by_id = call.params, associations(call.backend)
     token = params.get("ClientRequestToken", "")
-    for one in known.values():
-        if token and one.token == token:
-            return {"Association": one.described(tags_of(call, one.resource_arn))}
+    for association in by_id.values():
+        if token and association.token == token:
+            return {"Association": association.described(tags_of(call, association.resource_arn))}
     refuse_others(params, _CREATE)
-    system = file_system(call, params["FileSystemId"], ready=True)
+    system = find_file_system(call, params["FileSystemId"], ready=True)
     if system.record["FileSystemTypeVersion"] == "2.10":
         raise AwsError("UnsupportedOperation", "Data repository associations need Lustre version 2.12 or newer.")
-    siblings = [one for one in known.values() if one.file_system is system]
+    siblings = [association for association in by_id.values() if association.file_system is system]
     if len(siblings) >= _MOST:
         raise AwsError("ServiceLimitExceeded", f"A file system can have at most {_MOST} data repository associations.")
     path, directory = _check_path(params.get("DataRepositoryPath", "")), _check_directory(params.get("FileSystemPath", "/"))
-    for one in siblings:
-        _check_overlap("file system path", one.record["FileSystemPath"], directory)
-        _check_overlap("data repository path", one.record["DataRepositoryPath"], path)
+    for association in siblings:
+        _check_overlap("file system path", association.record["FileSystemPath"], directory)
+        _check_overlap("data repository path", association.record["DataRepositoryPath"], path)
     _check_events(params.get("S3", {}))
     name = f"dra-{secrets.token_hex(9)[1:]}"
     arn = f"arn:aws:fsx:{call.region}:{call.account}:association/{system.file_system_id}/{name}"
@@ -68,7 +68,7 @@ def _create(call: Call) -> Record:
         "CreationTime": now(),
     }
     created = Association(name, arn, system, record, call.account, call.region, token)
-    known[name] = created
+    by_id[name] = created
     if params.get("Tags"):
         call.backend.tagger.tag_resource(arn, params["Tags"])
     final = _linked(created)
@@ -90,53 +90,53 @@ def _linked(created: Association) -> Any:
 
 @operation("fsx", "DescribeDataRepositoryAssociations")
 def _describe(call: Call) -> Record:
-    wanted = call.params.get("AssociationIds")
-    found = [_association(call, name) for name in wanted] if wanted else list(associations(call.backend).values())
-    for one in call.params.get("Filters", ()):
-        if one["Name"] != "file-system-id":
-            raise not_emulated(f"the filter {one['Name']}")
-        found = [known for known in found if known.record["FileSystemId"] in one["Values"]]
-    return {"Associations": [one.described(tags_of(call, one.resource_arn)) for one in found]}
+    ids = call.params.get("AssociationIds")
+    selected = [_association(call, name) for name in ids] if ids else list(associations(call.backend).values())
+    for item_filter in call.params.get("Filters", ()):
+        if item_filter["Name"] != "file-system-id":
+            raise not_emulated(f"the filter {item_filter['Name']}")
+        selected = [association for association in selected if association.record["FileSystemId"] in item_filter["Values"]]
+    return {"Associations": [association.described(tags_of(call, association.resource_arn)) for association in selected]}
 
 
 @operation("fsx", "UpdateDataRepositoryAssociation")
 def _update(call: Call) -> Record:
-    found = _association(call, call.params["AssociationId"], ready=True)
+    association = _association(call, call.params["AssociationId"], ready=True)
     refuse_others(call.params, frozenset({"AssociationId", "ClientRequestToken", "ImportedFileChunkSize", "S3"}))
     if "S3" in call.params:
         _check_events(call.params["S3"])
-        found.record["S3"] = {**found.record["S3"], **call.params["S3"]}
+        association.record["S3"] = {**association.record["S3"], **call.params["S3"]}
     if "ImportedFileChunkSize" in call.params:
-        found.record["ImportedFileChunkSize"] = call.params["ImportedFileChunkSize"]
-    durations.schedule(found, "lifecycle", "UPDATING", "AVAILABLE", "fsx-data-repository-association-update")
-    return {"Association": found.described(tags_of(call, found.resource_arn))}
+        association.record["ImportedFileChunkSize"] = call.params["ImportedFileChunkSize"]
+    durations.schedule(association, "lifecycle", "UPDATING", "AVAILABLE", "fsx-data-repository-association-update")
+    return {"Association": association.described(tags_of(call, association.resource_arn))}
 
 
 @operation("fsx", "DeleteDataRepositoryAssociation")
 def _delete(call: Call) -> Record:
-    found = _association(call, call.params["AssociationId"])
+    association = _association(call, call.params["AssociationId"])
     deletes_data = bool(call.params.get("DeleteDataInFileSystem"))
 
     def remove() -> None:
-        repository.unlink(found)
+        repository.unlink(association)
         if deletes_data:
-            repository.clear(found)
-        associations(call.backend).pop(found.association_id, None)
-        call.backend.tagger.delete_all_tags_for_resource(found.resource_arn)
+            repository.clear(association)
+        associations(call.backend).pop(association.association_id, None)
+        call.backend.tagger.delete_all_tags_for_resource(association.resource_arn)
 
-    failed = durations.fails_as(found, "lifecycle", "FAILED")
+    failed = durations.fails_as(association, "lifecycle", "FAILED")
     kind = "fsx-data-repository-association-delete"
-    durations.schedule(found, "lifecycle", "DELETING", "DELETED", kind, then=remove, fail=failed)
-    return {"AssociationId": found.association_id, "Lifecycle": "DELETING", "DeleteDataInFileSystem": deletes_data}
+    durations.schedule(association, "lifecycle", "DELETING", "DELETED", kind, then=remove, fail=failed)
+    return {"AssociationId": association.association_id, "Lifecycle": "DELETING", "DeleteDataInFileSystem": deletes_data}
 
 
 def _association(call: Call, name: str, *, ready: bool = False) -> Association:
-    found = associations(call.backend).get(name)
-    if found is None:
+    association = associations(call.backend).get(name)
+    if association is None:
         raise AwsError("DataRepositoryAssociationNotFound", f"Data repository association '{name}' does not exist.")
-    if ready and found.lifecycle != "AVAILABLE":
-        raise bad_request(f"Data repository association '{name}' is {found.lifecycle}.")
-    return found
+    if ready and association.lifecycle != "AVAILABLE":
+        raise bad_request(f"Data repository association '{name}' is {association.lifecycle}.")
+    return association
 
 
 def _check_path(path: str) -> str:
@@ -151,10 +151,10 @@ def _check_directory(path: str) -> str:
     return path.rstrip("/") or "/"
 
 
-def _check_overlap(what: str, one: str, other: str) -> None:
-    first, second = f"{one.rstrip('/')}/", f"{other.rstrip('/')}/"
+def _check_overlap(what: str, path: str, other: str) -> None:
+    first, second = f"{path.rstrip('/')}/", f"{other.rstrip('/')}/"
     if first.startswith(second) or second.startswith(first):
-        raise bad_request(f"The {what} '{other}' overlaps with '{one}' of another data repository association.")
+        raise bad_request(f"The {what} '{other}' overlaps with '{path}' of another data repository association.")
 
 
 def _check_events(policies: Record) -> None:

@@ -15,7 +15,7 @@ from localcloud.aws.fsx.states import (
     Record,
     associations,
     bad_request,
-    file_system,
+    find_file_system,
     not_emulated,
     now,
     refuse_others,
@@ -45,9 +45,9 @@ _GROWTH_PAUSE_SECONDS = 6 * 3600.0
 def _create_file_system(call: Call) -> Record:
     params, lustre = call.params, call.params.get("LustreConfiguration", {})
     token = params.get("ClientRequestToken", "")
-    for known in call.backend.file_systems.values():
-        if token and getattr(known, "token", None) == token:
-            return {"FileSystem": known.described(tags_of(call, known.resource_arn))}
+    for existing in call.backend.file_systems.values():
+        if token and getattr(existing, "token", None) == token:
+            return {"FileSystem": existing.described(tags_of(call, existing.resource_arn))}
     _check(params, lustre)
     key = _key_arn(call, lustre["DeploymentType"])
     subnet = network.subnet_of(call, params.get("SubnetIds", ()))
@@ -80,8 +80,8 @@ def _check(params: Mapping[str, Any], lustre: Mapping[str, Any]) -> None:
 
 
 def _record(call: Call, created: FileSystem, subnet: Any, interfaces: list[str], key: str | None) -> Record:
-    params, given = call.params, call.params["LustreConfiguration"]
-    deployment = given["DeploymentType"]
+    params, configuration = call.params, call.params["LustreConfiguration"]
+    deployment = configuration["DeploymentType"]
     persistent = deployment == "PERSISTENT_2"
     lustre = {
         "WeeklyMaintenanceStartTime": "7:05:00",
@@ -89,7 +89,7 @@ def _record(call: Call, created: FileSystem, subnet: Any, interfaces: list[str],
         "CopyTagsToBackups": False,
         "EfaEnabled": False,
         **({"AutomaticBackupRetentionDays": 0} if persistent else {}),
-        **given,
+        **configuration,
         "MountName": secrets.token_hex(4),
     }
     return {
@@ -112,69 +112,69 @@ def _record(call: Call, created: FileSystem, subnet: Any, interfaces: list[str],
 
 @operation("fsx", "DescribeFileSystems")
 def _describe_file_systems(call: Call) -> Record:
-    wanted = call.params.get("FileSystemIds")
-    every = [one for one in call.backend.file_systems.values() if isinstance(one, FileSystem)]
-    found = [file_system(call, name) for name in wanted] if wanted else every
-    return {"FileSystems": [one.described(tags_of(call, one.resource_arn)) for one in found]}
+    ids = call.params.get("FileSystemIds")
+    every = [file_system for file_system in call.backend.file_systems.values() if isinstance(file_system, FileSystem)]
+    selected = [find_file_system(call, name) for name in ids] if ids else every
+    return {"FileSystems": [file_system.described(tags_of(call, file_system.resource_arn)) for file_system in selected]}
 
 
 @operation("fsx", "UpdateFileSystem")
 def _update_file_system(call: Call) -> Record:
     """https://docs.aws.amazon.com/fsx/latest/APIReference/API_UpdateFileSystem.html"""
     params, changes = call.params, call.params.get("LustreConfiguration", {})
-    found = file_system(call, params["FileSystemId"], ready=True)
+    file_system = find_file_system(call, params["FileSystemId"], ready=True)
     refuse_others(params, _UPDATE)
     refuse_others(changes, _LUSTRE - {"DeploymentType", "CopyTagsToBackups"})
     if changes.get("AutomaticBackupRetentionDays"):
         raise not_emulated("automatic backups")
     if (throughput := changes.get("PerUnitStorageThroughput")) is not None:
-        if found.lustre["DeploymentType"] != "PERSISTENT_2":
+        if file_system.lustre["DeploymentType"] != "PERSISTENT_2":
             raise bad_request("PerUnitStorageThroughput cannot be updated for scratch file systems.")
         capacity.check_throughput(throughput)
     if (size := params.get("StorageCapacity")) is not None:
-        _grow(found, size)
+        _grow(file_system, size)
     if (version := params.get("FileSystemTypeVersion")) is not None:
-        capacity.check_upgrade(found.record["FileSystemTypeVersion"], version)
-        found.record["FileSystemTypeVersion"] = version
-    found.lustre.update(changes)
+        capacity.check_upgrade(file_system.record["FileSystemTypeVersion"], version)
+        file_system.record["FileSystemTypeVersion"] = version
+    file_system.lustre.update(changes)
     action = {"AdministrativeActionType": "FILE_SYSTEM_UPDATE", "RequestTime": now(), "Status": "IN_PROGRESS"}
-    found.record["AdministrativeActions"] = [action]
+    file_system.record["AdministrativeActions"] = [action]
     durations.schedule(action, "Status", "IN_PROGRESS", "COMPLETED", "fsx-file-system-update")
-    durations.schedule(found, "lifecycle", "UPDATING", "AVAILABLE", "fsx-file-system-update")
-    return {"FileSystem": found.described(tags_of(call, found.resource_arn))}
+    durations.schedule(file_system, "lifecycle", "UPDATING", "AVAILABLE", "fsx-file-system-update")
+    return {"FileSystem": file_system.described(tags_of(call, file_system.resource_arn))}
 
 
-def _grow(found: FileSystem, size: int) -> None:
-    capacity.check_growth(found.record["StorageCapacity"], size)
+def _grow(file_system: FileSystem, size: int) -> None:
+    capacity.check_growth(file_system.record["StorageCapacity"], size)
     moment = durations.current()
-    if found.grown is not None and moment < found.grown + durations.seconds(_GROWTH_PAUSE_SECONDS):
+    if file_system.grown is not None and moment < file_system.grown + durations.seconds(_GROWTH_PAUSE_SECONDS):
         raise bad_request("The storage capacity was increased less than 6 hours ago. Increase it again later.")
-    found.grown, found.record["StorageCapacity"] = moment, size
+    file_system.grown, file_system.record["StorageCapacity"] = moment, size
 
 
 @operation("fsx", "DeleteFileSystem")
 def _delete_file_system(call: Call) -> Record:
     """https://docs.aws.amazon.com/fsx/latest/APIReference/API_DeleteFileSystem.html"""
-    found = file_system(call, call.params["FileSystemId"])
-    name = found.file_system_id
-    if found.lifecycle == "CREATING":
+    file_system = find_file_system(call, call.params["FileSystemId"])
+    name = file_system.file_system_id
+    if file_system.lifecycle == "CREATING":
         raise bad_request(f"File system '{name}' is CREATING and cannot be deleted yet.")
     skips = call.params.get("LustreConfiguration", {}).get("SkipFinalBackup")
-    if found.lustre["DeploymentType"] == "PERSISTENT_2" and not skips:
+    if file_system.lustre["DeploymentType"] == "PERSISTENT_2" and not skips:
         raise not_emulated("the final backup")
 
     def remove() -> None:
         linked = associations(call.backend)
-        for one in [known for known in linked.values() if known.file_system is found]:
-            repository.unlink(one)
-            del linked[one.association_id]
-        network.delete_interfaces(call, found.record["NetworkInterfaceIds"])
+        for association in [candidate for candidate in linked.values() if candidate.file_system is file_system]:
+            repository.unlink(association)
+            del linked[association.association_id]
+        network.delete_interfaces(call, file_system.record["NetworkInterfaceIds"])
         del call.backend.file_systems[name]
-        call.backend.tagger.delete_all_tags_for_resource(found.resource_arn)
+        call.backend.tagger.delete_all_tags_for_resource(file_system.resource_arn)
         contents.remove(name)
 
-    failed = durations.fails_as(found, "lifecycle", "FAILED")
-    durations.schedule(found, "lifecycle", "DELETING", "DELETED", "fsx-file-system-delete", then=remove, fail=failed)
+    failed = durations.fails_as(file_system, "lifecycle", "FAILED")
+    durations.schedule(file_system, "lifecycle", "DELETING", "DELETED", "fsx-file-system-delete", then=remove, fail=failed)
     return {"FileSystemId": name, "Lifecycle": "DELETING", "LustreResponse": {}}
 
 

@@ -32,32 +32,36 @@ def mount(region: str, instance: str, source: str) -> Path:
     fails.
     """
     ec2 = backend_of("ec2", ACCOUNT, region)
-    client = next((one for one in instance_calls.every(ec2) if one.id == instance), None)
+    client = next((candidate for candidate in instance_calls.every(ec2) if candidate.id == instance), None)
     if client is None:
         raise MountRefused(f"instance {instance} does not exist")
     parsed = _SOURCE.fullmatch(source)
-    found = backend_of("fsx", ACCOUNT, region).file_systems.get(parsed["id"]) if parsed else None
-    if parsed is None or not isinstance(found, FileSystem) or parsed["region"] != region:
+    file_system = backend_of("fsx", ACCOUNT, region).file_systems.get(parsed["id"]) if parsed else None
+    if parsed is None or not isinstance(file_system, FileSystem) or parsed["region"] != region:
         raise MountRefused(f"mount.lustre: Can't parse NID '{source}': the name does not resolve to a file system")
-    if found.lifecycle not in ("AVAILABLE", "UPDATING"):
-        raise MountRefused(f"mount.lustre: mount {source} failed: Input/output error: the file system is {found.lifecycle}")
-    _check_network(ec2, found, client, source)
-    folder = contents.directory_of(found.file_system_id, parsed["path"] or "/") if _is_name(found, parsed["name"]) else None
+    if file_system.lifecycle not in ("AVAILABLE", "UPDATING"):
+        raise MountRefused(f"mount.lustre: mount {source} failed: Input/output error: the file system is {file_system.lifecycle}")
+    _check_network(ec2, file_system, client, source)
+    folder = (
+        contents.directory_of(file_system.file_system_id, parsed["path"] or "/")
+        if _is_name(file_system, parsed["name"])
+        else None
+    )
     if folder is None:
         reason = "No such file or directory. Is the MGS specification correct? Is the filesystem name correct?"
         raise MountRefused(f"mount.lustre: mount {source} failed: {reason}")
     return folder
 
 
-def _is_name(found: FileSystem, name: str) -> bool:
-    return str(found.lustre["MountName"]) == name
+def _is_name(file_system: FileSystem, name: str) -> bool:
+    return str(file_system.lustre["MountName"]) == name
 
 
-def _check_network(ec2: Any, found: FileSystem, client: Any, source: str) -> None:
-    groups = [group.id for group in ec2.get_network_interface(found.record["NetworkInterfaceIds"][0]).group_set]
+def _check_network(ec2: Any, file_system: FileSystem, client: Any, source: str) -> None:
+    groups = [group.id for group in ec2.get_network_interface(file_system.record["NetworkInterfaceIds"][0]).group_set]
     failed = f"mount.lustre: mount {source} failed: Input/output error. Is the MGS running?"
-    if client.vpc_id != found.record["VpcId"]:
-        raise MountRefused(f"{failed} The file system is in {found.record['VpcId']}, and the client is in {client.vpc_id}")
+    if client.vpc_id != file_system.record["VpcId"]:
+        raise MountRefused(f"{failed} The file system is in {file_system.record['VpcId']}, and the client is in {client.vpc_id}")
     if not can_connect(ec2, groups, client, LUSTRE_PORT):
         closed = f"No security group of the file system ({', '.join(groups)}) allows ingress from the client on TCP {LUSTRE_PORT}"
         raise MountRefused(f"{failed} {closed}")

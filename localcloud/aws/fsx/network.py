@@ -35,13 +35,13 @@ def groups_of(call: Call, subnet: Any, ids: Sequence[str]) -> list[str]:
     """
     ec2 = call.backend_of("ec2")
     chosen = list(ids) or [str(ec2.get_default_security_group(subnet.vpc_id).id)]
-    known = {group.id: group for group in ec2.describe_security_groups() if group.vpc_id == subnet.vpc_id}
+    groups_by_id = {group.id: group for group in ec2.describe_security_groups() if group.vpc_id == subnet.vpc_id}
     for group in chosen:
-        if group not in known:
+        if group not in groups_by_id:
             message = f"The security group '{group}' does not exist in VPC '{subnet.vpc_id}'."
             raise AwsError("InvalidNetworkSettings", message, InvalidSecurityGroupId=group)
-    ingress = [rule for name in chosen for rule in known[name].ingress_rules]
-    egress = [rule for name in chosen for rule in known[name].egress_rules]
+    ingress = [rule for name in chosen for rule in groups_by_id[name].ingress_rules]
+    egress = [rule for name in chosen for rule in groups_by_id[name].egress_rules]
     if not (_covers(ingress, chosen, subnet.cidr_block) and _covers(egress, chosen, subnet.cidr_block)):
         raise AwsError("InvalidNetworkSettings", _CLOSED)
     return chosen
@@ -68,14 +68,14 @@ def on_port(rules: Sequence[Any]) -> Iterator[Any]:
 
 
 def create_interfaces(ec2: Any, subnet: Any, groups: list[str], count: int, file_system_id: str) -> list[str]:
-    made = []
+    interface_ids = []
     for _ in range(count):
         interface = ec2.create_network_interface(subnet, None, group_ids=groups)
         interface.description = f"Created by Amazon FSx for {file_system_id}"
         interface.requester_managed = True
         interface.status = "in-use"
-        made.append(str(interface.id))
-    return made
+        interface_ids.append(str(interface.id))
+    return interface_ids
 
 
 def delete_interfaces(call: Call, ids: Sequence[str]) -> None:

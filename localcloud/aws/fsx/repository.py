@@ -83,38 +83,38 @@ def synchronize(association: Association, *, importing: bool = False) -> None:
         return
     imports = association.events(_IMPORT) | ({"NEW"} if importing else set())
     objects, files = _objects(association, bucket), dict(_files(folder))
-    for path in sorted(objects.keys() | files.keys() | association.known.keys()):
+    for path in sorted(objects.keys() | files.keys() | association.synced.keys()):
         with suppress(FileNotFoundError):  # a job may delete a file during this loop
             _reconcile(association, path, objects.get(path), files.get(path), imports)
 
 
 def _reconcile(
-    association: Association, path: str, found: Any | None, file: str | None, imports: frozenset[str] | set[str]
+    association: Association, path: str, s3_object: Any | None, file: str | None, imports: frozenset[str] | set[str]
 ) -> None:
     """Synchronize one path for the events that the association's policies include.
 
     If both the object and the file changed, importing takes precedence over exporting.
     """
-    before = association.known.get(path)
-    etag = found.etag if found is not None else None
+    before = association.synced.get(path)
+    etag = s3_object.etag if s3_object is not None else None
     changed = etag is not None and (before is None or before[0] != etag)
     if changed and ("NEW" if before is None else "CHANGED") in imports:
-        association.known[path] = (str(etag), _import(folder_of(association) / path, found))
+        association.synced[path] = (str(etag), _import(folder_of(association) / path, s3_object))
         return
     if etag is None and before is not None and file == before[1] and "DELETED" in imports:
         _delete(folder_of(association) / path)
-        del association.known[path]
+        del association.synced[path]
         return
     exports = association.events(_EXPORT)
     if file is not None and (before is None or before[1] != file):
-        if (before is None and found is None and "NEW" in exports) or (before is not None and "CHANGED" in exports):
-            association.known[path] = (_export(association, folder_of(association) / path, path), file)
+        if (before is None and s3_object is None and "NEW" in exports) or (before is not None and "CHANGED" in exports):
+            association.synced[path] = (_export(association, folder_of(association) / path, path), file)
     elif file is None and before is not None and etag == before[0] and "DELETED" in exports:
         s3 = backend_of("s3", association.account, association.region)
         s3.delete_object(association.bucket, f"{association.prefix}{path}")
-        del association.known[path]
+        del association.synced[path]
     elif file is None and etag is None:
-        association.known.pop(path, None)
+        association.synced.pop(path, None)
 
 
 def _objects(association: Association, bucket: Any) -> dict[str, Any]:
@@ -123,9 +123,9 @@ def _objects(association: Association, bucket: Any) -> dict[str, Any]:
 
     prefix = association.prefix
     return {
-        key.removeprefix(prefix): found
-        for key, found in bucket.keys.items()
-        if key.startswith(prefix) and _is_path(key.removeprefix(prefix)) and not isinstance(found, FakeDeleteMarker)
+        key.removeprefix(prefix): version
+        for key, version in bucket.keys.items()
+        if key.startswith(prefix) and _is_path(key.removeprefix(prefix)) and not isinstance(version, FakeDeleteMarker)
     }
 
 
@@ -151,24 +151,24 @@ def _files(folder: Path) -> Iterator[tuple[str, str]]:
                 yield str(path.relative_to(folder)), f"{status.st_mtime_ns}-{status.st_size}-{status.st_ino}"
 
 
-def _import(path: Path, found: Any) -> str:
+def _import(path: Path, s3_object: Any) -> str:
     """Write the object as a file, or create the directory. Return the file's version."""
-    metadata = found.metadata
+    metadata = s3_object.metadata
     owner = int(metadata.get(f"{_METADATA}file-owner", 0)), int(metadata.get(f"{_METADATA}file-group", 0))
     mode = int(metadata.get(f"{_METADATA}file-permissions", f"{_FILE_MODE:o}"), 8) & 0o7777
-    if str(path).endswith("/") or found.name.endswith("/"):
+    if str(path).endswith("/") or s3_object.name.endswith("/"):
         path.mkdir(parents=True, exist_ok=True)
         version = "directory"
     else:
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f".{path.name}.importing")
-        part.write_bytes(found.value)
+        part.write_bytes(s3_object.value)
         part.replace(path)
         status = path.lstat()
         version = f"{status.st_mtime_ns}-{status.st_size}-{status.st_ino}"
     path.chmod(mode)
     os.chown(path, *owner)
-    log.info("imported %s from %s", path.name, found.bucket_name)
+    log.info("imported %s from %s", path.name, s3_object.bucket_name)
     return version
 
 
@@ -176,8 +176,8 @@ def _export(association: Association, path: Path, name: str) -> str:
     """Write the file as an object, and return the object's ETag."""
     s3 = backend_of("s3", association.account, association.region)
     status = path.lstat()
-    made = s3.put_object(association.bucket, f"{association.prefix}{name}", b"" if path.is_dir() else path.read_bytes())
-    made.set_metadata(
+    s3_object = s3.put_object(association.bucket, f"{association.prefix}{name}", b"" if path.is_dir() else path.read_bytes())
+    s3_object.set_metadata(
         {
             f"{_METADATA}file-owner": str(status.st_uid),
             f"{_METADATA}file-group": str(status.st_gid),
@@ -186,7 +186,7 @@ def _export(association: Association, path: Path, name: str) -> str:
         }
     )
     log.info("exported %s to %s", name, association.bucket)
-    return str(made.etag)
+    return str(s3_object.etag)
 
 
 def _delete(path: Path) -> None:

@@ -48,7 +48,7 @@ class Association:
     token: str
     lifecycle: str = "CREATING"
     failure: str = ""
-    known: dict[str, tuple[str, str]] = field(default_factory=dict)
+    synced: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Path below the linked directory -> ETag of the object and version of the file when the two were last in sync."""
 
     @property
@@ -89,24 +89,24 @@ def not_emulated(what: str) -> AwsError:
     return AwsError("NotImplementedInLocalCloud", f"The local cloud does not support {what} of FSx for Lustre.", status=400)
 
 
-def refuse_others(given: Mapping[str, Any], known: frozenset[str]) -> None:
-    for name in sorted(given.keys() - known):
+def refuse_others(parameters: Mapping[str, Any], emulated: frozenset[str]) -> None:
+    for name in sorted(parameters.keys() - emulated):
         raise not_emulated(name)
 
 
-def file_system(call: Call, name: str, *, ready: bool = False) -> FileSystem:
+def find_file_system(call: Call, name: str, *, ready: bool = False) -> FileSystem:
     """Return the file system with this ID. Raise AwsError if it does not exist or, with `ready`, is not AVAILABLE."""
-    found = call.backend.file_systems.get(name)
-    if not isinstance(found, FileSystem):
+    file_system = call.backend.file_systems.get(name)
+    if not isinstance(file_system, FileSystem):
         raise AwsError("FileSystemNotFound", f"File system '{name}' does not exist.")
-    if ready and found.lifecycle != "AVAILABLE":
-        raise bad_request(f"File system '{name}' is {found.lifecycle}.")
-    return found
+    if ready and file_system.lifecycle != "AVAILABLE":
+        raise bad_request(f"File system '{name}' is {file_system.lifecycle}.")
+    return file_system
 
 
 def tags_of(call: Call, arn: str) -> list[dict[str, str]]:
-    found: list[dict[str, str]] = call.backend.list_tags_for_resource(arn)
-    return found
+    tags: list[dict[str, str]] = call.backend.list_tags_for_resource(arn)
+    return tags
 
 
 def now() -> datetime:

@@ -57,7 +57,7 @@ def _forget_accepted() -> None:
 
 def _backends() -> list[tuple[str, str, str, Any]]:
     instances: list[Any] = list(BackendDict._instances)  # type: ignore[misc]
-    return [(str(backends.service_name), *found) for backends in instances for found in list(backends.iter_backends())]
+    return [(str(backends.service_name), *backend) for backends in instances for backend in list(backends.iter_backends())]
 
 
 def _differences(backend: Any, first: State) -> Iterator[tuple[Path, str]]:
@@ -66,7 +66,7 @@ def _differences(backend: Any, first: State) -> Iterator[tuple[Path, str]]:
     If an object is new, its parts are not reported separately.
     """
     now = walk(backend)
-    known = first.prefixes() | set(first.things)
+    initial_paths = first.prefixes() | set(first.things)
     gone = _ended_names(now)
     reported: set[Path] = set()
     for path, value in now.leaves.items():
@@ -74,12 +74,12 @@ def _differences(backend: Any, first: State) -> Iterator[tuple[Path, str]]:
             if value != first.leaves[path] and A_TIME not in (value, first.leaves[path]) and not _is_noise(path, value):
                 yield path, f"changed from {first.leaves[path]!r} to {value!r}"
             continue
-        outermost = next(path[:end] for end in range(1, len(path) + 1) if path[:end] not in known)
+        outermost = next(path[:end] for end in range(1, len(path) + 1) if path[:end] not in initial_paths)
         if (
             outermost in reported
             or _is_noise(path, value)
             or _is_kept_by_aws(path, now, gone)
-            or _is_tag_of_other(path, now, known)
+            or _is_tag_of_other(path, now, initial_paths)
         ):
             continue
         reported.add(outermost)
@@ -111,7 +111,7 @@ def _is_noise(path: Path, value: str) -> bool:
     return rules.is_history(path) or rules.is_memory(path) or (len(path) == 1 and value.lstrip("-").isdigit())
 
 
-def _is_tag_of_other(path: Path, state: State, known: set[Path]) -> bool:
+def _is_tag_of_other(path: Path, state: State, initial_paths: set[Path]) -> bool:
     """Return whether the path is a tag of a resource that a fresh account does not have.
 
     moto stores tags separately from resources and often keeps them longer. A tag is reported as a leftover only if a
@@ -125,7 +125,7 @@ def _is_tag_of_other(path: Path, state: State, known: set[Path]) -> bool:
         return False
     on = path[at + 1]
     names = {on, on.rsplit("/", 1)[-1], on.rsplit(":", 1)[-1]}
-    return not any(names.intersection(known_path) for known_path in known)
+    return not any(names.intersection(known_path) for known_path in initial_paths)
 
 
 def _description(thing: Any) -> str:

@@ -45,12 +45,12 @@ class State:
 
     def prefixes(self) -> set[Path]:
         """Return the paths of all values, and their prefixes."""
-        found: set[Path] = set()
+        prefixes: set[Path] = set()
         for path in self.leaves:
-            while path and path not in found:
-                found.add(path)
+            while path and path not in prefixes:
+                prefixes.add(path)
                 path = path[:-1]
-        return found
+        return prefixes
 
 
 def walk(backend: Any) -> State:
@@ -59,7 +59,7 @@ def walk(backend: Any) -> State:
     The walk is breadth-first, so an object with several references is found where it is stored, not where it is used.
     """
     state = State()
-    seen: set[int] = {id(backend)}
+    visited: set[int] = {id(backend)}
     queue: deque[tuple[Path, Any]] = deque(((name,), value) for name, value in vars(backend).items())
     while queue:
         path, value = queue.popleft()
@@ -70,9 +70,9 @@ def walk(backend: Any) -> State:
             if leaf:
                 state.leaves[path] = leaf
             continue
-        if id(value) in seen:
+        if id(value) in visited:
             continue
-        seen.add(id(value))
+        visited.add(id(value))
         state.things[path] = value
         children = _children(value)
         if children is None:

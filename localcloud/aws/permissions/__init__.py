@@ -26,8 +26,8 @@ def check(call: Call) -> None:
     needed = list(needs.of(call))
     for need in needed:
         for resource in need.resources:
-            known = {**context, **keys.of_resource(call, need.action, resource), **need.keys}
-            request = Request(need.action, resource, known, principal)
+            condition_keys = {**context, **keys.of_resource(call, need.action, resource), **need.keys}
+            request = Request(need.action, resource, condition_keys, principal)
             try:
                 reason = decisions.refusal(call, request, resource_policies.of(call, request))
             except UnknownPolicyElement as error:  # be at least as strict as AWS: an unsupported element never allows a request

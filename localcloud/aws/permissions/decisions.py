@@ -30,7 +30,7 @@ def refusal(call: Call, request: Request, of_resource: ResourcePolicy) -> str | 
         "resource-based policy": (of_resource.policy,) if of_resource.policy else (),
         "VPC endpoint policy": tuple(_endpoint_policies(call)) if request.action.startswith(_own(call)) else (),
     }
-    decisions = {kind: decide(request, *found) for kind, found in by_kind.items() if found}
+    decisions = {kind: decide(request, *policies) for kind, policies in by_kind.items() if policies}
     for kind, decision in decisions.items():
         if decision == "explicit deny":
             return f"with an explicit deny in {_a(kind)}"
@@ -84,7 +84,7 @@ def _endpoint_policies(call: Call) -> Iterator[Policy]:
     ec2 = call.backend_of("ec2")
     for endpoint in ec2.vpc_end_points.values():
         is_its_service = endpoint.service_name == f"com.amazonaws.{call.region}.{call.service}"
-        if is_its_service and endpoint.state == "available" and any(_passes(ec2, endpoint, one) for one in subnets):
+        if is_its_service and endpoint.state == "available" and any(_passes(ec2, endpoint, subnet) for subnet in subnets):
             yield document(endpoint.policy_document)
 
 

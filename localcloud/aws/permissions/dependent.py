@@ -51,10 +51,10 @@ def of(call: Call) -> Iterator[Need]:
 
 
 def _tags(call: Call) -> Iterator[Need]:
-    found = _TAGGING.get(f"{call.service}.{call.operation}")
-    if found is None or not (call.params.get("Tags") or call.params.get("tags")):
+    tagging = _TAGGING.get(f"{call.service}.{call.operation}")
+    if tagging is None or not (call.params.get("Tags") or call.params.get("tags")):
         return
-    action, path = found
+    action, path = tagging
     prefix = action.split(":")[0]
     keys = {f"{prefix}:CreateAction": call.operation}
     named = (
@@ -67,7 +67,7 @@ def _tags(call: Call) -> Iterator[Need]:
 
 def _ec2_tags(call: Call, specifications: Any, operation: str) -> Iterator[Need]:
     """https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/supported-iam-actions-tagging.html"""
-    kinds = sorted({one["ResourceType"] for one in specifications if one.get("Tags")})
+    kinds = sorted({specification["ResourceType"] for specification in specifications if specification.get("Tags")})
     if kinds:
         arns = tuple(resources.arn(call, "ec2", f"{kind}/*") for kind in kinds)
         yield Need("ec2:CreateTags", arns, {"ec2:CreateAction": operation})
@@ -86,8 +86,8 @@ def _pass_role(call: Call, role: str | None, service: str) -> Iterator[Need]:
 def _pass_profile(call: Call, data: Mapping[str, Any]) -> Iterator[Need]:
     profile = data.get("IamInstanceProfile") or {}
     name = profile.get("Name") or str(profile.get("Arn", "")).rsplit("/", 1)[-1]
-    known = (one for one in call.backend_of("iam").instance_profiles.values() if one.name == name)
-    for role in (role for one in known for role in one.roles):
+    profiles = (candidate for candidate in call.backend_of("iam").instance_profiles.values() if candidate.name == name)
+    for role in (role for instance_profile in profiles for role in instance_profile.roles):
         yield from _pass_role(call, role.arn, "ec2.amazonaws.com")
 
 
@@ -207,7 +207,7 @@ def _node_template(call: Call) -> Iterator[Need]:
 def _pod_identity(call: Call) -> Iterator[Need]:
     """Not verified (2026-11-23): the caller needs permission to pass the role to pods.eks.amazonaws.com."""
     associations = call.params.get("podIdentityAssociations", ())
-    for role in (call.params.get("roleArn"), *(one.get("roleArn") for one in associations)):
+    for role in (call.params.get("roleArn"), *(association.get("roleArn") for association in associations)):
         yield from _pass_role(call, role, "pods.eks.amazonaws.com")
         if role:
             yield Need("iam:GetRole", (role,))

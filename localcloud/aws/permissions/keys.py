@@ -37,11 +37,11 @@ def of_request(call: Call) -> dict[str, Values]:
 def _tags(params: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the tags in a request, which may be a list of keys and values, a map, or EC2's TagSpecifications."""
     for name in ("Tags", "tags", "TagList", "TagSpecifications"):
-        given = params.get(name) or ()
-        if isinstance(given, dict):
-            yield from ((str(key), str(value)) for key, value in given.items())
+        tags = params.get(name) or ()
+        if isinstance(tags, dict):
+            yield from ((str(key), str(value)) for key, value in tags.items())
             continue
-        for tag in given:
+        for tag in tags:
             if "ResourceType" in tag and "Tags" in tag:
                 yield from _tags({"Tags": tag["Tags"]})
             else:
@@ -74,13 +74,13 @@ def _of_group(call: Call, arn: str) -> Mapping[str, str]:
 
 
 def _of_file_system(call: Call, arn: str) -> Mapping[str, str]:
-    found = call.backend_of("efs").tagging_service.get_tag_dict_for_resource(arn.rsplit("/", 1)[-1])
-    return {str(key): str(value) for key, value in found.items()}
+    tags = call.backend_of("efs").tagging_service.get_tag_dict_for_resource(arn.rsplit("/", 1)[-1])
+    return {str(key): str(value) for key, value in tags.items()}
 
 
 def _of_fsx(call: Call, arn: str) -> Mapping[str, str]:
-    found = call.backend_of("fsx").tagger.get_tag_dict_for_resource(arn)
-    return {str(key): str(value) for key, value in found.items()}
+    tags = call.backend_of("fsx").tagger.get_tag_dict_for_resource(arn)
+    return {str(key): str(value) for key, value in tags.items()}
 
 
 def _of_eks(call: Call, arn: str) -> Mapping[str, str]:
@@ -88,7 +88,7 @@ def _of_eks(call: Call, arn: str) -> Mapping[str, str]:
     if cluster is None:
         return {}
     records = [cluster.record, *(group.record for group in cluster.node_groups.values())]
-    return next((one.get("tags") or {} for one in records if arn in (one.get("arn"), one.get("nodegroupArn"))), {})
+    return next((record.get("tags") or {} for record in records if arn in (record.get("arn"), record.get("nodegroupArn"))), {})
 
 
 def _of_role(call: Call, arn: str) -> Mapping[str, str]:

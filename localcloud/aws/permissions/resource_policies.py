@@ -27,29 +27,29 @@ def of(call: Call, request: Request) -> ResourcePolicy:
 
 
 def _bucket(call: Call, arn: str) -> ResourcePolicy:
-    found = backend_of("s3", call.account, call.region).buckets.get(arn.split(":::", 1)[1].split("/", 1)[0])
-    return ResourcePolicy(document(_text(found.policy)) if found is not None and found.policy else None)
+    bucket = backend_of("s3", call.account, call.region).buckets.get(arn.split(":::", 1)[1].split("/", 1)[0])
+    return ResourcePolicy(document(_text(bucket.policy)) if bucket is not None and bucket.policy else None)
 
 
 def _key(call: Call, arn: str) -> ResourcePolicy:
     """A key policy must allow every use of its key:
     https://docs.aws.amazon.com/kms/latest/developerguide/key-policies.html. Grants are not checked.
     """
-    found = call.backend_of("kms").keys.get(arn.rsplit("/", 1)[-1]) if ":key/" in arn else None
-    if found is None or found.key_manager == "AWS":  # the key policies of AWS managed keys are not emulated
+    kms_key = call.backend_of("kms").keys.get(arn.rsplit("/", 1)[-1]) if ":key/" in arn else None
+    if kms_key is None or kms_key.key_manager == "AWS":  # the key policies of AWS managed keys are not emulated
         return ResourcePolicy()
-    return ResourcePolicy(document(found.policy), must_allow=True)
+    return ResourcePolicy(document(kms_key.policy), must_allow=True)
 
 
 def _file_system(call: Call, arn: str) -> ResourcePolicy:
-    found = call.backend_of("efs").file_systems_by_id.get(arn.rsplit("/", 1)[-1])
-    policy = getattr(found, "file_system_policy", None)
+    file_system = call.backend_of("efs").file_systems_by_id.get(arn.rsplit("/", 1)[-1])
+    policy = getattr(file_system, "file_system_policy", None)
     return ResourcePolicy(document(policy) if policy else None)
 
 
 def _repository(call: Call, arn: str) -> ResourcePolicy:
-    found = call.backend_of("ecr").repositories.get(arn.split("repository/", 1)[-1])
-    policy = getattr(found, "policy", None)
+    repository = call.backend_of("ecr").repositories.get(arn.split("repository/", 1)[-1])
+    policy = getattr(repository, "policy", None)
     return ResourcePolicy(document(policy) if policy else None)
 
 

@@ -40,20 +40,20 @@ def of(call: Call, action: str) -> tuple[str | None, ...]:
         return (None,)
     if not types:
         return ("*",)
-    found: list[str | None] = []
+    arns_of_call: list[str | None] = []
     for name in types:
         kind, always = name.removesuffix("+"), name.endswith("+")
-        arns = sorted({one for one in _arns(call, action.split(":")[0], kind) if _ARN.fullmatch(one)})
+        arns = sorted({candidate for candidate in _arns(call, action.split(":")[0], kind) if _ARN.fullmatch(candidate)})
         if not arns and always:
-            found.append(_created(call, action, kind))
-        found.extend(arns)
-    return tuple(found) or (None,)
+            arns_of_call.append(_created(call, action, kind))
+        arns_of_call.extend(arns)
+    return tuple(arns_of_call) or (None,)
 
 
 def _arns(call: Call, prefix: str, kind: str) -> list[str]:
-    given = [value for key, value in call.params.items() if key.lower() == "resourcearn"]
-    if given:
-        return [str(value) for value in given]
+    resource_arns = [value for key, value in call.params.items() if key.lower() == "resourcearn"]
+    if resource_arns:
+        return [str(value) for value in resource_arns]
     return [arn for arn in _FINDERS[prefix](call, kind) if arn] if prefix in _FINDERS else []
 
 
@@ -121,12 +121,12 @@ def launch_data(call: Call, data: Mapping[str, Any]) -> dict[str, Any]:
 
 def of_launch(call: Call, data: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the ARNs that ec2:RunInstances acts on, given launch data merged with its template."""
-    found: list[str] = []
+    launch_arns: list[str] = []
     for name in actions.resource_types()["ec2:RunInstances"]:
         kind, always = name.removesuffix("+"), name.endswith("+")
         arns = sorted(set(ec2_named_in(call, data, kind)))
-        found.extend(arns or ([_ec2_arn(call, kind, "*")] if always or kind == "volume" else []))
-    return tuple(found)
+        launch_arns.extend(arns or ([_ec2_arn(call, kind, "*")] if always or kind == "volume" else []))
+    return tuple(launch_arns)
 
 
 def _autoscaling(call: Call, kind: str) -> Iterator[str]:
@@ -134,16 +134,16 @@ def _autoscaling(call: Call, kind: str) -> Iterator[str]:
         return
     names = [call.params.get("AutoScalingGroupName"), *(tag.get("ResourceId") for tag in call.params.get("Tags", ()))]
     groups = call.backend_of("autoscaling").autoscaling_groups
-    wanted = {call.params.get("InstanceId"), *call.params.get("InstanceIds", ())} - {None}
-    holding = (name for name, group in groups.items() if wanted & {one.instance.id for one in group.instance_states})
+    instance_ids = {call.params.get("InstanceId"), *call.params.get("InstanceIds", ())} - {None}
+    holding = (name for name, group in groups.items() if instance_ids & {member.instance.id for member in group.instance_states})
     for name in {*filter(None, names)} or set(holding):
         yield auto_scaling_group(call, name)
 
 
 def auto_scaling_group(call: Call, name: str) -> str:
     group = call.backend_of("autoscaling").autoscaling_groups.get(name)
-    known = group.arn.split(":autoScalingGroup:", 1)[1].split(":")[0] if group is not None else "*"
-    return arn(call, "autoscaling", f"autoScalingGroup:{known}:autoScalingGroupName/{name}")
+    group_id = group.arn.split(":autoScalingGroup:", 1)[1].split(":")[0] if group is not None else "*"
+    return arn(call, "autoscaling", f"autoScalingGroup:{group_id}:autoScalingGroupName/{name}")
 
 
 # --- EKS ---------------------------------------------------------------------------------------------------------------
@@ -158,14 +158,14 @@ def _eks(call: Call, kind: str) -> Iterator[str]:
     if kind == "cluster":
         yield arn(call, "eks", f"cluster/{name}")
     elif kind == "nodegroup" and (group := params.get("nodegroupName")):
-        known = cluster.node_groups[group].record if cluster and group in cluster.node_groups else {}
-        yield known.get("nodegroupArn") or arn(call, "eks", f"nodegroup/{name}/{group}/*")
+        record = cluster.node_groups[group].record if cluster and group in cluster.node_groups else {}
+        yield record.get("nodegroupArn") or arn(call, "eks", f"nodegroup/{name}/{group}/*")
     elif kind == "addon" and (addon := params.get("addonName")):
-        known = cluster.addons[addon].record if cluster and addon in cluster.addons else {}
-        yield known.get("addonArn") or arn(call, "eks", f"addon/{name}/{addon}/*")
+        record = cluster.addons[addon].record if cluster and addon in cluster.addons else {}
+        yield record.get("addonArn") or arn(call, "eks", f"addon/{name}/{addon}/*")
     elif kind == "access-entry" and (principal := params.get("principalArn")):
-        known = cluster.access_entries[principal].record if cluster and principal in cluster.access_entries else {}
-        yield known.get("accessEntryArn") or arn(call, "eks", f"access-entry/{name}/*")
+        record = cluster.access_entries[principal].record if cluster and principal in cluster.access_entries else {}
+        yield record.get("accessEntryArn") or arn(call, "eks", f"access-entry/{name}/*")
     elif kind == "podidentityassociation" and (association := params.get("associationId")):
         yield arn(call, "eks", f"podidentityassociation/{name}/{association}")
 
@@ -180,13 +180,13 @@ def _iam(call: Call, kind: str) -> Iterator[str]:
     elif kind == "role" and (name := params.get("RoleName")):
         yield role(call, name)
     elif kind == "instance-profile" and (name := params.get("InstanceProfileName")):
-        known = next((one for one in backend.instance_profiles.values() if one.name == name), None)
-        yield known.arn if known else f"arn:aws:iam::{call.account}:instance-profile{params.get('Path', '/')}{name}"
+        entity = next((profile for profile in backend.instance_profiles.values() if profile.name == name), None)
+        yield entity.arn if entity else f"arn:aws:iam::{call.account}:instance-profile{params.get('Path', '/')}{name}"
     elif kind == "user":
         name = params.get("UserName")
-        known = backend.users.get(name) if name else None
+        entity = backend.users.get(name) if name else None
         own = identity.principal_arn(call)
-        yield known.arn if known else f"arn:aws:iam::{call.account}:user{params.get('Path', '/')}{name}" if name else own
+        yield entity.arn if entity else f"arn:aws:iam::{call.account}:user{params.get('Path', '/')}{name}" if name else own
     elif kind == "policy":
         name = params.get("PolicyName")
         yield params.get("PolicyArn") or (f"arn:aws:iam::{call.account}:policy{params.get('Path', '/')}{name}" if name else "")
@@ -195,8 +195,8 @@ def _iam(call: Call, kind: str) -> Iterator[str]:
 def role(call: Call, name: str) -> str:
     """Return the ARN of a role, whether it exists or not."""
     roles = backend_of("iam", call.account, call.region).roles.values()
-    known = next((one for one in roles if one.name == name), None)
-    return str(known.arn) if known else f"arn:aws:iam::{call.account}:role{call.params.get('Path', '/')}{name}"
+    iam_role = next((candidate for candidate in roles if candidate.name == name), None)
+    return str(iam_role.arn) if iam_role else f"arn:aws:iam::{call.account}:role{call.params.get('Path', '/')}{name}"
 
 
 def _sts(call: Call, kind: str) -> Iterator[str]:
@@ -210,7 +210,7 @@ def _sts(call: Call, kind: str) -> Iterator[str]:
 def _kms(call: Call, kind: str) -> Iterator[str]:
     if kind == "alias":
         named = (call.params.get("AliasName"), call.params.get("KeyId", ""))
-        yield from (arn(call, "kms", one) for one in named if one and one.startswith("alias/"))
+        yield from (arn(call, "kms", reference) for reference in named if reference and reference.startswith("alias/"))
         return
     for parameter in ("KeyId", "TargetKeyId"):
         if name := call.params.get(parameter):
@@ -221,8 +221,8 @@ def _kms(call: Call, kind: str) -> Iterator[str]:
 
 def key(call: Call, name: str) -> str:
     """Return the ARN of a KMS key, given its ID, ARN or alias."""
-    found = key_named(call, name)
-    return str(found.arn) if found is not None else name if name.startswith("arn:") else arn(call, "kms", f"key/{name}")
+    kms_key = key_named(call, name)
+    return str(kms_key.arn) if kms_key is not None else name if name.startswith("arn:") else arn(call, "kms", f"key/{name}")
 
 
 def key_named(call: Call, name: str) -> Any | None:
@@ -244,13 +244,15 @@ def _logs(call: Call, kind: str) -> Iterator[str]:
 
 def _efs(call: Call, kind: str) -> Iterator[str]:
     params, backend = call.params, call.backend_of("efs")
-    given = params.get("ResourceId", "")
-    if kind == "access-point" and (name := params.get("AccessPointId") or (given if given.startswith("fsap-") else "")):
+    resource_id = params.get("ResourceId", "")
+    if kind == "access-point" and (
+        name := params.get("AccessPointId") or (resource_id if resource_id.startswith("fsap-") else "")
+    ):
         yield arn(call, "elasticfilesystem", f"access-point/{name.rsplit('/', 1)[-1]}")
     elif kind == "file-system":
         target = backend.mount_targets_by_id.get(params.get("MountTargetId", ""))
         name = params.get("FileSystemId") or (target.file_system_id if target else "")
-        name = name or (given if given.startswith("fs-") else "")
+        name = name or (resource_id if resource_id.startswith("fs-") else "")
         if name:
             yield arn(call, "elasticfilesystem", f"file-system/{name.rsplit('/', 1)[-1]}")
 
@@ -259,17 +261,17 @@ def _fsx(call: Call, kind: str) -> Iterator[str]:
     """https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonfsx.html"""
     params = call.params
     name = params.get("FileSystemId")
-    given = params.get("ResourceARN", "")
+    resource_arn = params.get("ResourceARN", "")
     if kind == "file-system":
         if call.operation == "CreateFileSystem":
             yield arn(call, "fsx", "file-system/*")
-        elif name or ":file-system/" in given:
-            yield given or arn(call, "fsx", f"file-system/{name}")
+        elif name or ":file-system/" in resource_arn:
+            yield resource_arn or arn(call, "fsx", f"file-system/{name}")
     elif kind == "association":
         if call.operation == "CreateDataRepositoryAssociation":
             yield arn(call, "fsx", f"association/{name}/*")
-        elif ":association/" in given:
-            yield given
+        elif ":association/" in resource_arn:
+            yield resource_arn
         elif association := params.get("AssociationId"):
             yield arn(call, "fsx", f"association/*/{association}")
 

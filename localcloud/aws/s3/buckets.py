@@ -97,6 +97,6 @@ def _put_object_acl(call: Call) -> dict[str, Any]:
 
 def _check_acls_are_on(call: Call) -> None:
     """https://docs.aws.amazon.com/AmazonS3/latest/userguide/about-object-ownership.html"""
-    found = bucket(call)
-    if found is not None and found.ownership_rule == "BucketOwnerEnforced":
+    s3_bucket = bucket(call)
+    if s3_bucket is not None and s3_bucket.ownership_rule == "BucketOwnerEnforced":
         raise AwsError("AccessControlListNotSupported", "The bucket does not allow ACLs", 400)

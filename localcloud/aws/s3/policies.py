@@ -34,8 +34,8 @@ _FIXING = {
 @operation("s3", "PutBucketPolicy")
 def _put_bucket_policy(call: Call) -> dict[str, Any]:
     name, text = call.params["Bucket"], str(call.params["Policy"])
-    found = bucket(call)
-    if found is None:
+    s3_bucket = bucket(call)
+    if s3_bucket is None:
         return call.moto()
     if len(text.encode()) > _MOST_BYTES:
         raise AwsError("PolicyTooLarge", "Policy exceeds the maximum allowed document size.", 400)
@@ -47,7 +47,7 @@ def _put_bucket_policy(call: Call) -> dict[str, Any]:
         is_json = "invalid Json" not in str(error)
         message = str(error) if is_json else "Policies must be valid JSON and the first byte must be '{'"
         raise AwsError("MalformedPolicy", message, 400) from None
-    block = found.public_access_block
+    block = s3_bucket.public_access_block
     if block is not None and block.block_public_policy and is_public(document):
         who = identity.caller_arn(call)
         message = (
@@ -96,12 +96,12 @@ def is_public(document: dict[str, Any]) -> bool:
 
 def _is_fixed(condition: dict[str, Any]) -> bool:
     return any(
-        key.lower() in _FIXING and not any("*" in str(value) or "${" in str(value) for value in _values(wanted))
+        key.lower() in _FIXING and not any("*" in str(value) or "${" in str(value) for value in _values(tested))
         for operator, tests in condition.items()
         if "Not" not in operator
-        for key, wanted in tests.items()
+        for key, tested in tests.items()
     )
 
 
-def _values(wanted: Any) -> list[Any]:
-    return wanted if isinstance(wanted, list) else [wanted]
+def _values(tested: Any) -> list[Any]:
+    return tested if isinstance(tested, list) else [tested]

@@ -17,10 +17,10 @@ def refusal_of(cluster: str, instance: Any) -> str:
     """Return the reason why an instance does not join the cluster; empty if it joins."""
     image = instance.ec2_backend.amis.get(instance.image_id)
     try:
-        found = user_data.read(encoded(instance))
+        bootstrap_settings = user_data.read(encoded(instance))
     except Exception as error:  # user data from users can be malformed; nodeadm would fail, too
         return f"its user data cannot be read: {' '.join(str(error).split())}"
-    return refusal(cluster, found, image.name if image is not None else "")
+    return refusal(cluster, bootstrap_settings, image.name if image is not None else "")
 
 
 def encoded(instance: Any) -> str | None:
@@ -28,15 +28,15 @@ def encoded(instance: Any) -> str | None:
     return instance.user_data.as_bytes().decode() if instance.user_data else None
 
 
-def refusal(cluster: str, found: UserData, image_name: str) -> str:
+def refusal(cluster: str, bootstrap_settings: UserData, image_name: str) -> str:
     if image_name.startswith(_WITHOUT_NODEADM):
         return f"its AMI {image_name} has no nodeadm. Use an EKS AMI, or an AMI built from one"
-    if found.cluster is None and found.runs_bootstrap_script:
+    if bootstrap_settings.cluster is None and bootstrap_settings.runs_bootstrap_script:
         return "its user data runs /etc/eks/bootstrap.sh, which AL2023 AMIs do not have. Use a NodeConfig"
-    if found.cluster is None:
+    if bootstrap_settings.cluster is None:
         return f"its user data has no NodeConfig for cluster {cluster}"
-    if found.cluster != cluster:
-        return f"its user data is for cluster {found.cluster}, not {cluster}"
-    if found.missing:
-        return f"the NodeConfig in its user data lacks spec.cluster.{found.missing[0]}"
+    if bootstrap_settings.cluster != cluster:
+        return f"its user data is for cluster {bootstrap_settings.cluster}, not {cluster}"
+    if bootstrap_settings.missing:
+        return f"the NodeConfig in its user data lacks spec.cluster.{bootstrap_settings.missing[0]}"
     return ""

@@ -26,10 +26,10 @@ from localcloud.aws.patching import operation
 def create_nodegroup(call: Call) -> Record:
     cluster, params = cluster_of(call), call.params
     name, token = params["nodegroupName"], params.get("clientRequestToken", "")
-    known = cluster.node_groups.get(name)
-    if known is not None:
-        if token and token == known.token:
-            return {"nodegroup": known.record}
+    existing = cluster.node_groups.get(name)
+    if existing is not None:
+        if token and token == existing.token:
+            return {"nodegroup": existing.record}
         raise in_use(
             f"NodeGroup already exists with name {name} and cluster name {cluster.name}",
             clusterName=cluster.name,

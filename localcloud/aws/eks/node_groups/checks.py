@@ -64,10 +64,10 @@ def checked_group(call: Call, cluster: Cluster, token: str) -> NodeGroup:
 
 
 def _check_subnets(call: Call, cluster: Cluster) -> None:
-    vpc_id, wanted = cluster.record["resourcesVpcConfig"]["vpcId"], call.params["subnets"]
-    if not wanted:
+    vpc_id, subnet_ids = cluster.record["resourcesVpcConfig"]["vpcId"], call.params["subnets"]
+    if not subnet_ids:
         raise invalid_parameter("At least one subnet must be specified")
-    if any(subnet.vpc_id != vpc_id for subnet in network.subnets(call.backend_of("ec2"), wanted)):
+    if any(subnet.vpc_id != vpc_id for subnet in network.subnets(call.backend_of("ec2"), subnet_ids)):
         raise invalid_parameter(f"Specified subnets must belong to cluster's vpc {vpc_id}", clusterName=cluster.name)
 
 

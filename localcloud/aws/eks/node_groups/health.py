@@ -47,8 +47,8 @@ def of_refused_launch(error: AwsError, name: str) -> Record:
 def launch_problems(cluster: Cluster, group: NodeGroup) -> list[Record]:
     """Return the issues of an existing node group: missing resources and failed launches."""
     ec2 = backend_of("ec2", cluster.account, cluster.region)
-    found = nodes.auto_scaling_groups(cluster, group)
-    gone = [name for name in group.group_names if name not in {scaling.name for scaling in found}]
+    scaling_groups = nodes.auto_scaling_groups(cluster, group)
+    gone = [name for name in group.group_names if name not in {scaling.name for scaling in scaling_groups}]
     problems = [
         issue("AutoScalingGroupNotFound", f"We couldn't find the Auto Scaling group {name} of the node group.", [name])
         for name in gone
@@ -56,7 +56,7 @@ def launch_problems(cluster: Cluster, group: NodeGroup) -> list[Record]:
     if group.template_id is not None and group.template_id not in ec2.launch_templates:
         text = f"We couldn't find the Amazon EC2 launch template {group.template_id} for your managed node group."
         problems.append(issue("Ec2LaunchTemplateNotFound", text, [group.template_id]))
-    for scaling in found:
+    for scaling in scaling_groups:
         refused = capacity.refusals(scaling)
         if refused:
             problems.append(of_refused_launch(refused[0], scaling.name))
@@ -93,7 +93,7 @@ def creation_issues(cluster: Cluster, group: NodeGroup) -> list[Record]:
 
 def refused_nodes(cluster: Cluster, group: NodeGroup) -> list[Record]:
     """Return an issue if instances cannot join because of their AMI or user data."""
-    reasons = {one.id: bootstrap.refusal_of(cluster.name, one) for one in nodes.in_service(cluster, group)}
+    reasons = {instance.id: bootstrap.refusal_of(cluster.name, instance) for instance in nodes.in_service(cluster, group)}
     refused = [instance_id for instance_id, reason in reasons.items() if reason]
     if not refused:
         return []
@@ -107,9 +107,9 @@ def _missing_nodes(cluster: Cluster, group: NodeGroup) -> list[Record]:
     if not progress.done or progress.ready is None or progress.ready >= desired:
         return []
     instances = nodes.in_service(cluster, group)
-    lost = (events.progress("instance", one.id, cluster.region, cluster.account).problem for one in instances)
+    lost = (events.progress("instance", instance.id, cluster.region, cluster.account).problem for instance in instances)
     reason = progress.problem or next(filter(None, lost), "") or f"{progress.ready} of {desired} nodes are Ready"
-    return [issue("NodeCreationFailure", _did_not_join(reason), [one.id for one in instances] or [group.name])]
+    return [issue("NodeCreationFailure", _did_not_join(reason), [instance.id for instance in instances] or [group.name])]
 
 
 def _did_not_join(reason: str) -> str:
@@ -132,11 +132,17 @@ def join_problems(cluster: Cluster, group: NodeGroup) -> list[Record]:
         return [issue("Ec2SubnetInvalidConfiguration", text, public)]
     if refused := refused_nodes(cluster, group):
         return refused
-    obstacles = {one.id: _obstacle(cluster, group, one) for one in instances}
-    found = next((one for one in obstacles.values() if one is not None), None)
-    if found is None:
+    obstacles = {instance.id: _obstacle(cluster, group, instance) for instance in instances}
+    first = next((obstacle for obstacle in obstacles.values() if obstacle is not None), None)
+    if first is None:
         return []
-    return [issue("NodeCreationFailure", str(found), [one for one, obstacle in obstacles.items() if obstacle is not None])]
+    return [
+        issue(
+            "NodeCreationFailure",
+            str(first),
+            [id for id, obstacle in obstacles.items() if obstacle is not None],
+        )
+    ]
 
 
 def _obstacle(cluster: Cluster, group: NodeGroup, instance: Any) -> joining.Obstacle | None:

@@ -26,30 +26,30 @@ _LAST_OF_AL2 = 32
 _ELSEWHERE = ("BOTTLEROCKET_", "WINDOWS_")
 
 
-def chosen_types(wanted: list[str], template: UserTemplate, region: str) -> list[str]:
+def chosen_types(requested: list[str], template: UserTemplate, region: str) -> list[str]:
     """Return the instance types of the nodes, from the node group or its launch template."""
-    if wanted and template.instance_type:
+    if requested and template.instance_type:
         raise invalid_request("Cannot specify instance types in launch template and API request")
-    if len(wanted) > INSTANCE_TYPES_LIMIT:
+    if len(requested) > INSTANCE_TYPES_LIMIT:
         raise invalid_parameter(f"At most {INSTANCE_TYPES_LIMIT} instance types can be specified")
-    types = wanted or [template.instance_type or DEFAULT_INSTANCE_TYPE]
+    types = requested or [template.instance_type or DEFAULT_INSTANCE_TYPE]
     unknown = [name for name in types if not ec2_types.exists_in(region, name)]
     if unknown:
         raise invalid_parameter(f"The following supplied instance types do not exist: [{', '.join(unknown)}]")
     return types
 
 
-def chosen_ami_type(wanted: str | None, template: UserTemplate, types: list[str], version: str) -> str:
+def chosen_ami_type(requested: str | None, template: UserTemplate, types: list[str], version: str) -> str:
     """Return the AMI type, which is CUSTOM if and only if the launch template specifies an AMI."""
     if template.image_id:
-        if wanted not in (None, "CUSTOM"):
+        if requested not in (None, "CUSTOM"):
             raise invalid_parameter(
                 "You cannot specify an AMI Type other than CUSTOM, when specifying an image id in your launch template."
             )
         return "CUSTOM"
-    if wanted == "CUSTOM":
+    if requested == "CUSTOM":
         raise invalid_parameter("You must specify an image id in your launch template, when specifying AMI Type CUSTOM.")
-    ami_type = wanted or _default_ami_type(types[0])
+    ami_type = requested or _default_ami_type(types[0])
     if ami_type.startswith("AL2_"):
         if versions.minor(version) > _LAST_OF_AL2:
             raise invalid_parameter(f"AMI Type {ami_type} is only supported for kubernetes versions 1.{_LAST_OF_AL2} or earlier")
@@ -86,9 +86,9 @@ def release_version(version: str) -> str:
     return f"{versions.VERSIONS[version].patch}-{images.EKS_RELEASE}"
 
 
-def check_release(wanted: str | None, version: str) -> None:
-    if wanted is not None and wanted != release_version(version):
-        raise invalid_parameter(f"Requested release version {wanted} is not valid for kubernetes version {version}.")
+def check_release(requested: str | None, version: str) -> None:
+    if requested is not None and requested != release_version(version):
+        raise invalid_parameter(f"Requested release version {requested} is not valid for kubernetes version {version}.")
 
 
 def refuse_versions_of_own_image(params: Record) -> None:
@@ -102,8 +102,8 @@ def versions_of_new_group(params: Record, cluster: Cluster, ami_type: str, templ
     if ami_type == "CUSTOM":
         refuse_versions_of_own_image(params)
         return {"version": cluster.version, "releaseVersion": template.image_id}
-    wanted = params.get("version", cluster.version)
-    if wanted != cluster.version:
-        raise invalid_parameter(f"Requested Nodegroup version {wanted} is not the cluster's version {cluster.version}")
-    check_release(params.get("releaseVersion"), wanted)
-    return {"version": wanted, "releaseVersion": release_version(wanted)}
+    version = params.get("version", cluster.version)
+    if version != cluster.version:
+        raise invalid_parameter(f"Requested Nodegroup version {version} is not the cluster's version {cluster.version}")
+    check_release(params.get("releaseVersion"), version)
+    return {"version": version, "releaseVersion": release_version(version)}

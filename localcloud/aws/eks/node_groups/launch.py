@@ -81,8 +81,8 @@ def template_data(cluster: Cluster, record: Record, user: UserTemplate, types: l
     return data
 
 
-def _tag_specifications(given: list[Record], own: dict[str, str]) -> list[Record]:
-    kinds = {item["ResourceType"]: {tag["Key"]: tag.get("Value", "") for tag in item.get("Tags", [])} for item in given}
+def _tag_specifications(specifications: list[Record], own: dict[str, str]) -> list[Record]:
+    kinds = {item["ResourceType"]: {tag["Key"]: tag.get("Value", "") for tag in item.get("Tags", [])} for item in specifications}
     for kind in ("instance", "volume"):
         kinds[kind] = {**kinds.get(kind, {}), **own}
     return [
@@ -91,9 +91,9 @@ def _tag_specifications(given: list[Record], own: dict[str, str]) -> list[Record
     ]
 
 
-def merged_user_data(cluster: Cluster, record: Record, image: str, given: str | None) -> str:
+def merged_user_data(cluster: Cluster, record: Record, image: str, user_document: str | None) -> str:
     """Return the user data as a base64-encoded MIME document: the user's parts, then EKS's NodeConfig."""
-    parts = [(part.get_content_type(), _text(part)) for part in _leaves(given)] if given else []
+    parts = [(part.get_content_type(), _text(part)) for part in _leaves(user_document)] if user_document else []
     parts.append((NODE_CONFIG, yaml.safe_dump(node_config(cluster, record, image), sort_keys=False)))
     body = "".join(f"--{_BOUNDARY}\nContent-Type: {kind}\n\n{text}\n" for kind, text in parts)
     head = f'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="{_BOUNDARY}"\n\n'

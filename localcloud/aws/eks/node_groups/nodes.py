@@ -13,13 +13,13 @@ JOINED = ("ACTIVE", "DEGRADED", "UPDATING")
 
 def auto_scaling_groups(cluster: Cluster, group: NodeGroup) -> list[Any]:
     """Return moto's objects for the node group's Auto Scaling groups that still exist."""
-    known = backend_of("autoscaling", cluster.account, cluster.region).autoscaling_groups
-    return [known[name] for name in group.group_names if name in known]
+    groups_by_name = backend_of("autoscaling", cluster.account, cluster.region).autoscaling_groups
+    return [groups_by_name[name] for name in group.group_names if name in groups_by_name]
 
 
 def in_service(cluster: Cluster, group: NodeGroup) -> list[Any]:
     """Return the instances in service in the node group's Auto Scaling groups."""
-    return [state.instance for found in auto_scaling_groups(cluster, group) for state in found.active_instances()]
+    return [state.instance for scaling_group in auto_scaling_groups(cluster, group) for state in scaling_group.active_instances()]
 
 
 def publish(cluster: Cluster, instance: Any, request: events.NodeRequest, **details: Any) -> None:

@@ -40,8 +40,8 @@ def renew(cluster: Cluster, group: NodeGroup, update: Record, finished: Finished
     terminates old nodes first. If new nodes do not join, or pods cannot be evicted and `force` is not set, the update
     fails and the remaining old nodes stay.
     """
-    found = nodes.auto_scaling_groups(cluster, group)
-    _Renewal(cluster, group, found[0] if found else None, update, finished, force).start()
+    scaling_groups = nodes.auto_scaling_groups(cluster, group)
+    _Renewal(cluster, group, scaling_groups[0] if scaling_groups else None, update, finished, force).start()
 
 
 @dataclass
@@ -154,8 +154,8 @@ class _Renewal:
         self._tell(self.marked, "uncordoning")
         self._restore_sizes()
         new = self._new()
-        kept = max(0, self.scaling.desired_capacity - len(self._old())) if failure.code == "PodEvictionFailure" else 0
-        self._terminate(new[kept:])
+        remaining = max(0, self.scaling.desired_capacity - len(self._old())) if failure.code == "PodEvictionFailure" else 0
+        self._terminate(new[remaining:])
         self.finished(failure)
         capacity.reconcile(self.scaling, _CAUSE)
 
@@ -181,12 +181,12 @@ class _Renewal:
     def _is_new(self, state: Any) -> bool:
         """Return whether the instance was launched with the new launch data, possibly by a failed update to the same
         version."""
-        wanted = self.scaling.ec2_launch_template.default_version()
-        return launch_templates.plain(state.template_version.data) == launch_templates.plain(wanted.data)
+        current_version = self.scaling.ec2_launch_template.default_version()
+        return launch_templates.plain(state.template_version.data) == launch_templates.plain(current_version.data)
 
     def _problem(self) -> str:
         """Return why an instance of the group is not a node, or "" if there is no such instance."""
-        refused = (one["message"] for one in health.refused_nodes(self.cluster, self.group))
+        refused = (refusal["message"] for refusal in health.refused_nodes(self.cluster, self.group))
         return self.cluster.progress_of(self.group).problem or next(refused, "")
 
     def _new_problem(self) -> str:

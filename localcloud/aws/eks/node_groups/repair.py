@@ -24,9 +24,9 @@ _faults: dict[str, list[Fault]] = {}
 
 def report(instance: str, conditions: Iterable[Mapping[str, Any]]) -> None:
     """Record the conditions of a node, as Kubernetes lists them."""
-    found = repair_rules.of_node(instance, conditions, _faults.get(instance, ()), clock.now())
-    if found:
-        _faults[instance] = found
+    node_faults = repair_rules.of_node(instance, conditions, _faults.get(instance, ()), clock.now())
+    if node_faults:
+        _faults[instance] = node_faults
     else:
         _faults.pop(instance, None)
 
@@ -46,17 +46,17 @@ def repair_due(moment: datetime) -> None:
 
 
 def _repair_group(cluster: Cluster, group: NodeGroup, moment: datetime) -> None:
-    members = {one.id: one for one in nodes.in_service(cluster, group)}
+    members = {instance.id: instance for instance in nodes.in_service(cluster, group)}
     has_replaced = cluster.progress_of(group).done
-    for instance in [one for one in group.repairs if (has_replaced if one not in members else one not in _faults)]:
+    for instance in [id for id in group.repairs if (has_replaced if id not in members else id not in _faults)]:
         del group.repairs[instance]
-    found = [fault for instance in members for fault in _faults.get(instance, ())]
-    for one in repair_rules.due(group.record["nodeRepairConfig"], len(members), found, group.repairs, moment):
-        group.repairs[one.instance] = one.action
-        if one.action == "Replace":
-            _replace(cluster, group, one)
+    node_faults = [fault for instance in members for fault in _faults.get(instance, ())]
+    for repair in repair_rules.due(group.record["nodeRepairConfig"], len(members), node_faults, group.repairs, moment):
+        group.repairs[repair.instance] = repair.action
+        if repair.action == "Replace":
+            _replace(cluster, group, repair)
         else:
-            _reboot(cluster, members[one.instance])
+            _reboot(cluster, members[repair.instance])
 
 
 def _replace(cluster: Cluster, group: NodeGroup, repair: Repair) -> None:
@@ -64,7 +64,7 @@ def _replace(cluster: Cluster, group: NodeGroup, repair: Repair) -> None:
     instance stops."""
     cause = f"in response to a repair of an EKS node: {repair.fault.reason}"
     for scaling in nodes.auto_scaling_groups(cluster, group):
-        for state in [one for one in capacity.members(scaling) if one.instance_id == repair.instance]:
+        for state in [member for member in capacity.members(scaling) if member.instance_id == repair.instance]:
             capacity.start_termination(scaling, state, f"An instance was taken out of service {cause}.")
             capacity.reconcile(scaling, cause)
     _faults.pop(repair.instance, None)

@@ -35,22 +35,25 @@ class Repair:
     fault: Fault
 
 
-def of_node(instance: str, conditions: Iterable[Mapping[str, Any]], known: Iterable[Fault], now: datetime) -> list[Fault]:
+def of_node(instance: str, conditions: Iterable[Mapping[str, Any]], earlier: Iterable[Fault], now: datetime) -> list[Fault]:
     """Return the faults that a node's conditions show. The conditions have the format of the Kubernetes API.
 
     A known fault keeps its start time. The times in conditions are not used: they come from the machine's clock, and
     the calendar may be ahead of it. A new reason for the same condition does not restart the wait.
     """
-    since = {one.condition: one.since for one in known}
-    found = []
-    for one in conditions:
-        is_fault = one["status"] == "False" if one["type"] in faults.AGENT_CONDITIONS else one["status"] != "True"
-        if one["type"] in (faults.READY, *faults.AGENT_CONDITIONS) and is_fault:
-            found.append(Fault(instance, one["type"], one.get("reason", ""), since.get(one["type"], now)))
-    return found
+    since = {fault.condition: fault.since for fault in earlier}
+    node_faults = []
+    for condition in conditions:
+        kind, status = condition["type"], condition["status"]
+        is_fault = status == "False" if kind in faults.AGENT_CONDITIONS else status != "True"
+        if kind in (faults.READY, *faults.AGENT_CONDITIONS) and is_fault:
+            node_faults.append(Fault(instance, kind, condition.get("reason", ""), since.get(kind, now)))
+    return node_faults
 
 
-def due(config: Mapping[str, Any], size: int, found: Sequence[Fault], repairing: Collection[str], now: datetime) -> list[Repair]:
+def due(
+    config: Mapping[str, Any], size: int, current: Sequence[Fault], repairing: Collection[str], now: datetime
+) -> list[Repair]:
     """Return the repairs to start, oldest fault first. `repairing` contains the IDs of the instances under repair.
 
     The threshold stops only new repairs; repairs in progress continue. If the user sets no limit, EKS repairs all
@@ -58,11 +61,11 @@ def due(config: Mapping[str, Any], size: int, found: Sequence[Fault], repairing:
     """
     if not config.get("enabled"):
         return []
-    unhealthy = {one.instance for one in found}
+    unhealthy = {fault.instance for fault in current}
     if _is_over_threshold(config, size, len(unhealthy)):
         return []
     starting: dict[str, Repair] = {}
-    for fault in sorted(found, key=lambda one: (one.since, one.instance)):
+    for fault in sorted(current, key=lambda fault: (fault.since, fault.instance)):
         action, wait = rule(config, fault)
         if action is not None and fault.instance not in repairing and now - fault.since >= wait:
             starting.setdefault(fault.instance, Repair(fault.instance, action, fault))
@@ -72,10 +75,10 @@ def due(config: Mapping[str, Any], size: int, found: Sequence[Fault], repairing:
 
 def rule(config: Mapping[str, Any], fault: Fault) -> tuple[Action | None, timedelta]:
     """Return the repair action for a fault, and the time that the fault must last before the repair starts."""
-    for one in config.get("nodeRepairConfigOverrides", ()):
-        if (one["nodeMonitoringCondition"], one["nodeUnhealthyReason"]) == (fault.condition, fault.reason):
-            action: Action | None = None if one["repairAction"] == "NoAction" else one["repairAction"]
-            return action, timedelta(minutes=one["minRepairWaitTimeMins"])
+    for override in config.get("nodeRepairConfigOverrides", ()):
+        if (override["nodeMonitoringCondition"], override["nodeUnhealthyReason"]) == (fault.condition, fault.reason):
+            action: Action | None = None if override["repairAction"] == "NoAction" else override["repairAction"]
+            return action, timedelta(minutes=override["minRepairWaitTimeMins"])
     usual = faults.decide(fault.condition, fault.reason).eks
     return {"replace": "Replace", "reboot": "Reboot"}.get(usual), faults.wait(fault.condition)  # type: ignore[return-value]
 

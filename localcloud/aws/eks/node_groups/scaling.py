@@ -46,33 +46,33 @@ def create(cluster: Cluster, group: NodeGroup, name: str) -> None:
 def _end_with_block(autoscaling: Any, cluster: Cluster, group: NodeGroup, name: str) -> None:
     """Schedule a scale-down before the end of the launch template's Capacity Block."""
     specification = group.template.data.get("CapacityReservationSpecification") or {}
-    wanted = (specification.get("CapacityReservationTarget") or {}).get("CapacityReservationId")
+    block_id = (specification.get("CapacityReservationTarget") or {}).get("CapacityReservationId")
     for block in all_reservations(backend_of("ec2", cluster.account, cluster.region)):
-        if block.id == wanted and block.end is not None:
+        if block.id == block_id and block.end is not None:
             scheduled_actions.add_end_of_block(autoscaling, name, block.id, block.end)
 
 
 def resize(cluster: Cluster, group: NodeGroup, sizes: Record) -> None:
-    for found in nodes.auto_scaling_groups(cluster, group):
+    for scaling_group in nodes.auto_scaling_groups(cluster, group):
         group_calls.update(
-            found, {"MinSize": sizes["minSize"], "MaxSize": sizes["maxSize"], "DesiredCapacity": sizes["desiredSize"]}
+            scaling_group, {"MinSize": sizes["minSize"], "MaxSize": sizes["maxSize"], "DesiredCapacity": sizes["desiredSize"]}
         )
 
 
 def use_new_template(cluster: Cluster, group: NodeGroup, types: list[str]) -> None:
     """Launch new instances from the default version of EKS's template. Running instances stay unchanged."""
-    for found in nodes.auto_scaling_groups(cluster, group):
-        group_calls.update(found, _launch_source(cluster, group, types))
+    for scaling_group in nodes.auto_scaling_groups(cluster, group):
+        group_calls.update(scaling_group, _launch_source(cluster, group, types))
 
 
 def empty(cluster: Cluster, group: NodeGroup) -> None:
-    for found in nodes.auto_scaling_groups(cluster, group):
-        group_calls.update(found, {"MinSize": 0, "MaxSize": 0, "DesiredCapacity": 0})
+    for scaling_group in nodes.auto_scaling_groups(cluster, group):
+        group_calls.update(scaling_group, {"MinSize": 0, "MaxSize": 0, "DesiredCapacity": 0})
 
 
 def delete(cluster: Cluster, group: NodeGroup) -> None:
-    for found in nodes.auto_scaling_groups(cluster, group):
-        group_calls.delete(found, force=True)
+    for scaling_group in nodes.auto_scaling_groups(cluster, group):
+        group_calls.delete(scaling_group, force=True)
 
 
 def _launch_source(cluster: Cluster, group: NodeGroup, types: list[str]) -> Record:

@@ -28,8 +28,8 @@ https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#n
 """
 
 
-def scaling(wanted: Record, current: Record) -> Record:
-    after = {**current, **wanted}
+def scaling(requested: Record, current: Record) -> Record:
+    after = {**current, **requested}
     least, most, desired = after["minSize"], after["maxSize"], after["desiredSize"]
     if most < 1:
         raise invalid_parameter("Maximum capacity must be at least 1")
@@ -45,34 +45,34 @@ def scaling(wanted: Record, current: Record) -> Record:
     return {"minSize": least, "maxSize": most, "desiredSize": desired}
 
 
-def update_config(wanted: Record, current: Record) -> Record:
+def update_config(requested: Record, current: Record) -> Record:
     """Return the update config, with either a number or a percentage of unavailable nodes.
 
     https://docs.aws.amazon.com/eks/latest/APIReference/API_NodegroupUpdateConfig.html
     """
-    if "maxUnavailable" in wanted and "maxUnavailablePercentage" in wanted:
+    if "maxUnavailable" in requested and "maxUnavailablePercentage" in requested:
         raise invalid_parameter("Only one of maxUnavailable and maxUnavailablePercentage can be specified")
-    if not 1 <= wanted.get("maxUnavailable", 1) <= 100:
+    if not 1 <= requested.get("maxUnavailable", 1) <= 100:
         raise invalid_parameter("maxUnavailable must be between 1 and 100")
-    if not 1 <= wanted.get("maxUnavailablePercentage", 1) <= 100:
+    if not 1 <= requested.get("maxUnavailablePercentage", 1) <= 100:
         raise invalid_parameter("maxUnavailablePercentage must be between 1 and 100")
-    strategy = wanted.get("updateStrategy", current["updateStrategy"])
+    strategy = requested.get("updateStrategy", current["updateStrategy"])
     if strategy not in UPDATE_STRATEGIES:
         raise invalid_parameter(f"Invalid update strategy: {strategy}. Valid values are: {', '.join(UPDATE_STRATEGIES)}")
-    limits: Record = {name: wanted[name] for name in ("maxUnavailable", "maxUnavailablePercentage") if name in wanted}
+    limits: Record = {name: requested[name] for name in ("maxUnavailable", "maxUnavailablePercentage") if name in requested}
     if not limits:
         limits = {name: value for name, value in current.items() if name != "updateStrategy"}
     return {**limits, "updateStrategy": strategy}
 
 
-def repair_config(wanted: Record) -> Record:
+def repair_config(requested: Record) -> Record:
     """https://docs.aws.amazon.com/eks/latest/APIReference/API_NodeRepairConfig.html"""
     for what in ("maxUnhealthyNodeThreshold", "maxParallelNodesRepaired"):
-        if f"{what}Count" in wanted and f"{what}Percentage" in wanted:
+        if f"{what}Count" in requested and f"{what}Percentage" in requested:
             raise invalid_parameter(f"Only one of {what}Count and {what}Percentage can be specified")
-        if not 1 <= wanted.get(f"{what}Percentage", 1) <= 100 or wanted.get(f"{what}Count", 1) < 1:
+        if not 1 <= requested.get(f"{what}Percentage", 1) <= 100 or requested.get(f"{what}Count", 1) < 1:
             raise invalid_parameter(f"{what} must be at least 1, and at most 100 as a percentage")
-    for override in wanted.get("nodeRepairConfigOverrides", []):
+    for override in requested.get("nodeRepairConfigOverrides", []):
         members = ("nodeMonitoringCondition", "nodeUnhealthyReason", "minRepairWaitTimeMins", "repairAction")
         missing = [name for name in members if not override.get(name)]
         if missing:
@@ -83,26 +83,26 @@ def repair_config(wanted: Record) -> Record:
             raise invalid_parameter(
                 f"Invalid repair action: {override['repairAction']}. Valid values are: {', '.join(REPAIR_ACTIONS)}"
             )
-    return {"enabled": False, **wanted}
+    return {"enabled": False, **requested}
 
 
-def labels(wanted: dict[str, str]) -> dict[str, str]:
-    if len(wanted) > LIMIT:
+def labels(requested: dict[str, str]) -> dict[str, str]:
+    if len(requested) > LIMIT:
         raise invalid_parameter(f"A node group can have at most {LIMIT} labels")
-    for key, value in wanted.items():
+    for key, value in requested.items():
         _check_key("Label", key)
         if _is_reserved(key.partition("/")[0] if "/" in key else ""):
             raise invalid_parameter("Label cannot contain reserved prefixes [kubernetes.io/, k8s.io/, eks.amazonaws.com/]")
         if not _LABEL_VALUE.fullmatch(value):
             raise invalid_parameter(f"Label value {value!r} is not valid. Use at most 63 letters, digits and the characters -_.")
-    return dict(wanted)
+    return dict(requested)
 
 
-def taints(wanted: list[Record]) -> list[Record]:
-    if len(wanted) > LIMIT:
+def taints(requested: list[Record]) -> list[Record]:
+    if len(requested) > LIMIT:
         raise invalid_parameter(f"A node group can have at most {LIMIT} taints")
-    seen = set()
-    for taint in wanted:
+    key_effects = set()
+    for taint in requested:
         key, effect = taint.get("key", ""), taint.get("effect")
         _check_key("Taint", key)
         if effect not in TAINT_EFFECTS:
@@ -111,26 +111,26 @@ def taints(wanted: list[Record]) -> list[Record]:
             raise invalid_parameter(
                 f"Taint value {taint['value']!r} is not valid. Use at most 63 letters, digits and the characters -_."
             )
-        if (key, effect) in seen:
+        if (key, effect) in key_effects:
             raise invalid_parameter(f"Duplicate taint with key {key} and effect {effect}")
-        seen.add((key, effect))
-    return [dict(taint) for taint in wanted]
+        key_effects.add((key, effect))
+    return [dict(taint) for taint in requested]
 
 
-def changed_labels(wanted: Record, current: dict[str, str]) -> dict[str, str]:
-    after = {**current, **wanted.get("addOrUpdateLabels", {})}
-    for key in wanted.get("removeLabels", []):
+def changed_labels(requested: Record, current: dict[str, str]) -> dict[str, str]:
+    after = {**current, **requested.get("addOrUpdateLabels", {})}
+    for key in requested.get("removeLabels", []):
         after.pop(key, None)
     return labels(after)
 
 
-def changed_taints(wanted: Record, current: list[Record]) -> list[Record]:
+def changed_taints(requested: Record, current: list[Record]) -> list[Record]:
     """Return the taints after a change. A taint is identified by its key and effect.
 
     https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateTaintsPayload.html
     """
-    new = taints(wanted.get("addOrUpdateTaints", []))
-    gone = {(taint.get("key"), taint.get("effect")) for taint in (*new, *wanted.get("removeTaints", []))}
+    new = taints(requested.get("addOrUpdateTaints", []))
+    gone = {(taint.get("key"), taint.get("effect")) for taint in (*new, *requested.get("removeTaints", []))}
     return taints([taint for taint in current if (taint["key"], taint["effect"]) not in gone] + new)
 
 

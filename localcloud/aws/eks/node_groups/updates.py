@@ -178,12 +178,12 @@ def _new_template(call: Call, group: NodeGroup) -> UserTemplate:
 
     https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html
     """
-    wanted, current = call.params.get("launchTemplate"), group.template
-    if wanted is None:
+    reference, current = call.params.get("launchTemplate"), group.template
+    if reference is None:
         return current
     if current.id is None:
         raise invalid_parameter("A node group that was created without a launch template cannot be updated to use one")
-    template = user_template.read(call, wanted)
+    template = user_template.read(call, reference)
     if template.id != current.id:
         raise invalid_parameter(f"The launch template {current.name} of a node group cannot be changed, only its version")
     for what, before, now_given in (

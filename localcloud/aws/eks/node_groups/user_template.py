@@ -14,16 +14,16 @@ from localcloud.aws.eks.state import Record, UserTemplate
 from localcloud.aws.errors import AwsError
 
 
-def read(call: Call, wanted: Record | None) -> UserTemplate:
+def read(call: Call, reference: Record | None) -> UserTemplate:
     """Return the user's launch template. Raise EKS's error for settings that node groups do not allow."""
-    if wanted is None:
+    if reference is None:
         return UserTemplate()
-    if bool(wanted.get("id")) == bool(wanted.get("name")):
+    if bool(reference.get("id")) == bool(reference.get("name")):
         raise invalid_parameter("Exactly one of launch template id and name must be specified")
     specification = {
-        "LaunchTemplateId": wanted.get("id"),
-        "LaunchTemplateName": wanted.get("name"),
-        "Version": wanted.get("version"),
+        "LaunchTemplateId": reference.get("id"),
+        "LaunchTemplateName": reference.get("name"),
+        "Version": reference.get("version"),
     }
     ec2 = call.backend_of("ec2")
     try:
