@@ -129,15 +129,15 @@ def _encode(value: Any, secret: Secrets, into: Value) -> None:
         into.string_value = value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
-def merge(one: Mapping[str, Secrets], other: Mapping[str, Secrets]) -> dict[str, Secrets]:
+def merge(first: Mapping[str, Secrets], other: Mapping[str, Secrets]) -> dict[str, Secrets]:
     """Combine two sets of secrets. A value is secret if either set marks it as secret."""
-    merged: dict[str, Secrets] = dict(one)
+    merged: dict[str, Secrets] = dict(first)
     for name, secret in other.items():
-        mine = merged.get(name, False)
-        if isinstance(mine, dict) and isinstance(secret, dict):
-            merged[name] = merge(mine, secret)
+        merged_secret = merged.get(name, False)
+        if isinstance(merged_secret, dict) and isinstance(secret, dict):
+            merged[name] = merge(merged_secret, secret)
         else:
-            merged[name] = True if mine is True or secret is True else mine or secret
+            merged[name] = True if merged_secret is True or secret is True else merged_secret or secret
     return merged
 
 

@@ -51,8 +51,8 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         return plugin_pb2.PluginInfo(version=installed_version("pulumi"))
 
     def GetRequiredPackages(self, request: Any, context: grpc.ServicerContext) -> Any:
-        found = language_packages.plugins(_interpreter(request.info))
-        needed = [plugin_pb2.PackageDependency(kind="resource", **plugin._asdict()) for plugin in found]
+        plugins = language_packages.plugins(_interpreter(request.info))
+        needed = [plugin_pb2.PackageDependency(kind="resource", **plugin._asdict()) for plugin in plugins]
         return language_pb2.GetRequiredPackagesResponse(packages=needed)
 
     def Run(self, request: Any, context: grpc.ServicerContext) -> Any:
@@ -83,9 +83,9 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         return language_pb2.AboutResponse(executable=str(python), version=language_packages.version(python))
 
     def GetProgramDependencies(self, request: Any, context: grpc.ServicerContext) -> Any:
-        found = language_packages.packages(_interpreter(request.info), transitive=request.transitiveDependencies)
+        dependencies = language_packages.packages(_interpreter(request.info), transitive=request.transitiveDependencies)
         return language_pb2.GetProgramDependenciesResponse(
-            dependencies=[language_pb2.DependencyInfo(name=name, version=version) for name, version in found]
+            dependencies=[language_pb2.DependencyInfo(name=name, version=version) for name, version in dependencies]
         )
 
     def InstallDependencies(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:

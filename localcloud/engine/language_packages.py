@@ -30,21 +30,21 @@ def plugins(python: Path) -> list[Plugin]:
 
     The official host runs pip to list the packages. This host reads the packages' metadata files, with the same result.
     """
-    found = []
+    required = []
     for folder in _package_folders(python):
         for file in sorted(folder.glob("*/pulumi-plugin.json")):
             entry = json.loads(file.read_text())
             if entry.get("resource"):
-                found.append(Plugin(entry["name"], str(entry.get("version", "")).removeprefix("v"), entry.get("server", "")))
-    return found
+                required.append(Plugin(entry["name"], str(entry.get("version", "")).removeprefix("v"), entry.get("server", "")))
+    return required
 
 
 def packages(python: Path, *, transitive: bool) -> list[tuple[str, str]]:
     """Return package names and versions. Without `transitive`, omit packages that another package requires."""
     installed = list(_distributions(python))
     needed = {_canonical(re.split(r"[^\w.-]", text, maxsplit=1)[0]) for package in installed for text in package.requires or ()}
-    wanted = [package for package in installed if transitive or _canonical(package.name) not in needed]
-    return sorted((package.name, package.version) for package in wanted)
+    listed = [package for package in installed if transitive or _canonical(package.name) not in needed]
+    return sorted((package.name, package.version) for package in listed)
 
 
 def version(python: Path) -> str:

@@ -128,8 +128,8 @@ class MotoMocks(Mocks):
         checked = self._check(handler, args.name, inputs)
         if self.preview:
             return None, lifecycle.previewed_creation(handler, checked)
-        made = lifecycle.create(handler, self._aws, args.name, checked)
-        return made.id, made.state
+        creation = lifecycle.create(handler, self._aws, args.name, checked)
+        return creation.id, creation.state
 
     def _make_object(self, args: MockResourceArgs, inputs: Args) -> tuple[str | None, State]:
         if args.resource_id:

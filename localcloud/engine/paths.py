@@ -14,15 +14,15 @@ _PLAIN = re.compile(r"[^.\[\]\"]+")
 
 def parse(text: str) -> Path:
     """Parse a property path."""
-    found: list[str | int] = []
+    steps: list[str | int] = []
     for part in _PART.finditer(text):
         if part["index"] is not None:
-            found.append(int(part["index"]))
+            steps.append(int(part["index"]))
         elif part["quoted"] is not None:
-            found.append(re.sub(r"\\(.)", r"\1", part["quoted"]))
+            steps.append(re.sub(r"\\(.)", r"\1", part["quoted"]))
         else:
-            found.append(part["any"] or part["name"])
-    return tuple(found)
+            steps.append(part["any"] or part["name"])
+    return tuple(steps)
 
 
 def show(path: Path) -> str:
@@ -41,7 +41,7 @@ def show(path: Path) -> str:
 
 def covers(pattern: Path, path: Path) -> bool:
     """Return whether `path` matches `pattern` or is nested below a match."""
-    return len(pattern) <= len(path) and all(one in ("*", other) for one, other in zip(pattern, path, strict=False))
+    return len(pattern) <= len(path) and all(step in ("*", other) for step, other in zip(pattern, path, strict=False))
 
 
 def restore(values: Any, original: Any, pattern: Path) -> Any:

@@ -49,24 +49,24 @@ def options(module: str, about: str | None) -> argparse.Namespace:
     return parser.parse_args()
 
 
-def serve(given: argparse.Namespace, begin: Callable[[int], tuple[grpc.Server, int]]) -> int:
+def serve(options: argparse.Namespace, begin: Callable[[int], tuple[grpc.Server, int]]) -> int:
     """Serve until SIGTERM, then exit the process. If the server cannot start, return the exit code."""
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
-    logging.getLogger("localcloud").setLevel(given.log_level)
+    logging.getLogger("localcloud").setLevel(options.log_level)
     stop_requested = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop_requested.set())
     try:
-        server, port = begin(given.port)
+        server, port = begin(options.port)
     except NoEndpoint as error:
         print(error, file=sys.stderr)
         return 2
     garbage.resume()
-    if given.ready_file:
-        whole_file.write(given.ready_file, json.dumps({"pid": os.getpid(), "port": port}) + "\n")
+    if options.ready_file:
+        whole_file.write(options.ready_file, json.dumps({"pid": os.getpid(), "port": port}) + "\n")
     stop_requested.wait()
     server.stop(GRACE_SECONDS).wait()
-    if given.ready_file:
-        given.ready_file.unlink(missing_ok=True)
+    if options.ready_file:
+        options.ready_file.unlink(missing_ok=True)
     sys.stderr.flush()
     os._exit(0)  # threads that are still waiting for a response must not block the exit

@@ -77,13 +77,13 @@ def until(over: threading.Event) -> Iterator[None]:
 def client(service: str, region: str, endpoint: str | None) -> Any:
     """Return the client for the credentials currently in the environment. Thread-safe."""
     key = _key(service, region, endpoint)
-    found = _clients.get(key)
-    if found is None:
+    cached = _clients.get(key)
+    if cached is None:
         with _lock:
-            found = _clients.get(key)
-            if found is None:
-                found = _clients[key] = _make(key)
-    return found
+            cached = _clients.get(key)
+            if cached is None:
+                cached = _clients[key] = _make(key)
+    return cached
 
 
 def prepare(services: Iterable[str], region: str, endpoint: str | None) -> None:

@@ -43,14 +43,14 @@ class Stack:
 
 def problems(config: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the unsupported settings of a provider configuration as (property, reason) pairs."""
-    found = [
+    refusals = [
         (name, f"the local provider does not support the provider setting {name}; it accepts only region")
         for name in sorted(config)
         if name != "region" and name not in WITHOUT_EFFECT and not name.startswith("__")
     ]
     if not config.get("region"):
-        found.append(("region", "Missing region configuration. Set it with `pulumi config set aws:region <region>`"))
-    return found
+        refusals.append(("region", "Missing region configuration. Set it with `pulumi config set aws:region <region>`"))
+    return refusals
 
 
 @dataclass

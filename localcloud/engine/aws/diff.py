@@ -43,7 +43,7 @@ class Difference:
 
     def forcing(self, keys: frozenset[str]) -> "Difference":
         """Return a copy in which changes of the properties in `keys` require a replacement."""
-        return Difference(tuple(replace(one, replace=one.replace or one.path[0] in keys) for one in self.changes))
+        return Difference(tuple(replace(change, replace=change.replace or change.path[0] in keys) for change in self.changes))
 
     @property
     def replaces(self) -> frozenset[str]:
@@ -56,8 +56,8 @@ def compare(
 ) -> Difference:
     """Return the changes between `state` and `inputs`, except at the `ignored` paths."""
     patterns = tuple(ignored)
-    found = _members(props, state, inputs, (), replace=False)
-    return Difference(tuple(change for change in found if not any(covers(pattern, change.path) for pattern in patterns)))
+    changes = _members(props, state, inputs, (), replace=False)
+    return Difference(tuple(change for change in changes if not any(covers(pattern, change.path) for pattern in patterns)))
 
 
 def same(prop: Prop, old: object, new: object) -> bool:
@@ -69,10 +69,10 @@ def _members(
     props: Mapping[str, Prop], old: Mapping[str, Any], new: Mapping[str, Any], path: Path, *, replace: bool
 ) -> Iterator[Change]:
     for name in sorted({*new, *props}):
-        prop, wanted = props.get(name, PLAIN), new.get(name)
+        prop, new_value = props.get(name, PLAIN), new.get(name)
         forced = replace or prop.replace
-        if wanted is not None:
-            yield from _value(prop, old.get(name), wanted, (*path, name), replace=forced)
+        if new_value is not None:
+            yield from _value(prop, old.get(name), new_value, (*path, name), replace=forced)
         elif prop.default is not None and not same(prop, old.get(name), prop.default):
             yield Change((*path, name), "update" if _blank(old.get(name)) else "delete", forced)
 
@@ -128,17 +128,17 @@ def _pairs(element: Prop, old: Sequence[Any], new: Sequence[Any]) -> dict[int, i
     pairs (augmenting paths)."""
     partner: dict[int, int] = {}
 
-    def place(wanted: int, tried: set[int]) -> bool:
+    def place(new_index: int, tried: set[int]) -> bool:
         for candidate in range(len(old)):
-            if candidate not in tried and same(element, old[candidate], new[wanted]):
+            if candidate not in tried and same(element, old[candidate], new[new_index]):
                 tried.add(candidate)
                 if candidate not in partner or place(partner[candidate], tried):
-                    partner[candidate] = wanted
+                    partner[candidate] = new_index
                     return True
         return False
 
-    for wanted in range(len(new)):
-        place(wanted, set())
+    for new_index in range(len(new)):
+        place(new_index, set())
     return partner
 
 

@@ -4,14 +4,14 @@ import json
 from typing import Any
 
 
-def equivalent(one: object, other: object) -> bool:
+def equivalent(left_text: object, other: object) -> bool:
     """Return whether two strings contain equivalent JSON. Whitespace and key order are ignored. For IAM policies, list
     order and the brackets around a single element are also ignored, as in the official provider
     (https://github.com/hashicorp/awspolicyequivalence)."""
-    if one == other:
+    if left_text == other:
         return True
     try:
-        left, right = _document(one), _document(other)
+        left, right = _document(left_text), _document(other)
     except ValueError:
         return False
     policies = _is_policy(left) and _is_policy(right)

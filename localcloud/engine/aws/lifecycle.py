@@ -53,45 +53,45 @@ class Made:
 
 def check(resource: Resource, logical: str, inputs: Args, previous: Mapping[str, Any], wish: Wish) -> tuple[Args, list[Refusal]]:
     """Return the inputs with the generated name, and one refusal per unsupported input."""
-    given = {name: value for name, value in inputs.items() if name != DEFAULTS}
+    named_inputs = {name: value for name, value in inputs.items() if name != DEFAULTS}
     refusals = [
         Refusal(show(path), f'the local provider does not support "{show(path)}" of {resource.token}')
-        for path in _unsupported(resource.props, given, ())
+        for path in _unsupported(resource.props, named_inputs, ())
     ]
     filled: list[str] = []
     rule = resource.auto_name
     if rule:
         before = previous.get(rule.property) if rule.property in previous.get(DEFAULTS, ()) else None
         try:
-            name = name_for(rule, logical, given, before, wish)
+            name = name_for(rule, logical, named_inputs, before, wish)
         except NameTooLong as error:
             refusals.append(Refusal(rule.property, str(error)))
             name = None
         if name:
-            given[rule.property] = name
+            named_inputs[rule.property] = name
             filled = [rule.property]
-    return {**given, DEFAULTS: filled}, refusals
+    return {**named_inputs, DEFAULTS: filled}, refusals
 
 
-def _unsupported(props: Mapping[str, Prop], given: Mapping[str, Any], path: Path) -> list[Path]:
-    found: list[Path] = []
-    for name, value in given.items():
+def _unsupported(props: Mapping[str, Prop], inputs: Mapping[str, Any], path: Path) -> list[Path]:
+    unsupported: list[Path] = []
+    for name, value in inputs.items():
         here = (*path, name)
         if name not in props:
-            found.append(here)
+            unsupported.append(here)
         elif fields := props[name].fields:
             parts = enumerate(value) if isinstance(value, list) else [(None, value)]
             for place, part in parts:
                 if isinstance(part, Mapping):
-                    found += _unsupported(fields, part, here if place is None else (*here, place))
-    return found
+                    unsupported += _unsupported(fields, part, here if place is None else (*here, place))
+    return unsupported
 
 
 def difference(resource: Resource, state: Mapping[str, Any], inputs: Args, ignored: Iterable[str] = ()) -> Difference:
     """Return the changes between `state` and `inputs`."""
     args = plain(inputs)
-    found = compare(resource.props, state, args, [parse(text) for text in ignored])
-    return found.forcing(resource.replacing(dict(state), args, found.keys))
+    changes = compare(resource.props, state, args, [parse(text) for text in ignored])
+    return changes.forcing(resource.replacing(dict(state), args, changes.keys))
 
 
 def delete_before_replace(resource: Resource, inputs: Args, difference: Difference) -> bool:
@@ -136,42 +136,42 @@ def create(resource: Resource, aws: Aws, logical: str, inputs: Args) -> Made:
     try:
         id = resource.create(aws, args)
     except Partial as error:
-        seen = _seen_after_failure(resource, aws, error.id, args)
-        state = _complete_state(resource, error.id, {**seen, **args}, args)
+        partial = _seen_after_failure(resource, aws, error.id, args)
+        state = _complete_state(resource, error.id, {**partial, **args}, args)
         raise InitializationFailed(error.id, state, explain(doing, error)) from error
     except Exception as error:
         _log_unexpected(doing, error)
         raise OperationFailed(explain(doing, error)) from error
     doing = f"reading {resource.title} ({id})"
     try:
-        found = resource.read(aws, id, args)
+        current = resource.read(aws, id, args)
     except Exception as error:
         _log_unexpected(doing, error)
         raise InitializationFailed(id, _complete_state(resource, id, args, args), explain(doing, error)) from error
-    if found is None:
+    if current is None:
         raise OperationFailed(f"{doing}: couldn't find resource")
-    return Made(id, _complete_state(resource, id, found, args))
+    return Made(id, _complete_state(resource, id, current, args))
 
 
-def read(resource: Resource, aws: Aws, id: str, known: State) -> State | None:
+def read(resource: Resource, aws: Aws, id: str, recorded: State) -> State | None:
     """Return the resource's current state in AWS, or None if it is gone."""
     doing = f"reading {resource.title} ({id})"
     try:
-        state = resource.read(aws, id, known)
+        state = resource.read(aws, id, recorded)
     except Gone:
         return None
     except Exception as error:
         _log_unexpected(doing, error)
         raise OperationFailed(explain(doing, error)) from error
-    return None if state is None else _complete_state(resource, id, state, known)
+    return None if state is None else _complete_state(resource, id, state, recorded)
 
 
 def refreshed_inputs(resource: Resource, inputs: Args, state: State) -> Args:
     """Return the inputs that a refresh records: the program's inputs with their current values in AWS or, after an
     import, all inputs."""
     if not inputs:
-        found = {name: state[name] for name, prop in resource.props.items() if not _default(prop, state.get(name))}
-        return {**found, DEFAULTS: []}
+        all_inputs = {name: state[name] for name, prop in resource.props.items() if not _default(prop, state.get(name))}
+        return {**all_inputs, DEFAULTS: []}
     return {
         name: value if name not in resource.props or same(resource.props[name], state.get(name), value) else state[name]
         for name, value in inputs.items()
@@ -182,12 +182,12 @@ def refreshed_inputs(resource: Resource, inputs: Args, state: State) -> Args:
 def previewed_update(resource: Resource, state: State, inputs: Args, ignored: Iterable[str]) -> State:
     """Return the state that the preview of an update shows."""
     changed = difference(resource, state, inputs, ignored).keys
-    kept = {name: value for name, value in state.items() if name not in changed}
+    unchanged = {name: value for name, value in state.items() if name not in changed}
     news = {name: value for name, value in _with_ignored(state, inputs, ignored).items() if name in changed}
     for text in resource.nested_outputs:
         news = {name: value for name, value in restore(news, state, parse(text)).items() if name in news}
     unknown = dict.fromkeys(resource.recomputes(changed) if changed else (), UNKNOWN)
-    return {**kept, **news, **({"tagsAll": news.get("tags", {})} if "tags" in changed else {}), **unknown}
+    return {**unchanged, **news, **({"tagsAll": news.get("tags", {})} if "tags" in changed else {}), **unknown}
 
 
 def update(resource: Resource, aws: Aws, id: str, state: State, inputs: Args, ignored: Iterable[str]) -> State:
@@ -201,13 +201,13 @@ def update(resource: Resource, aws: Aws, id: str, state: State, inputs: Args, ig
             resource.update(aws, id, state, args, changed)
         except Exception as error:
             _log_unexpected(doing, error)
-            seen = _seen_after_failure(resource, aws, id, state) or state
-            raise InitializationFailed(id, _complete_state(resource, id, seen, state), explain(doing, error)) from error
+            partial = _seen_after_failure(resource, aws, id, state) or state
+            raise InitializationFailed(id, _complete_state(resource, id, partial, state), explain(doing, error)) from error
     dropped = {name for name, prop in resource.props.items() if prop.write_only and name not in args}
-    found = read(resource, aws, id, {**{name: value for name, value in state.items() if name not in dropped}, **args})
-    if found is None:
+    current = read(resource, aws, id, {**{name: value for name, value in state.items() if name not in dropped}, **args})
+    if current is None:
         raise OperationFailed(f"{doing}: couldn't find resource; `pulumi refresh` removes it from the state")
-    return found
+    return current
 
 
 def delete(resource: Resource, aws: Aws, id: str, state: State) -> None:
@@ -235,19 +235,19 @@ def _with_ignored(state: State, inputs: Args, ignored: Iterable[str]) -> Args:
     return {name: value for name, value in args.items() if name in inputs}
 
 
-def _complete_state(resource: Resource, id: str, state: State, known: Mapping[str, Any]) -> State:
+def _complete_state(resource: Resource, id: str, state: State, inputs: Mapping[str, Any]) -> State:
     """Return the state plus the inputs that AWS never returns. JSON documents keep the program's formatting if they are
     equivalent."""
     whole = {name: value for name, value in state.items() if value is not None}
     for name, prop in resource.props.items():
-        if name in known and (prop.write_only or (prop.json and same(prop, whole.get(name), known[name]))):
-            whole[name] = known[name]
+        if name in inputs and (prop.write_only or (prop.json and same(prop, whole.get(name), inputs[name]))):
+            whole[name] = inputs[name]
     return {**whole, "id": id}
 
 
-def _seen_after_failure(resource: Resource, aws: Aws, id: str, known: State) -> State:
+def _seen_after_failure(resource: Resource, aws: Aws, id: str, recorded: State) -> State:
     try:
-        return resource.read(aws, id, known) or {}
+        return resource.read(aws, id, recorded) or {}
     except Exception:
         log.debug("reading %s after a failure", id, exc_info=True)
         return {}

@@ -107,18 +107,18 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
             if request.preview:
                 return provider_pb2.CreateResponse(properties=encode(lifecycle.previewed_creation(resource, inputs), secrets))
             try:
-                made = lifecycle.create(resource, aws, _name(request.urn), inputs)
+                creation = lifecycle.create(resource, aws, _name(request.urn), inputs)
             except InitializationFailed as error:
                 raise _Unfinished(error, encode(error.state, _outputs(secrets))) from error
-            return provider_pb2.CreateResponse(id=made.id, properties=encode(made.state, _outputs(secrets)))
+            return provider_pb2.CreateResponse(id=creation.id, properties=encode(creation.state, _outputs(secrets)))
 
         return self._answer(request, context, answer)
 
     def Read(self, request: Any, context: grpc.ServicerContext) -> Any:
         def answer(resource: Resource, aws: Aws) -> Any:
-            known, secrets = decode(request.properties)
+            recorded, secrets = decode(request.properties)
             inputs, secret_inputs = decode(request.inputs)
-            state = lifecycle.read(resource, aws, request.id, known)
+            state = lifecycle.read(resource, aws, request.id, recorded)
             if state is None:
                 return provider_pb2.ReadResponse()
             refreshed = lifecycle.refreshed_inputs(resource, inputs, state)
@@ -138,10 +138,10 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
                 news = lifecycle.previewed_update(resource, state, inputs, ignored)
                 return provider_pb2.UpdateResponse(properties=encode(news, _outputs(secrets)))
             try:
-                found = lifecycle.update(resource, aws, request.id, state, inputs, ignored)
+                updated = lifecycle.update(resource, aws, request.id, state, inputs, ignored)
             except InitializationFailed as error:
                 raise _Unfinished(error, encode(error.state, _outputs(secrets))) from error
-            return provider_pb2.UpdateResponse(properties=encode(found, _outputs(secrets)))
+            return provider_pb2.UpdateResponse(properties=encode(updated, _outputs(secrets)))
 
         return self._answer(request, context, answer)
 
@@ -200,10 +200,10 @@ def _outputs(secrets: Mapping[str, Secrets]) -> Mapping[str, Secrets]:
 
 def _handler(urn: str) -> Resource:
     token = urn.split("::")[2].split("$")[-1]
-    found = RESOURCES.get(token)
-    if found is None:
+    handler = RESOURCES.get(token)
+    if handler is None:
         raise UnknownType(f"the local provider does not support the resource type {token}")
-    return found
+    return handler
 
 
 def _name(urn: str) -> str:

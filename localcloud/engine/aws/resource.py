@@ -83,13 +83,13 @@ class Aws:
         """Poll `look` until it returns a value other than None. Exceptions from `look` end the wait."""
         deadline = time.monotonic() + timeout
         pause = self.poll_seconds
-        while (seen := look()) is None:
+        while (result := look()) is None:
             if time.monotonic() >= deadline:
                 raise Failed(f"waiting for {what}: timeout while waiting ({timeout:g} s)")
             if self.cancelled.wait(pause):
                 raise Failed(f"waiting for {what}: cancelled")
             pause = min(pause * PAUSE_GROWTH, self.poll_seconds * PAUSE_LIMIT)
-        return seen
+        return result
 
 
 class Failed(Exception):
@@ -135,7 +135,7 @@ class Resource(ABC):
         """
 
     @abstractmethod
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         """Return the resource's current inputs and outputs in AWS, or None if it no longer exists."""
 
     def recomputes(self, changed: frozenset[str]) -> frozenset[str]:

@@ -58,8 +58,8 @@ def updated(cluster: Cluster, inputs: Object, live: Object, manager: str, ignore
         forced = forced or managed_fields.has_predecessor(live)
     else:
         live = _taken_over(cluster, live, manager)
-    wanted = _with_ignored(inputs, live, manager, ignored)
-    return cluster.apply(wanted, manager, force=forced, dry_run=dry_run)
+    merged_inputs = _with_ignored(inputs, live, manager, ignored)
+    return cluster.apply(merged_inputs, manager, force=forced, dry_run=dry_run)
 
 
 def stored(cluster: Cluster, inputs: Object, manager: str) -> Object | None:

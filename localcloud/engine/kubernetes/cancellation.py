@@ -30,9 +30,9 @@ class Cancellation:
         with self._lock:
             self.requested.set()
             in_flight = list(self._in_flight)
-        for one in in_flight:
+        for future in in_flight:
             with suppress(InvalidStateError):  # the response has already arrived
-                one.set_exception(Canceled("context canceled"))
+                future.set_exception(Canceled("context canceled"))
 
     def run(self, send: Callable[[], T]) -> T:
         """Send a request and return its response. Raises Canceled as soon as the operation is canceled, although the

@@ -24,12 +24,17 @@ def field_manager(state: Mapping[str, Any], inputs: Mapping[str, Any]) -> str:
     return str(named) if named else f"pulumi-kubernetes-{randomness.token_hex(SUFFIX_BYTES)}"
 
 
-def state_of(live: Object, inputs: Object, given: Masks, manager: str) -> tuple[Object, Masks]:
+def state_of(live: Object, inputs: Object, input_secrets: Masks, manager: str) -> tuple[Object, Masks]:
     """Return the state for the engine, and its secret parts: secret inputs and the data of Secrets."""
-    shown, kept = objects.to_pulumi(live), objects.to_pulumi(inputs)
-    secret = masks(live, given)
-    state = {**shown, INPUTS: kept, API_VERSION: inputs.get("apiVersion") or live.get("apiVersion"), FIELD_MANAGER: manager}
-    return state, {**secret, INPUTS: masks(inputs, given)}
+    shown, shown_inputs = objects.to_pulumi(live), objects.to_pulumi(inputs)
+    secret = masks(live, input_secrets)
+    state = {
+        **shown,
+        INPUTS: shown_inputs,
+        API_VERSION: inputs.get("apiVersion") or live.get("apiVersion"),
+        FIELD_MANAGER: manager,
+    }
+    return state, {**secret, INPUTS: masks(inputs, input_secrets)}
 
 
 def split(state: Mapping[str, Any]) -> tuple[Object, Object]:
@@ -38,16 +43,16 @@ def split(state: Mapping[str, Any]) -> tuple[Object, Object]:
     return objects.from_pulumi(state.get(INPUTS) or {}), objects.from_pulumi(live)
 
 
-def masks(obj: Mapping[str, Any], given: Masks) -> Masks:
+def masks(obj: Mapping[str, Any], input_secrets: Masks) -> Masks:
     """Return the secret parts of an object, derived from the secret parts of its inputs."""
-    found = {name: _narrowed(obj[name], secret) for name, secret in given.items() if name in obj}
+    secret_parts = {name: _narrowed(obj[name], secret) for name, secret in input_secrets.items() if name in obj}
     if obj.get("kind") == "Secret":
-        found = merge(found, {name: True for name in ("data", "stringData") if name in obj})
-        if given.get("stringData") and "data" in obj:
-            found["data"] = True
+        secret_parts = merge(secret_parts, {name: True for name in ("data", "stringData") if name in obj})
+        if input_secrets.get("stringData") and "data" in obj:
+            secret_parts["data"] = True
         if objects.annotation(obj, LAST_APPLIED):
-            found = merge(found, {"metadata": {"annotations": {LAST_APPLIED: True}}})
-    return found
+            secret_parts = merge(secret_parts, {"metadata": {"annotations": {LAST_APPLIED: True}}})
+    return secret_parts
 
 
 def _narrowed(value: Any, secret: Secrets) -> Secrets:

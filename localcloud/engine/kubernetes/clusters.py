@@ -35,9 +35,9 @@ class Clusters:
             self._by_peer[peer] = cluster
             self._by_stack.setdefault(_stack(provider_urn), {})[provider_urn] = cluster
             self._by_stack.move_to_end(_stack(provider_urn))
-            for known in (self._by_peer, self._by_stack):
-                while len(known) > REMEMBERED:
-                    known.popitem(last=False)
+            for clusters in (self._by_peer, self._by_stack):
+                while len(clusters) > REMEMBERED:
+                    clusters.popitem(last=False)
 
     def find(self, peer: str, urn: str) -> Cluster:
         """Return the cluster that belongs to a connection, else the cluster that the URN's stack uses. Raises

@@ -33,8 +33,8 @@ def compare(old: Object, new: Object, patterns: Iterable[Path], ignored: Iterabl
     """Return all differences between the pruned live object and the inputs. Changes that match `patterns` require a
     replacement."""
     forcing, excluded = tuple(patterns), tuple(ignored)
-    found = [change for change in _members(old, new, ()) if not any(covers(path, change.path) for path in excluded)]
-    return [replace(change, replace=any(forces(pattern, change.path, change.value) for pattern in forcing)) for change in found]
+    changes = [change for change in _members(old, new, ()) if not any(covers(path, change.path) for path in excluded)]
+    return [replace(change, replace=any(forces(pattern, change.path, change.value) for pattern in forcing)) for change in changes]
 
 
 def confirmed(changes: list[Change], live: Object, query: Callable[[], Object | None]) -> list[Change]:

@@ -39,12 +39,16 @@ def _process(peer: str) -> psutil.Process | None:
         return None
     try:
         connections = psutil.net_connections("tcp")
-        served = {one.laddr.port for one in connections if one.pid == own and one.laddr and one.status == psutil.CONN_LISTEN}
-        for one in connections:
-            if one.pid in (None, own) or not (one.laddr and one.raddr):
+        served = {
+            connection.laddr.port
+            for connection in connections
+            if connection.pid == own and connection.laddr and connection.status == psutil.CONN_LISTEN
+        }
+        for connection in connections:
+            if connection.pid in (None, own) or not (connection.laddr and connection.raddr):
                 continue
-            if one.laddr.port == int(port) and one.raddr.port in served:
-                return psutil.Process(one.pid)
+            if connection.laddr.port == int(port) and connection.raddr.port in served:
+                return psutil.Process(connection.pid)
     except (psutil.Error, OSError):
         log.debug("cannot find the engine process of %s", peer, exc_info=True)
     return None

@@ -63,15 +63,15 @@ TABLE: Mapping[tuple[str, str], tuple[str, ...]] = {
 def patterns(obj: Mapping[str, Any], *, mutable_config_maps: bool, mutable_secrets: bool) -> list[Path]:
     """Return the paths of an object's immutable fields."""
     kind = Kind.of(obj)
-    found = list(IDENTITY)
+    immutable = list(IDENTITY)
     if kind == SECRET:
         frozen = ("type", "stringData", "data") if not mutable_secrets or obj.get("immutable") is True else ("type",)
-        found += frozen
+        immutable += frozen
     elif kind == CONFIG_MAP:
-        found += ("binaryData", "data") if not mutable_config_maps or obj.get("immutable") is True else ()
+        immutable += ("binaryData", "data") if not mutable_config_maps or obj.get("immutable") is True else ()
     else:
-        found += TABLE.get((kind.group, kind.kind), ())
-    return [parse(pattern) for pattern in found]
+        immutable += TABLE.get((kind.group, kind.kind), ())
+    return [parse(pattern) for pattern in immutable]
 
 
 def forces(pattern: Path, path: Path, value: Any) -> bool:

@@ -132,12 +132,12 @@ class Kubeconfig:
         )
 
     def _entry(
-        self, what: str, entries: Mapping[str, Mapping[str, Any]], called: str, known: tuple[str, ...]
+        self, what: str, entries: Mapping[str, Mapping[str, Any]], called: str, supported: tuple[str, ...]
     ) -> Mapping[str, Any]:
         if called not in entries:
             raise BadKubeconfig(f'{what} "{called}" does not exist')
         for name in entries[called]:
-            if name not in known:
+            if name not in supported:
                 raise BadKubeconfig(f'the local Kubernetes provider does not support "{name}" of {what} "{called}"')
         return entries[called]
 
@@ -167,5 +167,5 @@ def _exec(entry: Mapping[str, Any] | None) -> Exec | None:
         api_version=str(entry.get("apiVersion", "client.authentication.k8s.io/v1")),
         command=str(entry["command"]),
         args=tuple(str(argument) for argument in entry.get("args") or ()),
-        env=tuple((str(one["name"]), str(one["value"])) for one in entry.get("env") or ()),
+        env=tuple((str(variable["name"]), str(variable["value"])) for variable in entry.get("env") or ()),
     )

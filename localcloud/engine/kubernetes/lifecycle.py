@@ -161,9 +161,9 @@ def read(task: Task, id: str, state: Mapping[str, Any], inputs: Mapping[str, Any
     where, called = objects.parse_identity(id)
     old = objects.normalized(objects.from_pulumi(inputs))
     identity = {"name": called, "namespace": where or objects.namespace(old)}
-    wanted = {"apiVersion": task.kind.api_version, "kind": task.kind.kind, "metadata": identity}
+    reference = {"apiVersion": task.kind.api_version, "kind": task.kind.kind, "metadata": identity}
     try:
-        live = cluster.get(_in_its_namespace(task, wanted))
+        live = cluster.get(_in_its_namespace(task, reference))
     except NoSuchKind:
         return None
     except ApiError as error:
@@ -172,9 +172,9 @@ def read(task: Task, id: str, state: Mapping[str, Any], inputs: Mapping[str, Any
         raise OperationFailed(str(error)) from error
     except Unreachable as error:
         raise OperationFailed(str(error)) from error
-    seen = _seen_as_input(live, old)
+    observed = _seen_as_input(live, old)
     manager = checkpoint.field_manager(state, old)
-    outcome = Outcome(id, *checkpoint.state_of(live, seen, secrets, manager), inputs=objects.to_pulumi(seen))
+    outcome = Outcome(id, *checkpoint.state_of(live, observed, secrets, manager), inputs=objects.to_pulumi(observed))
     reasons = unready(cluster, old, live) if old else None
     if reasons is None:
         return outcome
@@ -216,8 +216,8 @@ def update(
     try:
         live = applying.updated(task.cluster, inputs, before, manager, [parse(text) for text in ignored], dry_run=False)
     except REFUSALS as error:
-        kept, masks = checkpoint.state_of(before, inputs, secrets, manager)
-        raise InitializationFailed(called, kept, masks, [f"{why}: {message_for(error, manager)}"]) from error
+        failed_state, masks = checkpoint.state_of(before, inputs, secrets, manager)
+        raise InitializationFailed(called, failed_state, masks, [f"{why}: {message_for(error, manager)}"]) from error
     return _awaited(task, inputs, live, secrets, manager, custom_seconds, why, updating=True)
 
 
@@ -241,8 +241,8 @@ def delete(task: Task, id: str, state: Mapping[str, Any], secrets: Masks, custom
     except NoSuchKind:
         return  # the CRD was deleted, which also deleted the object
     except NotReady as error:
-        kept, masks = checkpoint.state_of(error.live, inputs, secrets, checkpoint.field_manager(state, inputs))
-        raise InitializationFailed(id, kept, masks, [str(error)]) from error
+        failed_state, masks = checkpoint.state_of(error.live, inputs, secrets, checkpoint.field_manager(state, inputs))
+        raise InitializationFailed(id, failed_state, masks, [str(error)]) from error
     except ApiError as error:
         if not error.not_found:
             raise OperationFailed(str(error)) from error
@@ -260,9 +260,9 @@ def _awaited(
     try:
         live = until_ready(task.cluster, inputs, live, task.patience(inputs, custom_seconds), task.log, updating=updating)
     except (NotReady, BadCondition) as error:
-        seen, reasons = (error.live, error.reasons) if isinstance(error, NotReady) else (live, ())
-        kept, masks = checkpoint.state_of(seen, inputs, secrets, manager)
-        raise InitializationFailed(id, kept, masks, [f"{why}: {error}", *reasons]) from error
+        current, reasons = (error.live, error.reasons) if isinstance(error, NotReady) else (live, ())
+        failed_state, masks = checkpoint.state_of(current, inputs, secrets, manager)
+        raise InitializationFailed(id, failed_state, masks, [f"{why}: {error}", *reasons]) from error
     finally:
         task.log.status("")
         if task.kind == DEFINITION:
@@ -293,11 +293,11 @@ def _seen_as_input(live: Object, old: Object) -> Object:
     """Return the inputs that a refresh records: the fields set by the program or, after an import, by any user."""
     if old:
         return objects.normalized(pruned(live, old))
-    found = objects.normalized(managed_fields.user_fields(live))
-    annotations = dict(objects.nested(found, "metadata", "annotations") or {})
+    inputs = objects.normalized(managed_fields.user_fields(live))
+    annotations = dict(objects.nested(inputs, "metadata", "annotations") or {})
     for name in ("deployment.kubernetes.io/revision", managed_fields.LAST_APPLIED):
         annotations.pop(name, None)
-    return objects.with_metadata(found, annotations=annotations or None)
+    return objects.with_metadata(inputs, annotations=annotations or None)
 
 
 def _is_unready_job(task: Task, new: Object, live: Object) -> bool:

@@ -34,9 +34,9 @@ def taken_over(obj: Object, manager: str) -> list[Object] | None:
     if not theirs:
         return None
     ours = [entry for entry in entries(obj) if _is_of(entry, [(manager, "Apply")])]
-    others = [entry for entry in entries(obj) if entry not in theirs and entry not in ours]
+    other_entries = [entry for entry in entries(obj) if entry not in theirs and entry not in ours]
     fields = _union(entry.get("fieldsV1") or {} for entry in [*ours, *theirs])
-    return [*others, {**(ours or theirs)[0], "manager": manager, "operation": "Apply", "fieldsV1": fields}]
+    return [*other_entries, {**(ours or theirs)[0], "manager": manager, "operation": "Apply", "fieldsV1": fields}]
 
 
 def has_predecessor(obj: Mapping[str, Any]) -> bool:
@@ -62,10 +62,10 @@ def user_fields(obj: Object) -> Object:
         fields = _fields_of(json.loads(last))
     else:
         return {name: value for name, value in obj.items() if name != "status"}
-    kept = _selected(obj, fields)
+    user_values = _selected(obj, fields)
     identity = {key: value for key, value in obj["metadata"].items() if key in ("name", "namespace")}
-    whole = {**kept, "apiVersion": obj["apiVersion"], "kind": obj["kind"]}
-    whole["metadata"] = {**(kept.get("metadata") or {}), **identity}
+    whole = {**user_values, "apiVersion": obj["apiVersion"], "kind": obj["kind"]}
+    whole["metadata"] = {**(user_values.get("metadata") or {}), **identity}
     return whole
 
 
@@ -97,7 +97,7 @@ def _selected(value: Any, fields: Fields) -> Any:
         return {name: _selected(member, fields[f"f:{name}"]) for name, member in value.items() if f"f:{name}" in fields}
     if isinstance(value, list):
         chosen = [(element, _of_element(place, element, fields)) for place, element in enumerate(value)]
-        return [_selected(element, found) for element, found in chosen if found is not None]
+        return [_selected(element, element_fields) for element, element_fields in chosen if element_fields is not None]
     return value
 
 

@@ -112,8 +112,8 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
     def Diff(self, request: Any, context: grpc.ServicerContext) -> Any:
         def answer(cluster: Cluster, urn: str) -> Any:
             state, inputs = decode(request.olds)[0], decode(request.news)[0]
-            found = lifecycle.difference(self._task(cluster, urn, context), state, inputs, request.ignoreChanges)
-            return _diff_response(found)
+            difference = lifecycle.difference(self._task(cluster, urn, context), state, inputs, request.ignoreChanges)
+            return _diff_response(difference)
 
         return self._answer(request, context, answer)
 
@@ -123,10 +123,10 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
             task = self._task(cluster, urn, context)
             manifest = objects.from_pulumi(inputs)
             if request.preview:
-                seen = lifecycle.previewed_creation(task, manifest, secrets)
+                outcome = lifecycle.previewed_creation(task, manifest, secrets)
             else:
-                seen = lifecycle.create(task, manifest, secrets, request.timeout)
-            return provider_pb2.CreateResponse(id=seen.id, properties=encode(seen.state, seen.secrets))
+                outcome = lifecycle.create(task, manifest, secrets, request.timeout)
+            return provider_pb2.CreateResponse(id=outcome.id, properties=encode(outcome.state, outcome.secrets))
 
         return self._answer(request, context, answer)
 
@@ -134,13 +134,13 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         def answer(cluster: Cluster, urn: str) -> Any:
             state, secrets = decode(request.properties)
             inputs, secret_inputs = decode(request.inputs)
-            seen = lifecycle.read(self._task(cluster, urn, context), request.id, state, inputs, merge(secrets, secret_inputs))
-            if seen is None:
+            outcome = lifecycle.read(self._task(cluster, urn, context), request.id, state, inputs, merge(secrets, secret_inputs))
+            if outcome is None:
                 return provider_pb2.ReadResponse()
             return provider_pb2.ReadResponse(
-                id=seen.id,
-                properties=encode(seen.state, seen.secrets),
-                inputs=encode(seen.inputs or {}, masks(seen.inputs or {}, seen.secrets)),
+                id=outcome.id,
+                properties=encode(outcome.state, outcome.secrets),
+                inputs=encode(outcome.inputs or {}, masks(outcome.inputs or {}, outcome.secrets)),
             )
 
         return self._answer(request, context, answer)
@@ -151,10 +151,10 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
             inputs, secrets = decode(request.news)
             task, ignored = self._task(cluster, urn, context), list(request.ignoreChanges)
             if request.preview:
-                seen = lifecycle.previewed_update(task, state, inputs, secrets, ignored)
+                outcome = lifecycle.previewed_update(task, state, inputs, secrets, ignored)
             else:
-                seen = lifecycle.update(task, state, inputs, secrets, ignored, request.timeout)
-            return provider_pb2.UpdateResponse(properties=encode(seen.state, seen.secrets))
+                outcome = lifecycle.update(task, state, inputs, secrets, ignored, request.timeout)
+            return provider_pb2.UpdateResponse(properties=encode(outcome.state, outcome.secrets))
 
         return self._answer(request, context, answer)
 
@@ -215,17 +215,17 @@ def _unfinished(error: InitializationFailed) -> Any:
     )
 
 
-def _diff_response(found: Difference) -> Any:
+def _diff_response(difference: Difference) -> Any:
     some, none = provider_pb2.DiffResponse.DIFF_SOME, provider_pb2.DiffResponse.DIFF_NONE
     details = {
         show(change.path): provider_pb2.PropertyDiff(kind=KINDS[change.verb, change.replace], inputDiff=change.verb == "delete")
-        for change in found.changes
+        for change in difference.changes
     }
-    forced = [show(change.path) for change in found.changes if change.replace]
+    forced = [show(change.path) for change in difference.changes if change.replace]
     return provider_pb2.DiffResponse(
-        changes=some if found.changes or found.replaces else none,
-        replaces=[*forced, *found.replaces],
-        deleteBeforeReplace=found.delete_first,
+        changes=some if difference.changes or difference.replaces else none,
+        replaces=[*forced, *difference.replaces],
+        deleteBeforeReplace=difference.delete_first,
         hasDetailedDiff=True,
         detailedDiff=details,
     )

@@ -58,36 +58,36 @@ def _object(value: Mapping[str, Any], model: Any, path: Path) -> Iterator[tuple[
             yield from _value(member, types[name], (*path, name))
 
 
-def _value(value: Any, wanted: str, path: Path) -> Iterator[tuple[Path, str]]:
-    if value is None or isinstance(value, Unknown) or wanted == "object":
+def _value(value: Any, type_name: str, path: Path) -> Iterator[tuple[Path, str]]:
+    if value is None or isinstance(value, Unknown) or type_name == "object":
         return
-    if found := LISTED.fullmatch(wanted):
+    if match := LISTED.fullmatch(type_name):
         if not isinstance(value, list):
             yield path, "must be a list"
             return
         for place, element in enumerate(value):
-            yield from _value(element, found[1], (*path, place))
-    elif found := MAPPED.fullmatch(wanted):
+            yield from _value(element, match[1], (*path, place))
+    elif match := MAPPED.fullmatch(type_name):
         if not isinstance(value, Mapping):
             yield path, "must be a map"
             return
         for name, member in value.items():
-            yield from _value(member, found[1], (*path, name))
-    elif wanted in PLAIN:
-        if not _fits(value, wanted, path):
-            yield path, f"must be of type {wanted}, not {type(value).__name__}"
+            yield from _value(member, match[1], (*path, name))
+    elif type_name in PLAIN:
+        if not _fits(value, type_name, path):
+            yield path, f"must be of type {type_name}, not {type(value).__name__}"
     else:
         import kubernetes.client.models as models  # slow to import
 
         if isinstance(value, Mapping):
-            yield from _object(value, getattr(models, wanted), path)
+            yield from _object(value, getattr(models, type_name), path)
         else:
             yield path, "must be an object"
 
 
-def _fits(value: Any, wanted: str, path: Path) -> bool:
+def _fits(value: Any, type_name: str, path: Path) -> bool:
     if isinstance(value, bool):
-        return wanted == "bool"
-    if isinstance(value, int | float) and wanted == "str":
+        return type_name == "bool"
+    if isinstance(value, int | float) and type_name == "str":
         return not QUANTITIES.isdisjoint(str(part) for part in path[-2:])
-    return isinstance(value, PLAIN[wanted])
+    return isinstance(value, PLAIN[type_name])

@@ -65,18 +65,18 @@ class Settings:
 
 def problems(config: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the unsupported settings of a provider as (property, reason) pairs."""
-    known = {*FLAGS, *TEXTS, *WITHOUT_EFFECT, "kubeClientSettings"}
-    found = [
+    supported = {*FLAGS, *TEXTS, *WITHOUT_EFFECT, "kubeClientSettings"}
+    refusals = [
         (name, f"the local Kubernetes provider does not support the provider setting {name}")
         for name in sorted(config)
-        if name not in known and not name.startswith("__")
+        if name not in supported and not name.startswith("__")
     ]
     if config.get("enableServerSideApply") not in (None, UNKNOWN) and not _true(config["enableServerSideApply"]):
-        found.append(("enableServerSideApply", "the local Kubernetes provider supports only server-side apply"))
+        refusals.append(("enableServerSideApply", "the local Kubernetes provider supports only server-side apply"))
     if config.get("kubeClientSettings") is not UNKNOWN:
         for name in sorted(_object(config.get("kubeClientSettings")).keys() - CLIENT_LIMITS):
-            found.append(("kubeClientSettings", f"the local Kubernetes provider does not support kubeClientSettings.{name}"))
-    return found
+            refusals.append(("kubeClientSettings", f"the local Kubernetes provider does not support kubeClientSettings.{name}"))
+    return refusals
 
 
 def replacing(olds: Mapping[str, Any], news: Mapping[str, Any]) -> tuple[list[str], list[str]]:

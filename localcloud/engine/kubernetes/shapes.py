@@ -11,5 +11,5 @@ def pruned(live: Any, shape: Any) -> Any:
     if isinstance(live, Mapping) and isinstance(shape, Mapping):
         return {name: pruned(value, shape[name]) for name, value in live.items() if name in shape}
     if isinstance(live, list) and isinstance(shape, list):
-        return [pruned(value, wanted) for value, wanted in zip(live, shape, strict=False)]
+        return [pruned(value, element_shape) for value, element_shape in zip(live, shape, strict=False)]
     return live

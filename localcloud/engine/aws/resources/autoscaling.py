@@ -19,14 +19,14 @@ class Tag(Resource):
         self._write(aws, args)
         return f"{args['autoscalingGroupName']},{args['tag']['key']}"
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         group, key = id.split(",", 1)
-        found = aws.client("autoscaling").describe_tags(
+        tags = aws.client("autoscaling").describe_tags(
             Filters=[{"Name": "auto-scaling-group", "Values": [group]}, {"Name": "key", "Values": [key]}]
         )["Tags"]
-        if not found:
+        if not tags:
             return None
-        tag = {"key": key, "value": found[0].get("Value", ""), "propagateAtLaunch": bool(found[0]["PropagateAtLaunch"])}
+        tag = {"key": key, "value": tags[0].get("Value", ""), "propagateAtLaunch": bool(tags[0]["PropagateAtLaunch"])}
         return {"autoscalingGroupName": group, "tag": tag}
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:

@@ -77,7 +77,7 @@ class Group(Resource):
         make = partial(
             autoscaling.create_auto_scaling_group,
             AutoScalingGroupName=name,
-            Tags=[_tag(name, one) for one in args.get("tags") or []],
+            Tags=[_tag(name, tag) for tag in args.get("tags") or []],
             **request,
             **({"MinSize": 0, "MaxSize": 0} if hooks else sizes),
         )
@@ -98,7 +98,7 @@ class Group(Resource):
                 autoscaling.update_auto_scaling_group(AutoScalingGroupName=name, **sizes)
         return name
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         group = self._describe(aws, id)
         if group is None:
             return None
@@ -111,7 +111,7 @@ class Group(Resource):
         return {
             **to_state(group, {**self.SIMPLE, "arn": "AutoScalingGroupARN", "name": "AutoScalingGroupName"}),
             "availabilityZones": sorted(group["AvailabilityZones"]),
-            "vpcZoneIdentifiers": [one for one in group.get("VPCZoneIdentifier", "").split(",") if one],
+            "vpcZoneIdentifiers": [subnet_id for subnet_id in group.get("VPCZoneIdentifier", "").split(",") if subnet_id],
             **({"launchTemplate": to_state(template, named)} if template else {}),
             **({"tags": tags} if tags else {}),
         }
@@ -119,9 +119,9 @@ class Group(Resource):
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
         self._refuse_waiting(new)
         autoscaling = aws.client("autoscaling")
-        wanted = self._wanted({key: new.get(key, self.props[key].default) for key in changed})
-        if wanted:
-            autoscaling.update_auto_scaling_group(AutoScalingGroupName=id, **wanted)
+        request = self._wanted({key: new.get(key, self.props[key].default) for key in changed})
+        if request:
+            autoscaling.update_auto_scaling_group(AutoScalingGroupName=id, **request)
         if "tags" in changed:
             before = {tag["key"]: tag for tag in old.get("tags") or []}
             after = {tag["key"]: tag for tag in new.get("tags") or []}
@@ -142,14 +142,14 @@ class Group(Resource):
             raise Failed(f'{self.token}: waitForCapacityTimeout other than "0" is not emulated')
 
     def _wanted(self, args: Args) -> dict[str, Any]:
-        wanted = to_request(args, self.SIMPLE)
-        wanted = {key: int(value) if isinstance(value, float) else value for key, value in wanted.items()}
+        request = to_request(args, self.SIMPLE)
+        request = {key: int(value) if isinstance(value, float) else value for key, value in request.items()}
         if args.get("vpcZoneIdentifiers"):
-            wanted["VPCZoneIdentifier"] = ",".join(args["vpcZoneIdentifiers"])
+            request["VPCZoneIdentifier"] = ",".join(args["vpcZoneIdentifiers"])
         if template := args.get("launchTemplate"):
             named = {"LaunchTemplateId": template["id"]} if template.get("id") else {"LaunchTemplateName": template["name"]}
-            wanted["LaunchTemplate"] = {**named, "Version": str(template.get("version") or "$Default")}
-        return wanted
+            request["LaunchTemplate"] = {**named, "Version": str(template.get("version") or "$Default")}
+        return request
 
     @staticmethod
     def _describe(aws: Aws, id: str) -> dict[str, Any] | None:

@@ -29,18 +29,18 @@ class Schedule(Resource):
         self._write(aws, args)
         return str(args["scheduledActionName"])
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
-        group = known["autoscalingGroupName"]
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
+        group = recorded["autoscalingGroupName"]
         ask = aws.client("autoscaling").describe_scheduled_actions
-        found = only(lambda: ask(AutoScalingGroupName=group, ScheduledActionNames=[id])["ScheduledUpdateGroupActions"])
-        if found is None:
+        action = only(lambda: ask(AutoScalingGroupName=group, ScheduledActionNames=[id])["ScheduledUpdateGroupActions"])
+        if action is None:
             return None
         return {
             "autoscalingGroupName": group,
             "scheduledActionName": id,
-            "startTime": f"{found['StartTime'].astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
-            "arn": found["ScheduledActionARN"],
-            **{name: found.get(member, _UNCHANGED) for name, member in _SIZES.items()},
+            "startTime": f"{action['StartTime'].astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
+            "arn": action["ScheduledActionARN"],
+            **{name: action.get(member, _UNCHANGED) for name, member in _SIZES.items()},
         }
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:

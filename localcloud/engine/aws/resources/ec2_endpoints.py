@@ -61,19 +61,19 @@ class VpcEndpoint(Resource):
     }
 
     def create(self, aws: Aws, args: Args) -> str:
-        wanted = {"VpcEndpointType": "Gateway", **to_request(args, self.CREATE_NAMES)}
+        request = {"VpcEndpointType": "Gateway", **to_request(args, self.CREATE_NAMES)}
         endpoint = aws.client("ec2").create_vpc_endpoint(
             ClientToken=client_token(),
             PrivateDnsEnabled=bool(args.get("privateDnsEnabled")),
             TagSpecifications=tag_specification("vpc-endpoint", args),
-            **wanted,
+            **request,
         )["VpcEndpoint"]
         id = str(endpoint["VpcEndpointId"])
         with completing(id):
             aws.wait(f"EC2 VPC Endpoint ({id}) create", lambda: self._available(aws, id), timeout=ENDPOINT_TIMEOUT)
         return id
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         endpoint = self._describe(aws, id)
         if endpoint is None:
             return None
@@ -95,18 +95,18 @@ class VpcEndpoint(Resource):
         return frozenset() if old.get("vpcEndpointType") == "Interface" else changed & {"privateDnsEnabled"}
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
-        wanted: dict[str, Any] = {}
+        changes: dict[str, Any] = {}
         for name in changed & self.MEMBERS.keys():
             before, after = set(old.get(name) or []), set(new.get(name) or [])
-            wanted[f"Add{self.MEMBERS[name]}"] = sorted(after - before)
-            wanted[f"Remove{self.MEMBERS[name]}"] = sorted(before - after)
+            changes[f"Add{self.MEMBERS[name]}"] = sorted(after - before)
+            changes[f"Remove{self.MEMBERS[name]}"] = sorted(before - after)
         if "policy" in changed:
-            wanted.update({"PolicyDocument": new["policy"]} if new.get("policy") else {"ResetPolicy": True})
+            changes.update({"PolicyDocument": new["policy"]} if new.get("policy") else {"ResetPolicy": True})
         if "privateDnsEnabled" in changed:
-            wanted["PrivateDnsEnabled"] = bool(new.get("privateDnsEnabled"))
-        if wanted:
-            given = {key: value for key, value in wanted.items() if value != []}
-            aws.client("ec2").modify_vpc_endpoint(VpcEndpointId=id, **given)
+            changes["PrivateDnsEnabled"] = bool(new.get("privateDnsEnabled"))
+        if changes:
+            nonempty_changes = {key: value for key, value in changes.items() if value != []}
+            aws.client("ec2").modify_vpc_endpoint(VpcEndpointId=id, **nonempty_changes)
             aws.wait(f"EC2 VPC Endpoint ({id}) update", lambda: self._available(aws, id), timeout=ENDPOINT_TIMEOUT)
         if "tags" in changed:
             update_tags(aws, id, old, new)
@@ -120,8 +120,8 @@ class VpcEndpoint(Resource):
     @staticmethod
     def _prefix_list(aws: Aws, service: str) -> State:
         """Return the id and the CIDR blocks of a gateway endpoint's prefix list."""
-        found = aws.client("ec2").describe_prefix_lists(Filters=[{"Name": "prefix-list-name", "Values": [service]}])
-        lists = found["PrefixLists"]
+        response = aws.client("ec2").describe_prefix_lists(Filters=[{"Name": "prefix-list-name", "Values": [service]}])
+        lists = response["PrefixLists"]
         return to_state(lists[0], {"prefixListId": "PrefixListId", "cidrBlocks": "Cidrs"}) if lists else {}
 
     @staticmethod
@@ -166,16 +166,16 @@ class FlowLog(Resource):
 
     def create(self, aws: Aws, args: Args) -> str:
         watched = next((name for name in self.WATCHED if args.get(name)), "vpcId")
-        wanted = {"LogDestinationType": "cloud-watch-logs", **to_request(args, self.CREATE_NAMES)}
-        if "LogDestination" in wanted:
-            wanted["LogDestination"] = wanted["LogDestination"].removesuffix(":*")
+        request = {"LogDestinationType": "cloud-watch-logs", **to_request(args, self.CREATE_NAMES)}
+        if "LogDestination" in request:
+            request["LogDestination"] = request["LogDestination"].removesuffix(":*")
         create = partial(
             aws.client("ec2").create_flow_logs,
             ClientToken=client_token(),
             ResourceType=self.WATCHED[watched],
             ResourceIds=[args[watched]],
             TagSpecifications=tag_specification("vpc-flow-log", args),
-            **wanted,
+            **request,
         )
         new_role = "Unable to assume given IAM role"  # a new IAM role takes seconds to propagate
         what = f"Flow Log ({args[watched]})"
@@ -183,7 +183,7 @@ class FlowLog(Resource):
         refused(answer.get("Unsuccessful") or [], "CreateFlowLogs")
         return str(answer["FlowLogIds"][0])
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         log = only(lambda: aws.client("ec2").describe_flow_logs(FlowLogIds=[id])["FlowLogs"], "InvalidFlowLogId.NotFound")
         if log is None:
             return None

@@ -39,7 +39,7 @@ class InternetGateway(Resource):
                 self._attach(aws, id, args["vpcId"])
         return id
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         gateway = self._describe(aws, id)
         if gateway is None:
             return None
@@ -126,14 +126,14 @@ class Eip(Resource):
     }
 
     def create(self, aws: Aws, args: Args) -> str:
-        wanted = to_request(args, {"domain": "Domain"})
-        address = aws.client("ec2").allocate_address(**wanted, TagSpecifications=tag_specification("elastic-ip", args))
+        request = to_request(args, {"domain": "Domain"})
+        address = aws.client("ec2").allocate_address(**request, TagSpecifications=tag_specification("elastic-ip", args))
         id = str(address["AllocationId"])
         with completing(id):
             self._associate(aws, id, args)
         return id
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         address = self._describe(aws, id)
         if address is None:
             return None
@@ -217,16 +217,16 @@ class NatGateway(Resource):
     }
 
     def create(self, aws: Aws, args: Args) -> str:
-        wanted = {"ConnectivityType": "public", **to_request(args, self.CREATE_NAMES)}
+        request = {"ConnectivityType": "public", **to_request(args, self.CREATE_NAMES)}
         gateway = aws.client("ec2").create_nat_gateway(
-            ClientToken=client_token(), **wanted, TagSpecifications=tag_specification("natgateway", args)
+            ClientToken=client_token(), **request, TagSpecifications=tag_specification("natgateway", args)
         )["NatGateway"]
         id = str(gateway["NatGatewayId"])
         with completing(id):
             aws.wait(f"EC2 NAT Gateway ({id}) create", lambda: self._available(aws, id), timeout=NAT_CREATED)
         return id
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         gateway = self._describe(aws, id)
         if gateway is None:
             return None

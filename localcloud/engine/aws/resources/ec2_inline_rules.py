@@ -38,39 +38,39 @@ class Rule(NamedTuple):
 
 def rules_of(bundles: Iterable[Args], group: str) -> dict[Rule, None]:
     """Expand the program's combined rules into single rules, in order. `self` becomes the security group's id."""
-    found: dict[Rule, None] = {}
+    rules: dict[Rule, None] = {}
     for bundle in bundles:
         protocol = protocol_name(str(bundle["protocol"]))
         ports = (-1, -1) if protocol == "-1" else (int(bundle["fromPort"]), int(bundle["toPort"]))
         sources = [(kind, source) for name, kind in SOURCES.items() for source in bundle.get(name) or []]
         sources += [("group", group)] if bundle.get("self") else []
         for kind, source in sources:
-            found[Rule(protocol, *ports, kind, source, bundle.get("description") or "")] = None
-    return found
+            rules[Rule(protocol, *ports, kind, source, bundle.get("description") or "")] = None
+    return rules
 
 
 def rules_seen(permissions: Iterable[dict[str, Any]]) -> dict[Rule, None]:
     """Return the single rules from an EC2 response."""
-    found: dict[Rule, None] = {}
-    for seen in permissions:
-        protocol = str(seen["IpProtocol"])
-        ports = (-1, -1) if protocol == "-1" else (int(seen.get("FromPort", -1)), int(seen.get("ToPort", -1)))
+    rules: dict[Rule, None] = {}
+    for permission in permissions:
+        protocol = str(permission["IpProtocol"])
+        ports = (-1, -1) if protocol == "-1" else (int(permission.get("FromPort", -1)), int(permission.get("ToPort", -1)))
         for key, name, kind in (
             ("IpRanges", "CidrIp", "cidr"),
             ("Ipv6Ranges", "CidrIpv6", "cidr6"),
             ("PrefixListIds", "PrefixListId", "prefixList"),
             ("UserIdGroupPairs", "GroupId", "group"),
         ):
-            for source in seen.get(key) or []:
-                found[Rule(protocol, *ports, kind, source[name], source.get("Description") or "")] = None
-    return found
+            for source in permission.get(key) or []:
+                rules[Rule(protocol, *ports, kind, source[name], source.get("Description") or "")] = None
+    return rules
 
 
-def bundles(known: Iterable[Args], seen: dict[Rule, None], group: str) -> list[Args]:
+def bundles(program_rules: Iterable[Args], live_rules: dict[Rule, None], group: str) -> list[Args]:
     """Combine EC2's single rules into the program's combined rules. A combined rule is used only if all its single
     rules exist. Group the remaining rules by protocol, ports and description."""
-    left, complete = dict(seen), []
-    for bundle in known:
+    left, complete = dict(live_rules), []
+    for bundle in program_rules:
         rules = rules_of([bundle], group)
         if rules and all(rule in left for rule in rules):
             complete.append(dict(bundle))
@@ -119,7 +119,7 @@ def _permission(rule: Rule) -> dict[str, Any]:
         "prefixList": ("PrefixListIds", "PrefixListId"),
         "group": ("UserIdGroupPairs", "GroupId"),
     }[rule.kind]
-    wanted: dict[str, Any] = {"IpProtocol": rule.protocol, source[0]: [{source[1]: rule.source, **described}]}
+    permission: dict[str, Any] = {"IpProtocol": rule.protocol, source[0]: [{source[1]: rule.source, **described}]}
     if rule.protocol != "-1":
-        wanted.update({"FromPort": rule.from_port, "ToPort": rule.to_port})
-    return wanted
+        permission.update({"FromPort": rule.from_port, "ToPort": rule.to_port})
+    return permission

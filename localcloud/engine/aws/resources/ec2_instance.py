@@ -75,29 +75,29 @@ class Instance(Resource):
         # A new instance profile takes some time to propagate to EC2:
         # https://github.com/hashicorp/terraform-provider-aws (resourceInstanceCreate)
         transient, words = "InvalidParameterValue", "nvalid IAM Instance Profile"
-        made = retry(aws, f"{self.title} create", launch, transient, containing=words, timeout=PROFILE_KNOWN)
-        id = str(made["Instances"][0]["InstanceId"])
+        response = retry(aws, f"{self.title} create", launch, transient, containing=words, timeout=PROFILE_KNOWN)
+        id = str(response["Instances"][0]["InstanceId"])
         with completing(id):
             aws.wait(f"{self.title} ({id}) create", lambda: self._in_state(aws, id, "running"), timeout=CREATED)
             if args.get("monitoring"):
                 ec2.monitor_instances(InstanceIds=[id])
         return id
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         instance = self._describe(aws, id)
         if instance is None:
             return None
         ec2 = aws.client("ec2")
-        primary = next((one for one in instance["NetworkInterfaces"] if one["Attachment"]["DeviceIndex"] == 0), None)
+        primary = next((eni for eni in instance["NetworkInterfaces"] if eni["Attachment"]["DeviceIndex"] == 0), None)
         ec2.describe_volumes(Filters=[{"Name": "attachment.instance-id", "Values": [id]}])
         return {
             **to_state(instance, self.OUTPUTS),
             **read_tags(instance.get("Tags")),
-            **self._template(aws, id, known),
+            **self._template(aws, id, recorded),
             **({"primaryNetworkInterfaceId": primary["NetworkInterfaceId"]} if primary else {}),
             **self._credits(aws, instance),
             **{ours: _attribute(ec2, id, ours, theirs) for ours, theirs in self.ATTRIBUTES.items()},
-            **self._user_data(aws, id, known),
+            **self._user_data(aws, id, recorded),
             "arn": arn(aws, f"instance/{id}"),
             "availabilityZone": instance["Placement"]["AvailabilityZone"],
             "instanceState": instance["State"]["Name"],
@@ -127,12 +127,12 @@ class Instance(Resource):
     def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
         """Return the instance, or None if it is terminated. EC2 still lists terminated instances for an hour."""
         ec2 = aws.client("ec2")
-        found = only(lambda: ec2.describe_instances(InstanceIds=[id])["Reservations"], ABSENT)
-        instance = found["Instances"][0] if found else None
+        reservation = only(lambda: ec2.describe_instances(InstanceIds=[id])["Reservations"], ABSENT)
+        instance = reservation["Instances"][0] if reservation else None
         return None if instance is None or instance["State"]["Name"] == "terminated" else instance
 
     @staticmethod
-    def _template(aws: Aws, id: str, known: State) -> State:
+    def _template(aws: Aws, id: str, recorded: State) -> State:
         """Return the launch template and version that EC2 recorded in the instance's tags."""
         ec2 = aws.client("ec2")
         of_instance = {"Name": "resource-id", "Values": [id]}
@@ -147,17 +147,17 @@ class Instance(Resource):
         details = only(lambda: describe()["LaunchTemplates"], "InvalidLaunchTemplateId.NotFound") if template else None
         if not details:
             return {}
-        before = str(known["launchTemplate"].get("version", "$Default")) if known.get("launchTemplate") else ""
+        before = str(recorded["launchTemplate"].get("version", "$Default")) if recorded.get("launchTemplate") else ""
         moving = {"$Default": details["DefaultVersionNumber"], "$Latest": details["LatestVersionNumber"]}
         shown = before if str(moving.get(before)) == version else version
         return {"launchTemplate": {"id": template, "name": details["LaunchTemplateName"], "version": shown}}
 
     @staticmethod
-    def _user_data(aws: Aws, id: str, known: State) -> State:
+    def _user_data(aws: Aws, id: str, recorded: State) -> State:
         encoded = _attribute(aws.client("ec2"), id, "userData", "UserData")
         if not encoded:
             return {}
-        if known.get("userDataBase64"):
+        if recorded.get("userDataBase64"):
             return {"userDataBase64": encoded}
         return {"userData": base64.b64decode(encoded).decode(errors="replace")}
 

@@ -29,16 +29,16 @@ class LaunchTemplate(Resource):
     }
 
     def create(self, aws: Aws, args: Args) -> str:
-        made = aws.client("ec2").create_launch_template(
+        response = aws.client("ec2").create_launch_template(
             ClientToken=client_token(),
             LaunchTemplateName=physical_name(args),
             LaunchTemplateData=template_data(args),
             TagSpecifications=tag_specification("launch-template", args),
             **to_request(args, {"description": "VersionDescription"}),
         )
-        return str(made["LaunchTemplate"]["LaunchTemplateId"])
+        return str(response["LaunchTemplate"]["LaunchTemplateId"])
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         ec2 = aws.client("ec2")
         template = only(lambda: ec2.describe_launch_templates(LaunchTemplateIds=[id])["LaunchTemplates"], *ABSENT)
         if template is None:
@@ -62,13 +62,13 @@ class LaunchTemplate(Resource):
         ec2 = aws.client("ec2")
         latest = old["latestVersion"]
         if changed & VERSIONED:
-            made = ec2.create_launch_template_version(
+            response = ec2.create_launch_template_version(
                 ClientToken=client_token(),
                 LaunchTemplateId=id,
                 LaunchTemplateData=template_data(new),
                 **to_request(new, {"description": "VersionDescription"}),
             )
-            latest = made["LaunchTemplateVersion"]["VersionNumber"]
+            latest = response["LaunchTemplateVersion"]["VersionNumber"]
         default = latest if new.get("updateDefaultVersion") else new.get("defaultVersion")
         if default is not None and (new.get("updateDefaultVersion") or "defaultVersion" in changed):
             ec2.modify_launch_template(LaunchTemplateId=id, DefaultVersion=str(int(default)))

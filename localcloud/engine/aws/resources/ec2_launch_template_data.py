@@ -39,9 +39,9 @@ class Part:
 
     def request(self, value: Any) -> Any:
         if self.fields is not None:
-            return [data_request(self.fields, one) for one in value] if self.many else data_request(self.fields, value)
+            return [data_request(self.fields, element) for element in value] if self.many else data_request(self.fields, value)
         if self.item:
-            return [{self.item: one} for one in value]
+            return [{self.item: element} for element in value]
         if self.tags:
             return pairs(value)
         if self.truth:
@@ -50,17 +50,17 @@ class Part:
 
     def state(self, value: Any) -> Any:
         if self.fields is not None:
-            return [data_state(self.fields, one) for one in value] if self.many else data_state(self.fields, value)
+            return [data_state(self.fields, element) for element in value] if self.many else data_state(self.fields, value)
         if self.item:
-            return [one[self.item] for one in value]
+            return [element[self.item] for element in value]
         if self.tags:
             return from_pairs(value)
         return str(value).lower() if self.truth else value
 
 
 def data_request(parts: Mapping[str, Part], args: Mapping[str, Any]) -> dict[str, Any]:
-    wanted = {name: args.get(name) if args.get(name) is not None else part.always for name, part in parts.items()}
-    return {parts[name].theirs: parts[name].request(value) for name, value in wanted.items() if value not in (None, "", [])}
+    arguments = {name: args.get(name) if args.get(name) is not None else part.always for name, part in parts.items()}
+    return {parts[name].theirs: parts[name].request(value) for name, value in arguments.items() if value not in (None, "", [])}
 
 
 def data_state(parts: Mapping[str, Part], data: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,14 +24,14 @@ class PlacementGroup(Resource):
     props = {**dict.fromkeys(CREATE_NAMES, Prop(replace=True)), **TAGS}
 
     def create(self, aws: Aws, args: Args) -> str:
-        wanted = to_request(args, self.CREATE_NAMES)
-        aws.client("ec2").create_placement_group(**wanted, TagSpecifications=tag_specification("placement-group", args))
+        request = to_request(args, self.CREATE_NAMES)
+        aws.client("ec2").create_placement_group(**request, TagSpecifications=tag_specification("placement-group", args))
         id = str(args["name"])
         with completing(id):
             aws.wait(f"{self.title} ({id}) create", lambda: self._available(aws, id), timeout=TIMEOUT)
         return id
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         group = self._describe(aws, id)
         return group and {
             **to_state(group, {**self.CREATE_NAMES, "arn": "GroupArn", "placementGroupId": "GroupId"}),

@@ -75,7 +75,7 @@ class RouteTable(Resource):
             self._set_routes(aws, id, [], args.get("routes") or [])
         return id
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         table = describe_table(aws, id)
         if table is None:
             return None
@@ -153,16 +153,16 @@ class Route(Resource):
     }
 
     def create(self, aws: Aws, args: Args) -> str:
-        table, wanted = str(args["routeTableId"]), to_request(args, {**DESTINATIONS, **TARGETS})
-        aws.client("ec2").create_route(RouteTableId=table, **wanted)
-        id = f"r-{table}{zlib.crc32(destination_key(wanted).encode())}"
+        table, request = str(args["routeTableId"]), to_request(args, {**DESTINATIONS, **TARGETS})
+        aws.client("ec2").create_route(RouteTableId=table, **request)
+        id = f"r-{table}{zlib.crc32(destination_key(request).encode())}"
         with completing(id):
             self._wait(aws, id, args)
         return id
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
-        route = self._find(aws, known)
-        return None if route is None else {"routeTableId": known["routeTableId"], **to_state(route, self.OUTPUTS)}
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
+        route = self._find(aws, recorded)
+        return None if route is None else {"routeTableId": recorded["routeTableId"], **to_state(route, self.OUTPUTS)}
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
         aws.client("ec2").replace_route(RouteTableId=new["routeTableId"], **to_request(new, {**DESTINATIONS, **TARGETS}))
@@ -177,11 +177,11 @@ class Route(Resource):
         aws.wait(f"EC2 Route ({id})", lambda: self._find(aws, args), timeout=TIMEOUT)
 
     @staticmethod
-    def _find(aws: Aws, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
-        if not wanted.get("routeTableId"):
+    def _find(aws: Aws, route_args: Mapping[str, Any]) -> dict[str, Any] | None:
+        if not route_args.get("routeTableId"):
             raise Failed("a route is identified by its table and destination, so it cannot be imported by id")
-        table = describe_table(aws, wanted["routeTableId"]) or {}
-        destination = to_request(wanted, DESTINATIONS)
+        table = describe_table(aws, route_args["routeTableId"]) or {}
+        destination = to_request(route_args, DESTINATIONS)
         return next((route for route in table.get("Routes") or [] if destination_of(route) == destination), None)
 
 
@@ -200,8 +200,8 @@ class RouteTableAssociation(Resource):
             aws.wait(f"EC2 Route Table Association ({id}) create", partial(self._find, aws, id, args), timeout=TIMEOUT)
         return id
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
-        association = self._find(aws, id, known)
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
+        association = self._find(aws, id, recorded)
         return association and to_state(association, {"subnetId": "SubnetId", "routeTableId": "RouteTableId"})
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
@@ -218,14 +218,14 @@ class RouteTableAssociation(Resource):
             with unless_gone("InvalidAssociationID.NotFound"):
                 aws.client("ec2").disassociate_route_table(AssociationId=association["RouteTableAssociationId"])
 
-    def _find(self, aws: Aws, id: str, known: Mapping[str, Any]) -> dict[str, Any] | None:
+    def _find(self, aws: Aws, id: str, recorded: Mapping[str, Any]) -> dict[str, Any] | None:
         """Find the association by id or subnet, because a replacement of the route table changes the id."""
         filters = [{"Name": "association.route-table-association-id", "Values": [id]}]
-        if known.get("subnetId"):
-            filters.append({"Name": "association.subnet-id", "Values": [known["subnetId"]]})
-        for wanted in filters:
-            for table in aws.client("ec2").describe_route_tables(Filters=[wanted])["RouteTables"]:
+        if recorded.get("subnetId"):
+            filters.append({"Name": "association.subnet-id", "Values": [recorded["subnetId"]]})
+        for table_filter in filters:
+            for table in aws.client("ec2").describe_route_tables(Filters=[table_filter])["RouteTables"]:
                 for association in table.get("Associations") or []:
-                    if association["RouteTableAssociationId"] == id or association.get("SubnetId") == known.get("subnetId"):
+                    if association["RouteTableAssociationId"] == id or association.get("SubnetId") == recorded.get("subnetId"):
                         return dict(association)
         return None

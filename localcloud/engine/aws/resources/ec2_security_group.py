@@ -36,7 +36,7 @@ def describe_group(aws: Aws, id: str) -> dict[str, Any] | None:
     return only(lambda: ec2.describe_security_groups(GroupIds=[id])["SecurityGroups"], "InvalidGroup.NotFound")
 
 
-def group_state(aws: Aws, id: str, known: State) -> State | None:
+def group_state(aws: Aws, id: str, recorded: State) -> State | None:
     group = describe_group(aws, id)
     if group is None:
         return None
@@ -44,7 +44,7 @@ def group_state(aws: Aws, id: str, known: State) -> State | None:
     return {
         **to_state(group, names),
         **{
-            direction: bundles(known.get(direction) or [], rules_seen(group.get(theirs) or []), id)
+            direction: bundles(recorded.get(direction) or [], rules_seen(group.get(theirs) or []), id)
             for direction, theirs in DIRECTIONS.items()
         },
         **read_tags(group.get("Tags")),
@@ -84,20 +84,20 @@ class SecurityGroup(Resource):
     }
 
     def create(self, aws: Aws, args: Args) -> str:
-        made = aws.client("ec2").create_security_group(
+        response = aws.client("ec2").create_security_group(
             GroupName=physical_name(args),
             Description=args.get("description", self.props["description"].default),
             TagSpecifications=tag_specification("security-group", args),
             **to_request(args, {"vpcId": "VpcId"}),
         )
-        id = str(made["GroupId"])
+        id = str(response["GroupId"])
         with completing(id):
             group = aws.wait(f"Security Group ({id}) create", partial(describe_group, aws, id), timeout=CREATED)
             write_rules(aws, id, group, args)
         return id
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
-        return group_state(aws, id, known)
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
+        return group_state(aws, id, recorded)
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
         update_group(aws, id, old, new, changed)
@@ -149,8 +149,8 @@ class DefaultSecurityGroup(Resource):
             write_rules(aws, id, group, args)
         return id
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
-        return group_state(aws, id, known)
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
+        return group_state(aws, id, recorded)
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
         update_group(aws, id, old, new, changed)

@@ -56,21 +56,21 @@ class SecurityGroupRule(Resource):
         )
         return str(answer["SecurityGroupRules"][0]["SecurityGroupRuleId"])
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         ec2 = aws.client("ec2")
         rule = only(lambda: ec2.describe_security_group_rules(SecurityGroupRuleIds=[id])["SecurityGroupRules"], *ABSENT)
         if rule is None or bool(rule.get("IsEgress")) != self.is_egress:
             return None
-        seen = to_state(rule, self.SEEN)
+        state = to_state(rule, self.SEEN)
         for port in ("fromPort", "toPort"):
-            if seen.get(port) == -1 and port not in known:  # AWS returns -1 for ports that are not set
-                del seen[port]
+            if state.get(port) == -1 and port not in recorded:  # AWS returns -1 for ports that are not set
+                del state[port]
         protocol = str(rule["IpProtocol"])
-        same = protocol_name(str(known.get("ipProtocol", protocol))) == protocol_name(protocol)
+        same = protocol_name(str(recorded.get("ipProtocol", protocol))) == protocol_name(protocol)
         referenced = rule.get("ReferencedGroupInfo") or {}
         return {
-            **seen,
-            "ipProtocol": known.get("ipProtocol", protocol) if same else protocol,
+            **state,
+            "ipProtocol": recorded.get("ipProtocol", protocol) if same else protocol,
             **to_state(referenced, {"referencedSecurityGroupId": "GroupId"}),
             **read_tags(rule.get("Tags")),
             "arn": arn(aws, f"security-group-rule/{id}", rule.get("GroupOwnerId")),
@@ -107,17 +107,19 @@ class SecurityGroupRule(Resource):
 def permission(args: Args) -> dict[str, Any]:
     """Return the rule as `IpPermissions` for EC2's authorize request."""
     described = {"Description": args["description"]} if args.get("description") else {}
-    wanted: dict[str, Any] = {"IpProtocol": args["ipProtocol"]}
-    wanted.update({port: int(value) for port, value in to_request(args, {"fromPort": "FromPort", "toPort": "ToPort"}).items()})
+    ip_permission: dict[str, Any] = {"IpProtocol": args["ipProtocol"]}
+    ip_permission.update(
+        {port: int(value) for port, value in to_request(args, {"fromPort": "FromPort", "toPort": "ToPort"}).items()}
+    )
     if cidr := args.get("cidrIpv4"):
-        wanted["IpRanges"] = [{"CidrIp": cidr, **described}]
+        ip_permission["IpRanges"] = [{"CidrIp": cidr, **described}]
     if cidr := args.get("cidrIpv6"):
-        wanted["Ipv6Ranges"] = [{"CidrIpv6": cidr, **described}]
+        ip_permission["Ipv6Ranges"] = [{"CidrIpv6": cidr, **described}]
     if prefix_list := args.get("prefixListId"):
-        wanted["PrefixListIds"] = [{"PrefixListId": prefix_list, **described}]
+        ip_permission["PrefixListIds"] = [{"PrefixListId": prefix_list, **described}]
     if group := args.get("referencedSecurityGroupId"):
-        wanted["UserIdGroupPairs"] = [{"GroupId": group, **described}]
-    return wanted
+        ip_permission["UserIdGroupPairs"] = [{"GroupId": group, **described}]
+    return ip_permission
 
 
 @register

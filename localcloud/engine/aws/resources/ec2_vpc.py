@@ -43,23 +43,23 @@ class Vpc(Resource):
     }
 
     def create(self, aws: Aws, args: Args) -> str:
-        wanted = to_request(args, self.CREATE_NAMES)
-        vpc = aws.client("ec2").create_vpc(**wanted, TagSpecifications=tag_specification("vpc", args))["Vpc"]
+        request = to_request(args, self.CREATE_NAMES)
+        vpc = aws.client("ec2").create_vpc(**request, TagSpecifications=tag_specification("vpc", args))["Vpc"]
         id = str(vpc["VpcId"])
         with completing(id):
             aws.wait(f"EC2 VPC ({id}) create", lambda: self._available(aws, id), timeout=VPC_TIMEOUT)
             self._set_attributes(aws, id, args, frozenset(self.ATTRIBUTES))
         return id
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         vpc = self._describe(aws, id)
         if vpc is None:
             return None
         ec2 = aws.client("ec2")
-        mine = [{"Name": "vpc-id", "Values": [id]}]
-        tables = ec2.describe_route_tables(Filters=[*mine, {"Name": "association.main", "Values": ["true"]}])["RouteTables"]
-        acls = ec2.describe_network_acls(Filters=[*mine, {"Name": "default", "Values": ["true"]}])["NetworkAcls"]
-        groups = ec2.describe_security_groups(Filters=[*mine, {"Name": "group-name", "Values": ["default"]}])["SecurityGroups"]
+        in_vpc = [{"Name": "vpc-id", "Values": [id]}]
+        tables = ec2.describe_route_tables(Filters=[*in_vpc, {"Name": "association.main", "Values": ["true"]}])["RouteTables"]
+        acls = ec2.describe_network_acls(Filters=[*in_vpc, {"Name": "default", "Values": ["true"]}])["NetworkAcls"]
+        groups = ec2.describe_security_groups(Filters=[*in_vpc, {"Name": "group-name", "Values": ["default"]}])["SecurityGroups"]
         main_table = tables[0]["RouteTableId"] if tables else ""
         return {
             **to_state(vpc, self.OUTPUTS),
@@ -89,9 +89,9 @@ class Vpc(Resource):
         """Set the VPC attributes in separate requests, as EC2 requires. DNS hostnames require DNS support, so set DNS
         support first."""
         for name, theirs in self.ATTRIBUTES.items():
-            wanted = args.get(name, self.props[name].default)
-            if name in names and wanted is not None and (wanted or name in args):
-                aws.client("ec2").modify_vpc_attribute(VpcId=id, **{theirs: {"Value": wanted}})
+            new_value = args.get(name, self.props[name].default)
+            if name in names and new_value is not None and (new_value or name in args):
+                aws.client("ec2").modify_vpc_attribute(VpcId=id, **{theirs: {"Value": new_value}})
 
     @staticmethod
     def _attribute(aws: Aws, id: str, name: str) -> bool:
@@ -128,16 +128,16 @@ class Subnet(Resource):
     }
 
     def create(self, aws: Aws, args: Args) -> str:
-        wanted = to_request(args, self.CREATE_NAMES)
-        subnet = aws.client("ec2").create_subnet(**wanted, TagSpecifications=tag_specification("subnet", args))["Subnet"]
+        request = to_request(args, self.CREATE_NAMES)
+        subnet = aws.client("ec2").create_subnet(**request, TagSpecifications=tag_specification("subnet", args))["Subnet"]
         id = str(subnet["SubnetId"])
         with completing(id):
-            made = aws.wait(f"EC2 Subnet ({id}) create", lambda: self._available(aws, id), timeout=SUBNET_CREATED)
-            actual = self._attributes(made)
+            available = aws.wait(f"EC2 Subnet ({id}) create", lambda: self._available(aws, id), timeout=SUBNET_CREATED)
+            actual = self._attributes(available)
             self._set_attributes(aws, id, args, frozenset(name for name in actual if actual[name] != bool(args.get(name))))
         return id
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         subnet = self._describe(aws, id)
         if subnet is None:
             return None
@@ -167,8 +167,8 @@ class Subnet(Resource):
         if "mapPublicIpOnLaunch" in names:
             ec2.modify_subnet_attribute(SubnetId=id, MapPublicIpOnLaunch={"Value": bool(args.get("mapPublicIpOnLaunch"))})
         if "enableResourceNameDnsARecordOnLaunch" in names:
-            wanted = bool(args.get("enableResourceNameDnsARecordOnLaunch"))
-            ec2.modify_subnet_attribute(SubnetId=id, EnableResourceNameDnsARecordOnLaunch={"Value": wanted})
+            adds_record = bool(args.get("enableResourceNameDnsARecordOnLaunch"))
+            ec2.modify_subnet_attribute(SubnetId=id, EnableResourceNameDnsARecordOnLaunch={"Value": adds_record})
 
     @staticmethod
     def _attributes(subnet: dict[str, Any]) -> dict[str, bool]:

@@ -44,7 +44,8 @@ class Repository(Resource):
     def create(self, aws: Aws, args: Args) -> str:
         name, tags = physical_name(args), wanted_tags(args)
         encryption = [
-            to_request({"encryptionType": "AES256", **one}, ENCRYPTION) for one in args.get("encryptionConfigurations") or ()
+            to_request({"encryptionType": "AES256", **configuration}, ENCRYPTION)
+            for configuration in args.get("encryptionConfigurations") or ()
         ]
         aws.client("ecr").create_repository(
             repositoryName=name,
@@ -54,15 +55,15 @@ class Repository(Resource):
         )
         return name
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         ecr = aws.client("ecr")
-        found = only(lambda: ecr.describe_repositories(repositoryNames=[id])["repositories"], ABSENT)
-        if found is None:
+        repository = only(lambda: ecr.describe_repositories(repositoryNames=[id])["repositories"], ABSENT)
+        if repository is None:
             return None
         return {
-            **to_state(found, self.OUTPUTS),
-            **tag_state(from_pairs(ecr.list_tags_for_resource(resourceArn=found["repositoryArn"])["tags"])),
-            "encryptionConfigurations": [to_state(found["encryptionConfiguration"], ENCRYPTION)],
+            **to_state(repository, self.OUTPUTS),
+            **tag_state(from_pairs(ecr.list_tags_for_resource(resourceArn=repository["repositoryArn"])["tags"])),
+            "encryptionConfigurations": [to_state(repository["encryptionConfiguration"], ENCRYPTION)],
         }
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
@@ -70,8 +71,8 @@ class Repository(Resource):
         if "imageTagMutability" in changed:
             ecr.put_image_tag_mutability(repositoryName=id, imageTagMutability=new.get("imageTagMutability") or "MUTABLE")
         if "imageScanningConfiguration" in changed:
-            wanted = new.get("imageScanningConfiguration") or {"scanOnPush": False}
-            ecr.put_image_scanning_configuration(repositoryName=id, imageScanningConfiguration=wanted)
+            scanning = new.get("imageScanningConfiguration") or {"scanOnPush": False}
+            ecr.put_image_scanning_configuration(repositoryName=id, imageScanningConfiguration=scanning)
         if "tags" in changed:
             change_tags(
                 old,
@@ -99,19 +100,19 @@ class LifecyclePolicy(Resource):
     props = {"repository": Prop(replace=True), "policy": Prop(replace=True, json=True)}
 
     def create(self, aws: Aws, args: Args) -> str:
-        made = aws.client("ecr").put_lifecycle_policy(repositoryName=args["repository"], lifecyclePolicyText=args["policy"])
-        return str(made["repositoryName"])
+        response = aws.client("ecr").put_lifecycle_policy(repositoryName=args["repository"], lifecyclePolicyText=args["policy"])
+        return str(response["repositoryName"])
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         ecr = aws.client("ecr")
 
         def look() -> list[dict[str, Any]]:
             return [ecr.get_lifecycle_policy(repositoryName=id)]
 
-        found = only(look, ABSENT, "LifecyclePolicyNotFoundException")
-        if found is None:
+        policy = only(look, ABSENT, "LifecyclePolicyNotFoundException")
+        if policy is None:
             return None
-        return to_state(found, {"repository": "repositoryName", "policy": "lifecyclePolicyText", "registryId": "registryId"})
+        return to_state(policy, {"repository": "repositoryName", "policy": "lifecyclePolicyText", "registryId": "registryId"})
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
         with unless_gone(ABSENT, "LifecyclePolicyNotFoundException"):

@@ -76,8 +76,8 @@ class FileSystem(Resource):
 
     def create(self, aws: Aws, args: Args) -> str:
         efs = aws.client("efs")
-        made = efs.create_file_system(Tags=pairs(wanted_tags(args)), **to_request(args, self.CREATE_NAMES))
-        id = str(made["FileSystemId"])
+        response = efs.create_file_system(Tags=pairs(wanted_tags(args)), **to_request(args, self.CREATE_NAMES))
+        id = str(response["FileSystemId"])
         with completing(id):
             self._wait(aws, id, f"EFS File System ({id}) create", "creating")
             if args.get("protection"):
@@ -86,19 +86,19 @@ class FileSystem(Resource):
                 self._keep(aws, id, args)
         return id
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         efs = aws.client("efs")
-        found = self._describe(aws, id)
-        if found is None or found["LifeCycleState"] == "deleted":
+        file_system = self._describe(aws, id)
+        if file_system is None or file_system["LifeCycleState"] == "deleted":
             return None
-        kept = efs.describe_lifecycle_configuration(FileSystemId=id)["LifecyclePolicies"]
-        protection = (found.get("FileSystemProtection") or {}).get("ReplicationOverwriteProtection")
-        size = found.get("SizeInBytes") or {}
+        policies = efs.describe_lifecycle_configuration(FileSystemId=id)["LifecyclePolicies"]
+        protection = (file_system.get("FileSystemProtection") or {}).get("ReplicationOverwriteProtection")
+        size = file_system.get("SizeInBytes") or {}
         return {
-            **to_state(found, self.OUTPUTS),
-            **tag_state(from_pairs(found.get("Tags"))),
+            **to_state(file_system, self.OUTPUTS),
+            **tag_state(from_pairs(file_system.get("Tags"))),
             **({"protection": {"replicationOverwrite": protection}} if protection else {}),
-            "lifecyclePolicies": [to_state(policy, TRANSITIONS) for policy in kept],
+            "lifecyclePolicies": [to_state(policy, TRANSITIONS) for policy in policies],
             "sizeInBytes": [to_state(size, {"value": "Value", "valueInIa": "ValueInIA", "valueInStandard": "ValueInStandard"})],
             "dnsName": dns_name(aws, id),
         }
@@ -123,9 +123,9 @@ class FileSystem(Resource):
 
     @staticmethod
     def _protect(aws: Aws, id: str, args: Args) -> None:
-        wanted = (args.get("protection") or {}).get("replicationOverwrite")
-        if wanted:
-            aws.client("efs").update_file_system_protection(FileSystemId=id, ReplicationOverwriteProtection=wanted)
+        overwrite_protection = (args.get("protection") or {}).get("replicationOverwrite")
+        if overwrite_protection:
+            aws.client("efs").update_file_system_protection(FileSystemId=id, ReplicationOverwriteProtection=overwrite_protection)
 
     @staticmethod
     def _keep(aws: Aws, id: str, args: Args) -> None:
@@ -136,14 +136,14 @@ class FileSystem(Resource):
     def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
         efs = aws.client("efs")
         try:
-            found: list[dict[str, Any]] = efs.describe_file_systems(FileSystemId=id)["FileSystems"]
+            file_systems: list[dict[str, Any]] = efs.describe_file_systems(FileSystemId=id)["FileSystems"]
         except efs.exceptions.FileSystemNotFound:
             return None
-        return found[0] if found else None
+        return file_systems[0] if file_systems else None
 
     def _seen(self, aws: Aws, id: str) -> Seen | None:
-        found = self._describe(aws, id)
-        return Seen(found["LifeCycleState"]) if found and found["LifeCycleState"] != "deleted" else None
+        file_system = self._describe(aws, id)
+        return Seen(file_system["LifeCycleState"]) if file_system and file_system["LifeCycleState"] != "deleted" else None
 
     def _wait(self, aws: Aws, id: str, doing: str, pending: str) -> None:
         until(aws, doing, lambda: self._seen(aws, id), target="available", pending=[pending], timeout=TIMEOUT)
@@ -163,14 +163,14 @@ class FileSystemPolicy(Resource):
         self._put(aws, args)
         return str(args["fileSystemId"])
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         try:
-            found = aws.client("efs").describe_file_system_policy(FileSystemId=id)
+            response = aws.client("efs").describe_file_system_policy(FileSystemId=id)
         except ClientError as error:
             if code_of(error) in (POLICY_GONE, FILE_SYSTEM_GONE):
                 return None
             raise
-        return {"fileSystemId": id, "policy": found["Policy"]}
+        return {"fileSystemId": id, "policy": response["Policy"]}
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
         self._put(aws, new)
@@ -196,9 +196,9 @@ class BackupPolicy(Resource):
         self._put(aws, id, args["backupPolicy"]["status"])
         return id
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
-        seen = self._seen(aws, id)
-        return {"fileSystemId": id, "backupPolicy": {"status": seen.status}} if seen else None
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
+        current = self._seen(aws, id)
+        return {"fileSystemId": id, "backupPolicy": {"status": current.status}} if current else None
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
         self._put(aws, id, new["backupPolicy"]["status"])

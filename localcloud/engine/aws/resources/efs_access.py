@@ -49,18 +49,18 @@ class MountTarget(Resource):
             until(aws, doing, lambda: self._seen(aws, id), target="available", pending=["creating"], timeout=MOUNT_TARGET_TIMEOUT)
         return id
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
-        found = self._describe(aws, id)
-        if found is None or found["LifeCycleState"] == "deleted":
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
+        mount_target = self._describe(aws, id)
+        if mount_target is None or mount_target["LifeCycleState"] == "deleted":
             return None
         groups = aws.client("efs").describe_mount_target_security_groups(MountTargetId=id).get("SecurityGroups")
-        file_system = dns_name(aws, found["FileSystemId"])
+        file_system = dns_name(aws, mount_target["FileSystemId"])
         return {
-            **to_state(found, self.OUTPUTS),
+            **to_state(mount_target, self.OUTPUTS),
             "securityGroups": groups or [],
             "dnsName": file_system,
-            "mountTargetDnsName": f"{found.get('AvailabilityZoneName')}.{file_system}",
-            "fileSystemArn": efs_arn(aws, "file-system", found["FileSystemId"]),
+            "mountTargetDnsName": f"{mount_target.get('AvailabilityZoneName')}.{file_system}",
+            "fileSystemArn": efs_arn(aws, "file-system", mount_target["FileSystemId"]),
         }
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
@@ -78,14 +78,14 @@ class MountTarget(Resource):
     def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
         efs = aws.client("efs")
         try:
-            found: list[dict[str, Any]] = efs.describe_mount_targets(MountTargetId=id)["MountTargets"]
+            mount_targets: list[dict[str, Any]] = efs.describe_mount_targets(MountTargetId=id)["MountTargets"]
         except efs.exceptions.MountTargetNotFound:
             return None
-        return found[0] if found else None
+        return mount_targets[0] if mount_targets else None
 
     def _seen(self, aws: Aws, id: str) -> Seen | None:
-        found = self._describe(aws, id)
-        return Seen(found["LifeCycleState"]) if found and found["LifeCycleState"] != "deleted" else None
+        mount_target = self._describe(aws, id)
+        return Seen(mount_target["LifeCycleState"]) if mount_target and mount_target["LifeCycleState"] != "deleted" else None
 
 
 @register
@@ -112,30 +112,30 @@ class AccessPoint(Resource):
             request["RootDirectory"] = to_request(root, {"path": "Path"})
             if root.get("creationInfo"):
                 request["RootDirectory"]["CreationInfo"] = to_request(root["creationInfo"], CREATION)
-        made = aws.client("efs").create_access_point(
+        response = aws.client("efs").create_access_point(
             ClientToken=client_token(), FileSystemId=args["fileSystemId"], Tags=pairs(wanted_tags(args)), **request
         )
-        id = str(made["AccessPointId"])
+        id = str(response["AccessPointId"])
         with completing(id):
             doing = f"EFS Access Point ({id}) create"
             until(aws, doing, lambda: self._seen(aws, id), target="available", pending=["creating"], timeout=TIMEOUT)
         return id
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
-        found = self._describe(aws, id)
-        if found is None or found["LifeCycleState"] == "deleted":
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
+        access_point = self._describe(aws, id)
+        if access_point is None or access_point["LifeCycleState"] == "deleted":
             return None
-        root = found.get("RootDirectory") or {}
+        root = access_point.get("RootDirectory") or {}
         creation = to_state(root.get("CreationInfo") or {}, CREATION)
-        user = to_state(found.get("PosixUser") or {}, OWNER)
+        user = to_state(access_point.get("PosixUser") or {}, OWNER)
         return {
-            "fileSystemId": found["FileSystemId"],
-            "fileSystemArn": efs_arn(aws, "file-system", found["FileSystemId"]),
-            "arn": found["AccessPointArn"],
-            "ownerId": found["OwnerId"],
+            "fileSystemId": access_point["FileSystemId"],
+            "fileSystemArn": efs_arn(aws, "file-system", access_point["FileSystemId"]),
+            "arn": access_point["AccessPointArn"],
+            "ownerId": access_point["OwnerId"],
             "rootDirectory": {"path": root.get("Path", "/"), **({"creationInfo": creation} if creation else {})},
             **({"posixUser": user} if user else {}),
-            **tag_state(from_pairs(found.get("Tags"))),
+            **tag_state(from_pairs(access_point.get("Tags"))),
         }
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
@@ -151,11 +151,11 @@ class AccessPoint(Resource):
     def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
         efs = aws.client("efs")
         try:
-            found: list[dict[str, Any]] = efs.describe_access_points(AccessPointId=id)["AccessPoints"]
+            access_points: list[dict[str, Any]] = efs.describe_access_points(AccessPointId=id)["AccessPoints"]
         except efs.exceptions.AccessPointNotFound:
             return None
-        return found[0] if found else None
+        return access_points[0] if access_points else None
 
     def _seen(self, aws: Aws, id: str) -> Seen | None:
-        found = self._describe(aws, id)
-        return Seen(found["LifeCycleState"]) if found and found["LifeCycleState"] != "deleted" else None
+        access_point = self._describe(aws, id)
+        return Seen(access_point["LifeCycleState"]) if access_point and access_point["LifeCycleState"] != "deleted" else None

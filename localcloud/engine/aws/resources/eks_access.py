@@ -36,22 +36,22 @@ class AccessEntry(Resource):
         aws.client("eks").create_access_entry(**request, tags=wanted_tags(args))
         return f"{args['clusterName']}:{args['principalArn']}"
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
-        found = described(aws, "describe_access_entry", "accessEntry", **self._key(id))
-        if found is None:
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
+        entry = described(aws, "describe_access_entry", "accessEntry", **self._key(id))
+        if entry is None:
             return None
         return {
-            **to_state(found, {**self.CREATE_NAMES, "accessEntryArn": "accessEntryArn"}),
-            **tag_state(found.get("tags")),
-            "createdAt": timestamp(found["createdAt"]),
-            "modifiedAt": timestamp(found["modifiedAt"]),
+            **to_state(entry, {**self.CREATE_NAMES, "accessEntryArn": "accessEntryArn"}),
+            **tag_state(entry.get("tags")),
+            "createdAt": timestamp(entry["createdAt"]),
+            "modifiedAt": timestamp(entry["modifiedAt"]),
         }
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
         if changed & {"kubernetesGroups", "userName"}:
-            wanted = {"kubernetesGroups": new.get("kubernetesGroups") or old.get("kubernetesGroups") or []}
+            groups = {"kubernetesGroups": new.get("kubernetesGroups") or old.get("kubernetesGroups") or []}
             user = to_request({**old, **new}, {"userName": "username"})
-            aws.client("eks").update_access_entry(**self._key(id), **wanted, **user)
+            aws.client("eks").update_access_entry(**self._key(id), **groups, **user)
         if "tags" in changed:
             update_tags(aws, old["accessEntryArn"], old, new)
 
@@ -82,16 +82,16 @@ class AccessPolicyAssociation(Resource):
         aws.client("eks").associate_access_policy(**self._key(id), accessScope=scope)
         return id
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
-        found = self._find(aws, self._key(id))
-        if found is None:
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
+        association = self._find(aws, self._key(id))
+        if association is None:
             return None
-        scope = found["accessScope"]
+        scope = association["accessScope"]
         return {
             **self._key(id),
             "accessScope": {"type": scope["type"], "namespaces": scope.get("namespaces") or []},
-            "associatedAt": timestamp(found["associatedAt"]),
-            "modifiedAt": timestamp(found["modifiedAt"]),
+            "associatedAt": timestamp(association["associatedAt"]),
+            "modifiedAt": timestamp(association["modifiedAt"]),
         }
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
@@ -140,13 +140,13 @@ class PodIdentityAssociation(Resource):
 
     def create(self, aws: Aws, args: Args) -> str:
         request = to_request(args, self.CREATE_NAMES)
-        made = aws.client("eks").create_pod_identity_association(**request, tags=wanted_tags(args))
-        return str(made["association"]["associationId"])
+        response = aws.client("eks").create_pod_identity_association(**request, tags=wanted_tags(args))
+        return str(response["association"]["associationId"])
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
-        key = {"clusterName": str(known["clusterName"]), "associationId": id}
-        found = described(aws, "describe_pod_identity_association", "association", **key)
-        return found and {**to_state(found, self.OUTPUTS), **tag_state(found.get("tags"))}
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
+        key = {"clusterName": str(recorded["clusterName"]), "associationId": id}
+        association = described(aws, "describe_pod_identity_association", "association", **key)
+        return association and {**to_state(association, self.OUTPUTS), **tag_state(association.get("tags"))}
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
         if changed & {"roleArn", "targetRoleArn", "disableSessionTags"}:

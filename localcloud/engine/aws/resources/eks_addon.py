@@ -50,16 +50,16 @@ class Addon(Resource):
             until(aws, doing, lambda: self._seen(aws, id), target="ACTIVE", pending=pending, timeout=TIMEOUT)
         return id
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
-        found = self._describe(aws, id)
-        if found is None:
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
+        addon = self._describe(aws, id)
+        if addon is None:
             return None
         return {
-            **to_state(found, {**self.CREATE_NAMES, "arn": "addonArn"}),
-            **tag_state(found.get("tags")),
-            "podIdentityAssociations": [self._identity(aws, arn) for arn in found.get("podIdentityAssociations") or ()],
-            "createdAt": timestamp(found["createdAt"]),
-            "modifiedAt": timestamp(found["modifiedAt"]),
+            **to_state(addon, {**self.CREATE_NAMES, "arn": "addonArn"}),
+            **tag_state(addon.get("tags")),
+            "podIdentityAssociations": [self._identity(aws, arn) for arn in addon.get("podIdentityAssociations") or ()],
+            "createdAt": timestamp(addon["createdAt"]),
+            "modifiedAt": timestamp(addon["modifiedAt"]),
         }
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
@@ -83,9 +83,9 @@ class Addon(Resource):
         wait_for_update(aws, f"EKS Add-On ({id}) update", answer["update"], owner, TIMEOUT)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        kept = {"preserve": True} if state.get("preserve") else {}
+        preserve = {"preserve": True} if state.get("preserve") else {}
         with unless_gone(GONE):
-            aws.client("eks").delete_addon(**self._key(id), **kept)
+            aws.client("eks").delete_addon(**self._key(id), **preserve)
         failures = ["DELETE_FAILED"]
         until_gone(aws, f"EKS Add-On ({id}) delete", lambda: self._seen(aws, id), failures=failures, timeout=DELETE_TIMEOUT)
 
@@ -98,16 +98,16 @@ class Addon(Resource):
     def _identity(aws: Aws, arn: str) -> State:
         """Look up a Pod Identity association by its ARN, `...:podidentityassociation/<cluster>/<id>`."""
         _, cluster, id = arn.split("/")
-        found = aws.client("eks").describe_pod_identity_association(clusterName=cluster, associationId=id)["association"]
-        return to_state(found, IDENTITY)
+        association = aws.client("eks").describe_pod_identity_association(clusterName=cluster, associationId=id)["association"]
+        return to_state(association, IDENTITY)
 
     def _describe(self, aws: Aws, id: str) -> dict[str, Any] | None:
         return described(aws, "describe_addon", "addon", **self._key(id))
 
     def _seen(self, aws: Aws, id: str) -> Seen | None:
-        found = self._describe(aws, id)
-        return Seen(found["status"], issues(found.get("health"))) if found else None
+        addon = self._describe(aws, id)
+        return Seen(addon["status"], issues(addon.get("health"))) if addon else None
 
 
 def identities(args: Args) -> list[dict[str, str]]:
-    return [to_request(one, IDENTITY) for one in args.get("podIdentityAssociations") or ()]
+    return [to_request(association, IDENTITY) for association in args.get("podIdentityAssociations") or ()]

@@ -72,32 +72,32 @@ class Cluster(Resource):
         return changed & {"encryptionConfig"} if not new.get("encryptionConfig") else frozenset()
 
     def create(self, aws: Aws, args: Args) -> str:
-        made = aws.client("eks").create_cluster(**creation_request(args))
-        id = str(made["cluster"]["name"])
+        response = aws.client("eks").create_cluster(**creation_request(args))
+        id = str(response["cluster"]["name"])
         with completing(id):
             look = lambda: self._seen(aws, id)  # noqa: E731
             doing, pending = f"EKS Cluster ({id}) create", ("CREATING", "PENDING")
             until(aws, doing, look, target="ACTIVE", pending=pending, timeout=CREATE_TIMEOUT)
         return id
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
-        found = self._describe(aws, id)
-        if found is None:
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
+        cluster = self._describe(aws, id)
+        if cluster is None:
             return None
-        encryption = [one for one in found.get("encryptionConfig") or () if one.get("provider")]
-        enabled = [setup["types"] for setup in found["logging"]["clusterLogging"] if setup["enabled"]]
-        issuer = ((found.get("identity") or {}).get("oidc") or {}).get("issuer", "")
+        encryption = [setting for setting in cluster.get("encryptionConfig") or () if setting.get("provider")]
+        enabled = [setup["types"] for setup in cluster["logging"]["clusterLogging"] if setup["enabled"]]
+        issuer = ((cluster.get("identity") or {}).get("oidc") or {}).get("issuer", "")
         return {
-            **to_state(found, self.OUTPUTS),
-            "accessConfig": self._access(found["accessConfig"], known),
-            "bootstrapSelfManagedAddons": known.get("bootstrapSelfManagedAddons", True),
-            "createdAt": timestamp(found["createdAt"]),
+            **to_state(cluster, self.OUTPUTS),
+            "accessConfig": self._access(cluster["accessConfig"], recorded),
+            "bootstrapSelfManagedAddons": recorded.get("bootstrapSelfManagedAddons", True),
+            "createdAt": timestamp(cluster["createdAt"]),
             "enabledClusterLogTypes": [name for names in enabled for name in names],
             **({"encryptionConfig": encryption[0]} if encryption else {}),
             "identities": [{"oidcs": [{"issuer": issuer}]}],
-            "kubernetesNetworkConfig": to_state(found["kubernetesNetworkConfig"], NETWORK),
-            "vpcConfig": dict(found["resourcesVpcConfig"]),
-            **tag_state(found.get("tags")),
+            "kubernetesNetworkConfig": to_state(cluster["kubernetesNetworkConfig"], NETWORK),
+            "vpcConfig": dict(cluster["resourcesVpcConfig"]),
+            **tag_state(cluster.get("tags")),
         }
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
@@ -117,8 +117,8 @@ class Cluster(Resource):
         if "upgradePolicy" in changed:
             self._configure(aws, id, "upgrade policy", upgradePolicy=new["upgradePolicy"])
         if "deletionProtection" in changed:
-            wanted = bool(new.get("deletionProtection"))
-            self._configure(aws, id, "deletion protection", deletionProtection=wanted)
+            is_protected = bool(new.get("deletionProtection"))
+            self._configure(aws, id, "deletion protection", deletionProtection=is_protected)
         if "vpcConfig" in changed:
             for part in vpc_changes(old["vpcConfig"], new["vpcConfig"]):
                 self._configure(aws, id, "VPC configuration", resourcesVpcConfig=part)
@@ -154,15 +154,15 @@ class Cluster(Resource):
         wait_for_update(aws, f"EKS Cluster ({id}) encryption config association", answer["update"], {"name": id})
 
     @staticmethod
-    def _access(found: State, known: State) -> State:
+    def _access(configuration: State, recorded: State) -> State:
         """Return the access configuration. AWS does not report whether the creator is an administrator, so keep the
         value from the state.
 
         https://github.com/aws/containers-roadmap/issues/185
         """
-        was = (known.get("accessConfig") or {}).get("bootstrapClusterCreatorAdminPermissions")
+        was = (recorded.get("accessConfig") or {}).get("bootstrapClusterCreatorAdminPermissions")
         return {
-            "authenticationMode": found["authenticationMode"],
+            "authenticationMode": configuration["authenticationMode"],
             "bootstrapClusterCreatorAdminPermissions": True if was is None else was,
         }
 
@@ -171,8 +171,8 @@ class Cluster(Resource):
         return described(aws, "describe_cluster", "cluster", name=id)
 
     def _seen(self, aws: Aws, id: str) -> Seen | None:
-        found = self._describe(aws, id)
-        return Seen(found["status"], issues(found.get("health"))) if found else None
+        cluster = self._describe(aws, id)
+        return Seen(cluster["status"], issues(cluster.get("health"))) if cluster else None
 
 
 def creation_request(args: Args) -> dict[str, Any]:
@@ -200,9 +200,9 @@ def creation_request(args: Args) -> dict[str, Any]:
 
 def logging_request(args: Args) -> dict[str, Any]:
     """Return a request that enables the log types in `args` and disables all others."""
-    wanted = args.get("enabledClusterLogTypes") or []
-    unwanted = [name for name in LOG_TYPES if name not in wanted]
-    return {"clusterLogging": [{"types": types, "enabled": on} for types, on in ((wanted, True), (unwanted, False)) if types]}
+    enabled = args.get("enabledClusterLogTypes") or []
+    disabled = [name for name in LOG_TYPES if name not in enabled]
+    return {"clusterLogging": [{"types": types, "enabled": on} for types, on in ((enabled, True), (disabled, False)) if types]}
 
 
 def vpc_changes(old: State, new: Args) -> list[dict[str, Any]]:

@@ -76,28 +76,28 @@ class NodeGroup(Resource):
 
     def create(self, aws: Aws, args: Args) -> str:
         name = physical_name(args, "nodeGroupName", "nodeGroupNamePrefix")
-        made = aws.client("eks").create_nodegroup(nodegroupName=name, **creation_request(args))
-        id = f"{args['clusterName']}:{made['nodegroup']['nodegroupName']}"
+        response = aws.client("eks").create_nodegroup(nodegroupName=name, **creation_request(args))
+        id = f"{args['clusterName']}:{response['nodegroup']['nodegroupName']}"
         with completing(id):
             doing = f"EKS Node Group ({id}) create"
             until(aws, doing, lambda: self._seen(aws, id), target="ACTIVE", pending=["CREATING"], timeout=TIMEOUT)
         return id
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
-        found = self._describe(aws, id)
-        if found is None:
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
+        node_group = self._describe(aws, id)
+        if node_group is None:
             return None
-        template = to_state(found.get("launchTemplate") or {}, _same("id", "name", "version"))
-        repair = found.get("nodeRepairConfig")
+        template = to_state(node_group.get("launchTemplate") or {}, _same("id", "name", "version"))
+        repair = node_group.get("nodeRepairConfig")
         return {
-            **to_state(found, self.OUTPUTS),
-            **tag_state(found.get("tags")),
+            **to_state(node_group, self.OUTPUTS),
+            **tag_state(node_group.get("tags")),
             **({"launchTemplate": template} if template else {}),
-            "scalingConfig": to_state(found["scalingConfig"], SCALING),
-            "taints": [to_state(taint, TAINT) for taint in found.get("taints") or ()],
-            **({"updateConfig": to_state(found["updateConfig"], UPDATE)} if found.get("updateConfig") else {}),
+            "scalingConfig": to_state(node_group["scalingConfig"], SCALING),
+            "taints": [to_state(taint, TAINT) for taint in node_group.get("taints") or ()],
+            **({"updateConfig": to_state(node_group["updateConfig"], UPDATE)} if node_group.get("updateConfig") else {}),
             **({"nodeRepairConfig": repair_state(repair)} if repair else {}),
-            "resources": [resources_state(found.get("resources") or {})],
+            "resources": [resources_state(node_group.get("resources") or {})],
         }
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
@@ -142,8 +142,8 @@ class NodeGroup(Resource):
         return described(aws, "describe_nodegroup", "nodegroup", **self._key(id))
 
     def _seen(self, aws: Aws, id: str) -> Seen | None:
-        found = self._describe(aws, id)
-        return Seen(found["status"], issues(found.get("health"))) if found else None
+        node_group = self._describe(aws, id)
+        return Seen(node_group["status"], issues(node_group.get("health"))) if node_group else None
 
 
 def creation_request(args: Args) -> dict[str, Any]:
@@ -169,10 +169,10 @@ def configuration_request(old: State, new: Args, changed: frozenset[str]) -> dic
         removed = [name for name in before if name not in after]
         request["labels"] = _given(addOrUpdateLabels=written, removeLabels=removed)
     if "taints" in changed:
-        was, wanted = ([to_request(taint, TAINT) for taint in side.get("taints") or ()] for side in (old, new))
-        kept = {(taint["key"], taint["effect"]) for taint in wanted}
-        gone = [taint for taint in was if (taint["key"], taint["effect"]) not in kept]
-        request["taints"] = _given(addOrUpdateTaints=[taint for taint in wanted if taint not in was], removeTaints=gone)
+        was, taints = ([to_request(taint, TAINT) for taint in side.get("taints") or ()] for side in (old, new))
+        taint_keys = {(taint["key"], taint["effect"]) for taint in taints}
+        gone = [taint for taint in was if (taint["key"], taint["effect"]) not in taint_keys]
+        request["taints"] = _given(addOrUpdateTaints=[taint for taint in taints if taint not in was], removeTaints=gone)
     if "scalingConfig" in changed:
         request["scalingConfig"] = to_request(new["scalingConfig"], SCALING)
     if "updateConfig" in changed:
@@ -190,12 +190,12 @@ def template_request(template: Args) -> dict[str, Any]:
 
 
 def repair_request(repair: Args) -> dict[str, Any]:
-    overrides = [to_request(one, OVERRIDE) for one in repair.get("nodeRepairConfigOverrides") or ()]
+    overrides = [to_request(override, OVERRIDE) for override in repair.get("nodeRepairConfigOverrides") or ()]
     return {**to_request(repair, REPAIR), **_given(nodeRepairConfigOverrides=overrides)}
 
 
 def repair_state(repair: Mapping[str, Any]) -> State:
-    overrides = [to_state(one, OVERRIDE) for one in repair.get("nodeRepairConfigOverrides") or ()]
+    overrides = [to_state(override, OVERRIDE) for override in repair.get("nodeRepairConfigOverrides") or ()]
     return {**to_state(repair, REPAIR), "nodeRepairConfigOverrides": overrides}
 
 

@@ -16,10 +16,10 @@ def described(aws: Aws, operation: str, member: str, **key: str) -> dict[str, An
     """Return the result of a Describe call, or None if the resource is gone."""
     eks = aws.client("eks")
     try:
-        found: dict[str, Any] = getattr(eks, operation)(**key)[member]
+        result: dict[str, Any] = getattr(eks, operation)(**key)[member]
     except eks.exceptions.ResourceNotFoundException:
         return None
-    return found
+    return result
 
 
 def wait_for_update(
@@ -31,12 +31,12 @@ def wait_for_update(
     id = str(update["id"])
 
     def look() -> Seen:
-        seen = eks.describe_update(updateId=id, **owner)["update"]
+        update = eks.describe_update(updateId=id, **owner)["update"]
         causes = "\n".join(
             f"{', '.join(error.get('resourceIds') or ())}: {error.get('errorCode', '')}: {error.get('errorMessage', '')}"
-            for error in seen.get("errors") or ()
+            for error in update.get("errors") or ()
         )
-        return Seen(seen["status"], causes)
+        return Seen(update["status"], causes)
 
     until(aws, f"{what} ({id})", look, target="Successful", pending=["InProgress"], timeout=timeout)
 

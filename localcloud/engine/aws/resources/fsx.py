@@ -51,16 +51,16 @@ class FsxResource(Resource):
 
     def _describe(self, aws: Aws, id: str) -> dict[str, Any] | None:
         try:
-            found = self.described(aws, id)
+            resources = self.described(aws, id)
         except ClientError as error:
             if code_of(error) == self.gone:
                 return None
             raise
-        return found[0] if found else None
+        return resources[0] if resources else None
 
     def _seen(self, aws: Aws, id: str) -> Seen | None:
-        found = self._describe(aws, id)
-        return Seen(found["Lifecycle"], (found.get("FailureDetails") or {}).get("Message", "")) if found else None
+        resource = self._describe(aws, id)
+        return Seen(resource["Lifecycle"], (resource.get("FailureDetails") or {}).get("Message", "")) if resource else None
 
     def _wait(self, aws: Aws, id: str, doing: str, pending: str) -> None:
         what = f"{self.title} ({id}) {doing}"
@@ -121,20 +121,20 @@ class LustreFileSystem(FsxResource):
 
     def replacing(self, old: State, new: Args, changed: frozenset[str]) -> frozenset[str]:
         """Replace the file system if the capacity or the version decreases, because FSx can only increase them."""
-        found: set[str] = set()
+        reduced: set[str] = set()
         if "storageCapacity" in changed and (new.get("storageCapacity") or 0) < (old.get("storageCapacity") or 0):
-            found.add("storageCapacity")
+            reduced.add("storageCapacity")
         if "fileSystemTypeVersion" in changed and str(new.get("fileSystemTypeVersion")) < str(old.get("fileSystemTypeVersion")):
-            found.add("fileSystemTypeVersion")
-        return frozenset(found)
+            reduced.add("fileSystemTypeVersion")
+        return frozenset(reduced)
 
     @staticmethod
     def described(aws: Aws, id: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = aws.client("fsx").describe_file_systems(FileSystemIds=[id])["FileSystems"]
-        return found
+        file_systems: list[dict[str, Any]] = aws.client("fsx").describe_file_systems(FileSystemIds=[id])["FileSystems"]
+        return file_systems
 
     def create(self, aws: Aws, args: Args) -> str:
-        made = aws.client("fsx").create_file_system(
+        response = aws.client("fsx").create_file_system(
             ClientRequestToken=client_token(),
             FileSystemType="LUSTRE",
             SubnetIds=[args["subnetIds"]],
@@ -142,22 +142,22 @@ class LustreFileSystem(FsxResource):
             **_tags(args),
             **to_request(args, self.NAMES),
         )
-        id = str(made["FileSystem"]["FileSystemId"])
+        id = str(response["FileSystem"]["FileSystemId"])
         with completing(id):
             self._wait(aws, id, "create", "CREATING")
         return id
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
-        found = self._describe(aws, id)
-        if found is None:
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
+        file_system = self._describe(aws, id)
+        if file_system is None:
             return None
-        lustre = found["LustreConfiguration"]
+        lustre = file_system["LustreConfiguration"]
         return {
-            **to_state(found, self.OUTPUTS),
+            **to_state(file_system, self.OUTPUTS),
             **to_state(lustre, {**self.LUSTRE_NAMES, "mountName": "MountName", "efaEnabled": "EfaEnabled"}),
-            "subnetIds": found["SubnetIds"][0],
-            "skipFinalBackup": known.get("skipFinalBackup", True) is not False,  # used only for deletion
-            **tag_state(from_pairs(found.get("Tags"))),
+            "subnetIds": file_system["SubnetIds"][0],
+            "skipFinalBackup": recorded.get("skipFinalBackup", True) is not False,  # used only for deletion
+            **tag_state(from_pairs(file_system.get("Tags"))),
         }
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
@@ -189,7 +189,9 @@ class LustreFileSystem(FsxResource):
     def _wait_for_action(self, aws: Aws, id: str) -> None:
         def look() -> Seen | None:
             actions = (self._describe(aws, id) or {}).get("AdministrativeActions") or []
-            return next((Seen(one["Status"]) for one in actions if one["AdministrativeActionType"] == "FILE_SYSTEM_UPDATE"), None)
+            return next(
+                (Seen(action["Status"]) for action in actions if action["AdministrativeActionType"] == "FILE_SYSTEM_UPDATE"), None
+            )
 
         what = f"FSx for Lustre File System ({id}) administrative action (FILE_SYSTEM_UPDATE) complete"
         until(aws, what, look, target="COMPLETED", pending=["IN_PROGRESS", "PENDING"], timeout=self.patience)
@@ -226,34 +228,34 @@ class DataRepositoryAssociation(FsxResource):
     @staticmethod
     def described(aws: Aws, id: str) -> list[dict[str, Any]]:
         fsx = aws.client("fsx")
-        found: list[dict[str, Any]] = fsx.describe_data_repository_associations(AssociationIds=[id])["Associations"]
-        return found
+        associations: list[dict[str, Any]] = fsx.describe_data_repository_associations(AssociationIds=[id])["Associations"]
+        return associations
 
     def create(self, aws: Aws, args: Args) -> str:
-        made = aws.client("fsx").create_data_repository_association(
+        response = aws.client("fsx").create_data_repository_association(
             ClientRequestToken=client_token(),
             **_tags(args),
             **to_request(args, self.NAMES),
             **_s3_request(args),
         )
-        id = str(made["Association"]["AssociationId"])
+        id = str(response["Association"]["AssociationId"])
         with completing(id):
             self._wait(aws, id, "create", "CREATING")
         return id
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
-        found = self._describe(aws, id)
-        if found is None:
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
+        association = self._describe(aws, id)
+        if association is None:
             return None
         policies = {
-            ours: to_state(found["S3"][theirs], EVENTS)
+            ours: to_state(association["S3"][theirs], EVENTS)
             for ours, theirs in POLICIES.items()
-            if (found.get("S3") or {}).get(theirs)
+            if (association.get("S3") or {}).get(theirs)
         }
         return {
-            **to_state(found, {**self.NAMES, "arn": "ResourceARN", "associationId": "AssociationId"}),
+            **to_state(association, {**self.NAMES, "arn": "ResourceARN", "associationId": "AssociationId"}),
             **({"s3": policies} if policies else {}),
-            **tag_state(from_pairs(found.get("Tags"))),
+            **tag_state(from_pairs(association.get("Tags"))),
         }
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
@@ -280,8 +282,8 @@ class DataRepositoryAssociation(FsxResource):
 
 def _tags(args: Args) -> dict[str, Any]:
     """Return the tags for a request, or nothing: FSx rejects an empty list."""
-    wanted = pairs(wanted_tags(args))
-    return {"Tags": wanted} if wanted else {}
+    tags = pairs(wanted_tags(args))
+    return {"Tags": tags} if tags else {}
 
 
 def _s3_request(args: Args) -> dict[str, Any]:

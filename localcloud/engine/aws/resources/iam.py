@@ -48,7 +48,7 @@ class Role(Resource):
         aws.client("iam").create_role(RoleName=name, Tags=pairs(wanted_tags(args)), **to_request(args, self.CREATE_NAMES))
         return name
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         iam = aws.client("iam")
         try:
             role = iam.get_role(RoleName=id)["Role"]
@@ -123,14 +123,14 @@ class RolePolicy(Resource):
         aws.client("iam").put_role_policy(RoleName=role, PolicyName=name, PolicyDocument=args["policy"])
         return f"{role}:{name}"
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         iam = aws.client("iam")
         role, _, name = id.partition(":")
         try:
-            found = iam.get_role_policy(RoleName=role, PolicyName=name)
+            response = iam.get_role_policy(RoleName=role, PolicyName=name)
         except iam.exceptions.NoSuchEntityException:
             return None
-        return {"name": name, "role": role, "policy": json.dumps(found["PolicyDocument"])}
+        return {"name": name, "role": role, "policy": json.dumps(response["PolicyDocument"])}
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
         role, _, name = id.partition(":")
@@ -154,13 +154,13 @@ class RolePolicyAttachment(Resource):
         aws.client("iam").attach_role_policy(RoleName=role, PolicyArn=policy)
         return f"{role}/{policy}"
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         role, _, policy = id.partition("/")
         try:
             attached = _all(aws.client("iam"), "list_attached_role_policies", "AttachedPolicies", RoleName=role)
         except aws.client("iam").exceptions.NoSuchEntityException:
             return None
-        return {"role": role, "policyArn": policy} if any(one["PolicyArn"] == policy for one in attached) else None
+        return {"role": role, "policyArn": policy} if any(attachment["PolicyArn"] == policy for attachment in attached) else None
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
         role, _, policy = id.partition("/")
@@ -191,7 +191,7 @@ class InstanceProfile(Resource):
                 iam.add_role_to_instance_profile(InstanceProfileName=name, RoleName=str(args["role"]))
         return name
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         iam = aws.client("iam")
         try:
             profile = iam.get_instance_profile(InstanceProfileName=id)["InstanceProfile"]

@@ -48,8 +48,8 @@ class Key(Resource):
     }
 
     def create(self, aws: Aws, args: Args) -> str:
-        made = aws.client("kms").create_key(Tags=_pairs(wanted_tags(args)), **to_request(args, self.CREATE_NAMES))
-        id = str(made["KeyMetadata"]["KeyId"])
+        response = aws.client("kms").create_key(Tags=_pairs(wanted_tags(args)), **to_request(args, self.CREATE_NAMES))
+        id = str(response["KeyMetadata"]["KeyId"])
         with completing(id):
             if args.get("enableKeyRotation"):
                 self._rotate(aws, id, args)
@@ -57,7 +57,7 @@ class Key(Resource):
                 aws.client("kms").disable_key(KeyId=id)
         return id
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         kms = aws.client("kms")
         metadata = self._describe(aws, id)
         if metadata is None or metadata["KeyState"] == "PendingDeletion":
@@ -141,18 +141,18 @@ class Alias(Resource):
         aws.client("kms").create_alias(AliasName=name, TargetKeyId=args["targetKeyId"])
         return name
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         pages = aws.client("kms").get_paginator("list_aliases").paginate()
-        alias = next((one for page in pages for one in page["Aliases"] if one["AliasName"] == id), None)
+        alias = next((candidate for page in pages for candidate in page["Aliases"] if candidate["AliasName"] == id), None)
         if alias is None:
             return None
         target = str(alias["TargetKeyId"])
         arn = f"{alias['AliasArn'].rsplit(':', 1)[0]}:key/{target}"
-        same = known.get("targetKeyId") in (target, arn)
+        same = recorded.get("targetKeyId") in (target, arn)
         return {
             "name": id,
             "arn": alias["AliasArn"],
-            "targetKeyId": known["targetKeyId"] if same else target,
+            "targetKeyId": recorded["targetKeyId"] if same else target,
             "targetKeyArn": arn,
         }
 

@@ -31,7 +31,7 @@ class LogGroup(Resource):
                 logs.put_retention_policy(logGroupName=name, retentionInDays=args["retentionInDays"])
         return name
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         group = self._find(aws, id)
         if group is None:
             return None

@@ -8,5 +8,5 @@ from localcloud.engine.aws.resource import Args
 def physical_name(args: Args, name: str = "name", prefix: str = "namePrefix") -> str:
     """Return the name set by the program or by auto-naming. If there is no such name, return the prefix with a unique
     suffix."""
-    given = args.get(name)
-    return str(given) if given else f"{args.get(prefix) or ''}{secrets.token_hex(13)}"
+    full_name = args.get(name)
+    return str(full_name) if full_name else f"{args.get(prefix) or ''}{secrets.token_hex(13)}"

@@ -24,12 +24,12 @@ def until(
     transient = frozenset(pending)
 
     def attempt() -> Seen | None:
-        seen = look()
-        if seen is None or seen.status in transient:
+        current = look()
+        if current is None or current.status in transient:
             return None
-        if seen.status != target:
-            raise Failed(f"waiting for {doing}: {unexpected(seen, target)}")
-        return seen
+        if current.status != target:
+            raise Failed(f"waiting for {doing}: {unexpected(current, target)}")
+        return current
 
     aws.wait(doing, attempt, timeout=timeout)
 
@@ -41,19 +41,19 @@ def until_gone(
     failed = frozenset(failures)
 
     def attempt() -> bool | None:
-        seen = look()
-        if seen is not None and seen.status in failed:
-            raise Failed(f"waiting for {doing}: {unexpected(seen, '')}")
-        return True if seen is None else None
+        current = look()
+        if current is not None and current.status in failed:
+            raise Failed(f"waiting for {doing}: {unexpected(current, '')}")
+        return True if current is None else None
 
     aws.wait(doing, attempt, timeout=timeout)
 
 
-def unexpected(seen: Seen, target: str) -> str:
+def unexpected(current: Seen, target: str) -> str:
     """Format the status like Terraform's UnexpectedStateError, so that users can find the message on the web:
     https://github.com/hashicorp/terraform-plugin-sdk/blob/main/helper/retry/error.go
     """
-    return f"unexpected state '{seen.status}', wanted target '{target}'. last error: {seen.cause or '%!s(<nil>)'}"
+    return f"unexpected state '{current.status}', wanted target '{target}'. last error: {current.cause or '%!s(<nil>)'}"
 
 
 def issues(health: Mapping[str, Any] | None) -> str:

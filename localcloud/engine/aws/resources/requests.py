@@ -21,12 +21,12 @@ def code_of(error: ClientError) -> str:
 def only(describe: Callable[[], list[dict[str, Any]]], *absent: str) -> dict[str, Any] | None:
     """Return the first result of `describe`, or None if there is no result or AWS returns an error code in `absent`."""
     try:
-        found = describe()
+        results = describe()
     except ClientError as error:
         if code_of(error) in absent:
             return None
         raise
-    return found[0] if found else None
+    return results[0] if results else None
 
 
 @contextmanager
@@ -86,9 +86,9 @@ def to_request(args: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, A
     return {theirs: args[ours] for ours, theirs in names.items() if args.get(ours) is not None}
 
 
-def to_state(seen: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+def to_state(response: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     """Return the values of an AWS response, keyed by their Pulumi names. Omit missing values and empty strings."""
-    return {ours: seen[theirs] for ours, theirs in names.items() if seen.get(theirs) not in (None, "")}
+    return {ours: response[theirs] for ours, theirs in names.items() if response.get(theirs) not in (None, "")}
 
 
 def find_lingering_interfaces(aws: Aws, filter_name: str, id: str) -> None:

@@ -42,7 +42,7 @@ class Bucket(Resource):
         aws.client("s3").create_bucket(Bucket=name, **request)
         return name
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         if self._seen(aws, id) is None:
             return None
         suffix = DNS_SUFFIXES[aws.partition]
@@ -80,8 +80,8 @@ class Bucket(Resource):
         """Delete all object versions and delete markers."""
         bypass = {"BypassGovernanceRetention": True} if locked else {}
         for page in s3.get_paginator("list_object_versions").paginate(Bucket=id):
-            found = [*page.get("Versions", ()), *page.get("DeleteMarkers", ())]
-            objects = [{"Key": one["Key"], "VersionId": one["VersionId"]} for one in found]
+            versions = [*page.get("Versions", ()), *page.get("DeleteMarkers", ())]
+            objects = [{"Key": version["Key"], "VersionId": version["VersionId"]} for version in versions]
             if objects:
                 answer = s3.delete_objects(Bucket=id, Delete={"Objects": objects, "Quiet": True}, **bypass)
                 for error in answer.get("Errors", ()):
@@ -95,12 +95,12 @@ class Bucket(Resource):
     @staticmethod
     def _is_locked(aws: Aws, id: str) -> bool:
         try:
-            found = aws.client("s3").get_object_lock_configuration(Bucket=id)["ObjectLockConfiguration"]
+            configuration = aws.client("s3").get_object_lock_configuration(Bucket=id)["ObjectLockConfiguration"]
         except ClientError as error:
             if code_of(error) == "ObjectLockConfigurationNotFoundError":
                 return False
             raise
-        return bool(found.get("ObjectLockEnabled") == "Enabled")
+        return bool(configuration.get("ObjectLockEnabled") == "Enabled")
 
     @staticmethod
     def _seen(aws: Aws, id: str) -> Seen | None:

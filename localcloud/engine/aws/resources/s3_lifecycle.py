@@ -58,11 +58,11 @@ class BucketLifecycleConfiguration(BucketSetting):
             LifecycleConfiguration={"Rules": [rule_request(rule) for rule in args.get("rules") or []]},
         )
 
-    def get(self, aws: Aws, id: str, known: State) -> State:
-        found = aws.client("s3").get_bucket_lifecycle_configuration(Bucket=id)
+    def get(self, aws: Aws, id: str, recorded: State) -> State:
+        configuration = aws.client("s3").get_bucket_lifecycle_configuration(Bucket=id)
         return {
-            **to_state(found, {"transitionDefaultMinimumObjectSize": MINIMUM_SIZE}),
-            "rules": [rule_state(rule) for rule in found["Rules"]],
+            **to_state(configuration, {"transitionDefaultMinimumObjectSize": MINIMUM_SIZE}),
+            "rules": [rule_state(rule) for rule in configuration["Rules"]],
         }
 
     def remove(self, aws: Aws, id: str) -> None:
@@ -82,16 +82,16 @@ def rule_request(rule: Args) -> dict[str, Any]:
     return request
 
 
-def filter_request(given: Args) -> dict[str, Any]:
+def filter_request(rule_filter: Args) -> dict[str, Any]:
     """Return a filter with exactly one member, as S3 requires. The default is an empty prefix, which matches every
     object."""
-    if given.get("and"):
-        both = given["and"]
+    if rule_filter.get("and"):
+        both = rule_filter["and"]
         tags = {"Tags": pairs(both["tags"])} if both.get("tags") else {}
         return {"And": {**to_request(both, {"prefix": "Prefix"}), **tags}}
-    if given.get("tag"):
-        return {"Tag": to_request(given["tag"], {"key": "Key", "value": "Value"})}
-    return {"Prefix": given.get("prefix") or ""}
+    if rule_filter.get("tag"):
+        return {"Tag": to_request(rule_filter["tag"], {"key": "Key", "value": "Value"})}
+    return {"Prefix": rule_filter.get("prefix") or ""}
 
 
 def rule_state(rule: Mapping[str, Any]) -> State:
@@ -107,11 +107,11 @@ def rule_state(rule: Mapping[str, Any]) -> State:
     return state
 
 
-def filter_state(found: Mapping[str, Any]) -> State:
-    if found.get("And"):
-        both = found["And"]
+def filter_state(rule_filter: Mapping[str, Any]) -> State:
+    if rule_filter.get("And"):
+        both = rule_filter["And"]
         tags = from_pairs(both.get("Tags"))
         return {"and": {**to_state(both, {"prefix": "Prefix"}), **({"tags": tags} if tags else {})}}
-    if found.get("Tag"):
-        return {"tag": to_state(found["Tag"], {"key": "Key", "value": "Value"})}
-    return {"prefix": found.get("Prefix", "")}
+    if rule_filter.get("Tag"):
+        return {"tag": to_state(rule_filter["Tag"], {"key": "Key", "value": "Value"})}
+    return {"prefix": rule_filter.get("Prefix", "")}

@@ -28,7 +28,7 @@ class BucketSetting(Resource):
     def put(self, aws: Aws, id: str, args: Args) -> None: ...
 
     @abstractmethod
-    def get(self, aws: Aws, id: str, known: State) -> State | None: ...
+    def get(self, aws: Aws, id: str, recorded: State) -> State | None: ...
 
     @abstractmethod
     def remove(self, aws: Aws, id: str) -> None: ...
@@ -38,14 +38,14 @@ class BucketSetting(Resource):
         self.put(aws, id, args)
         return id
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         try:
-            found = self.get(aws, id, known)
+            setting = self.get(aws, id, recorded)
         except ClientError as error:
             if code_of(error) in (BUCKET_GONE, self.absent):
                 return None
             raise
-        return None if found is None else {"bucket": id, **found}
+        return None if setting is None else {"bucket": id, **setting}
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
         if any(not self.props[name].write_only for name in changed):
@@ -72,9 +72,9 @@ class BucketPublicAccessBlock(BucketSetting):
         switches = {theirs: bool(args.get(ours)) for ours, theirs in SWITCHES.items()}
         aws.client("s3").put_public_access_block(Bucket=id, PublicAccessBlockConfiguration=switches)
 
-    def get(self, aws: Aws, id: str, known: State) -> State:
-        found = aws.client("s3").get_public_access_block(Bucket=id)["PublicAccessBlockConfiguration"]
-        return {ours: bool(found.get(theirs)) for ours, theirs in SWITCHES.items()}
+    def get(self, aws: Aws, id: str, recorded: State) -> State:
+        block = aws.client("s3").get_public_access_block(Bucket=id)["PublicAccessBlockConfiguration"]
+        return {ours: bool(block.get(theirs)) for ours, theirs in SWITCHES.items()}
 
     def remove(self, aws: Aws, id: str) -> None:
         aws.client("s3").delete_public_access_block(Bucket=id)
@@ -91,7 +91,7 @@ class BucketOwnershipControls(BucketSetting):
         rule = {"ObjectOwnership": args["rule"]["objectOwnership"]}
         aws.client("s3").put_bucket_ownership_controls(Bucket=id, OwnershipControls={"Rules": [rule]})
 
-    def get(self, aws: Aws, id: str, known: State) -> State | None:
+    def get(self, aws: Aws, id: str, recorded: State) -> State | None:
         rules = aws.client("s3").get_bucket_ownership_controls(Bucket=id)["OwnershipControls"]["Rules"]
         return {"rule": {"objectOwnership": rules[0]["ObjectOwnership"]}} if rules else None
 
@@ -124,18 +124,18 @@ class BucketServerSideEncryptionConfiguration(BucketSetting):
             rules.append(request)
         aws.client("s3").put_bucket_encryption(Bucket=id, ServerSideEncryptionConfiguration={"Rules": rules})
 
-    def get(self, aws: Aws, id: str, known: State) -> State:
-        found = aws.client("s3").get_bucket_encryption(Bucket=id)["ServerSideEncryptionConfiguration"]["Rules"]
-        return {"rules": [self._rule(rule) for rule in found]}
+    def get(self, aws: Aws, id: str, recorded: State) -> State:
+        rules = aws.client("s3").get_bucket_encryption(Bucket=id)["ServerSideEncryptionConfiguration"]["Rules"]
+        return {"rules": [self._rule(rule) for rule in rules]}
 
     def remove(self, aws: Aws, id: str) -> None:
         aws.client("s3").delete_bucket_encryption(Bucket=id)
 
     @staticmethod
-    def _rule(found: dict[str, Any]) -> State:
-        by_default = to_state(found.get("ApplyServerSideEncryptionByDefault") or {}, BY_DEFAULT)
+    def _rule(rule: dict[str, Any]) -> State:
+        by_default = to_state(rule.get("ApplyServerSideEncryptionByDefault") or {}, BY_DEFAULT)
         return {
-            **to_state(found, {"bucketKeyEnabled": "BucketKeyEnabled"}),
+            **to_state(rule, {"bucketKeyEnabled": "BucketKeyEnabled"}),
             **({"applyServerSideEncryptionByDefault": by_default} if by_default else {}),
         }
 
@@ -150,7 +150,7 @@ class BucketPolicy(BucketSetting):
     def put(self, aws: Aws, id: str, args: Args) -> None:
         aws.client("s3").put_bucket_policy(Bucket=id, Policy=args["policy"])
 
-    def get(self, aws: Aws, id: str, known: State) -> State:
+    def get(self, aws: Aws, id: str, recorded: State) -> State:
         return {"policy": aws.client("s3").get_bucket_policy(Bucket=id)["Policy"]}
 
     def remove(self, aws: Aws, id: str) -> None:
@@ -171,7 +171,7 @@ class BucketVersioning(BucketSetting):
         if status != "Disabled":
             aws.client("s3").put_bucket_versioning(Bucket=id, VersioningConfiguration={"Status": status})
 
-    def get(self, aws: Aws, id: str, known: State) -> State:
+    def get(self, aws: Aws, id: str, recorded: State) -> State:
         status = aws.client("s3").get_bucket_versioning(Bucket=id).get("Status") or "Disabled"
         return {"versioningConfiguration": {"status": status}}
 

@@ -58,22 +58,22 @@ def _containers(pod: Object) -> list[Object]:
 def _reason(container: Object) -> str:
     if container.get("ready"):
         return ""
-    found = []
+    lines = []
     waiting, ended = nested(container, "state", "waiting"), nested(container, "state", "terminated")
     if waiting and waiting.get("reason") != "ContainerCreating":
-        found.append(f"[{waiting.get('reason')}] {waiting.get('message', '')}".strip())
+        lines.append(f"[{waiting.get('reason')}] {waiting.get('message', '')}".strip())
     if ended and ended.get("reason"):
         message = ended.get("message")
-        found.append(
+        lines.append(
             f"[{ended['reason']}] {message}"
             if message
             else f'container "{container.get("name")}" completed with exit code {ended.get("exitCode")}'
         )
     if last := nested(container, "lastState", "terminated"):
         when, why = last.get("finishedAt"), last.get("reason")
-        found.append(f'container "{container.get("name")}" terminated at {when} ({why}: exit code {last.get("exitCode")})')
-        found += [last["message"]] if last.get("message") else []
-    return "\n".join(found)
+        lines.append(f'container "{container.get("name")}" terminated at {when} ({why}: exit code {last.get("exitCode")})')
+        lines += [last["message"]] if last.get("message") else []
+    return "\n".join(lines)
 
 
 POD_READY = Condition(_look, lambda scene: complaints([scene.live]), when_read=True)

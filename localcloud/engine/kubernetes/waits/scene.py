@@ -28,8 +28,10 @@ class Scene:
         """Return the objects of this kind that `owner` owns; empty if the objects cannot be read."""
         query = {"labelSelector": text} if (text := selector_text(selector or {})) else {}
         uid = nested(owner, "metadata", "uid")
-        found = self.all(kind, **query)
-        return [one for one in found if any(ref.get("uid") == uid for ref in nested(one, "metadata", "ownerReferences") or [])]
+        candidates = self.all(kind, **query)
+        return [
+            obj for obj in candidates if any(ref.get("uid") == uid for ref in nested(obj, "metadata", "ownerReferences") or [])
+        ]
 
     def all(self, kind: Kind, **query: str) -> list[Object]:
         try:
@@ -87,7 +89,7 @@ def selector_text(selector: Mapping[str, Any]) -> str:
 
 def conditions_of(obj: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return the status conditions, keyed by type."""
-    return {str(one.get("type")): one for one in nested(obj, "status", "conditions") or []}
+    return {str(condition.get("type")): condition for condition in nested(obj, "status", "conditions") or []}
 
 
 def holds(obj: Mapping[str, Any], condition: str) -> bool:

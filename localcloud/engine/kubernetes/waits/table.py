@@ -17,8 +17,8 @@ def _established(scene: Scene) -> Verdict:
 
 
 def _quota(scene: Scene) -> Verdict:
-    wanted = nested(scene.live, "spec", "hard")
-    return READY if wanted == nested(scene.live, "status", "hard") else Verdict(False, "Waiting for the quota status")
+    hard_limits = nested(scene.live, "spec", "hard")
+    return READY if hard_limits == nested(scene.live, "status", "hard") else Verdict(False, "Waiting for the quota status")
 
 
 def _secret(scene: Scene) -> Verdict:

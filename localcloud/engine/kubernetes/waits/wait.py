@@ -66,14 +66,14 @@ def until_ready(
     cluster: Cluster, inputs: Object, live: Object, patience: Patience, log: ResourceLog, *, updating: bool
 ) -> Object:
     """Wait until the object is ready and return it. Raises NotReady."""
-    wanted = condition_for(inputs, live)
-    if wanted is None:
+    condition = condition_for(inputs, live)
+    if condition is None:
         return live
     scene = Scene(cluster, live, updating)
-    deadline = time.monotonic() + min(patience.seconds, wanted.seconds or patience.seconds)
+    deadline = time.monotonic() + min(patience.seconds, condition.seconds or patience.seconds)
     looks = 0
     while True:
-        verdict = _look(wanted, scene)
+        verdict = _look(condition, scene)
         if verdict is not None:
             log.status(verdict.progress)
             if verdict.ready:
@@ -81,11 +81,11 @@ def until_ready(
             if verdict.failed:
                 raise NotReady(f"Resource '{name(live)}' was created but failed to initialize", scene.live, verdict.failed)
         if patience.gone():
-            raise NotReady(f'Resource operation was cancelled for "{name(live)}"', scene.live, _reasons(wanted, scene))
+            raise NotReady(f'Resource operation was cancelled for "{name(live)}"', scene.live, _reasons(condition, scene))
         if time.monotonic() >= deadline:
-            raise NotReady(f"'{name(live)}' timed out waiting to be Ready", scene.live, _reasons(wanted, scene))
+            raise NotReady(f"'{name(live)}' timed out waiting to be Ready", scene.live, _reasons(condition, scene))
         pause = min(SHORTEST_PAUSE * 1.5**looks, LONGEST_PAUSE, max(deadline - time.monotonic(), 0.0))
-        scene.live = _next(cluster, scene.live, pause, patience, by_watching=not wanted.related)
+        scene.live = _next(cluster, scene.live, pause, patience, by_watching=not condition.related)
         looks += 1
 
 
@@ -94,12 +94,12 @@ def unready(cluster: Cluster, inputs: Object, live: Object) -> tuple[str, ...] |
     check."""
     if objects.is_true(inputs, objects.SKIP_AWAIT):
         return None
-    wanted = CONDITIONS.get(str(Kind.of(live)))
-    if wanted is None or not wanted.when_read:
+    condition = CONDITIONS.get(str(Kind.of(live)))
+    if condition is None or not condition.when_read:
         return None
     scene = Scene(cluster, live, updating=True, memory={"read": True})
-    verdict = wanted.look(scene)
-    return None if verdict.ready else (*verdict.failed, *_reasons(wanted, scene))
+    verdict = condition.look(scene)
+    return None if verdict.ready else (*verdict.failed, *_reasons(condition, scene))
 
 
 def until_gone(cluster: Cluster, inputs: Object, live: Object, patience: Patience, log: ResourceLog) -> None:
@@ -107,37 +107,37 @@ def until_gone(cluster: Cluster, inputs: Object, live: Object, patience: Patienc
     if objects.is_true(inputs, objects.SKIP_AWAIT) and str(Kind.of(live)) in DELETED_WITHOUT_WAIT:
         return
     deadline = time.monotonic() + patience.seconds
-    seen, looks = live, 0
+    latest, looks = live, 0
     while True:
         try:
-            found = cluster.get(live)
-            if nested(found, "metadata", "uid") != nested(live, "metadata", "uid") and nested(live, "metadata", "uid"):
+            current = cluster.get(live)
+            if nested(current, "metadata", "uid") != nested(live, "metadata", "uid") and nested(live, "metadata", "uid"):
                 return  # the object is gone; this is a new object with the same name
-            seen = found
+            latest = current
         except ApiError as error:
             if error.not_found:
                 return
         except Unreachable:
             pass
         if time.monotonic() >= deadline or patience.gone():
-            held = ", ".join(nested(seen, "metadata", "finalizers") or [])
-            log.warning(f"finalizers might be preventing deletion ({held})")
-            raise NotReady("timed out waiting for the condition", seen)
+            finalizers = ", ".join(nested(latest, "metadata", "finalizers") or [])
+            log.warning(f"finalizers might be preventing deletion ({finalizers})")
+            raise NotReady("timed out waiting for the condition", latest)
         time.sleep(min(SHORTEST_PAUSE * 1.5**looks, LONGEST_PAUSE, max(deadline - time.monotonic(), 0.01)))
         looks += 1
 
 
-def _look(wanted: Condition, scene: Scene) -> Any:
+def _look(condition: Condition, scene: Scene) -> Any:
     """Run the readiness check. Return None if the API server is unavailable, since it may restart during the wait."""
     try:
-        return wanted.look(scene)
+        return condition.look(scene)
     except (ApiError, Unreachable):
         return None
 
 
-def _reasons(wanted: Condition, scene: Scene) -> tuple[str, ...]:
+def _reasons(condition: Condition, scene: Scene) -> tuple[str, ...]:
     try:
-        return tuple(wanted.explain(scene))
+        return tuple(condition.explain(scene))
     except (ApiError, Unreachable):
         return ()
 

@@ -40,14 +40,14 @@ def condition(text: str) -> Condition:
 def _holds(expression: str, live: Mapping[str, Any]) -> bool:
     kind, _, rest = str(expression).partition("=")
     if kind == "condition":
-        name, _, wanted = rest.partition("=")
-        found = {type.lower(): one for type, one in conditions_of(live).items()}.get(name.lower(), {})
-        return str(found.get("status", "")).lower() == (wanted or "true").lower()
+        name, _, expected = rest.partition("=")
+        condition = {type.lower(): condition for type, condition in conditions_of(live).items()}.get(name.lower(), {})
+        return str(condition.get("status", "")).lower() == (expected or "true").lower()
     if kind == "jsonpath":
-        path, _, wanted = rest.partition("}")
+        path, _, expected = rest.partition("}")
         value = _at(live, path.removeprefix("{"))
-        wanted = wanted.removeprefix("=")
-        return value is not ABSENT and (not wanted or _text(value) == wanted.strip("'\""))
+        expected = expected.removeprefix("=")
+        return value is not ABSENT and (not expected or _text(value) == expected.strip("'\""))
     raise BadCondition(f'expected a "jsonpath=" or "condition=" prefix, got "{expression}"')
 
 
@@ -58,14 +58,16 @@ def _at(live: Any, path: str) -> Any:
         if step is None:
             raise BadCondition(f'the local Kubernetes provider does not support the path "{path}" in pulumi.com/waitFor')
         place = step.end()
-        name, index, key, wanted = step.groups()
+        name, index, key, expected = step.groups()
         if name is not None:
             live = live.get(name, ABSENT) if isinstance(live, Mapping) else ABSENT
         elif index is not None:
             live = live[int(index)] if isinstance(live, list) and int(index) < len(live) else ABSENT
         else:
             elements = live if isinstance(live, list) else []
-            live = next((one for one in elements if isinstance(one, Mapping) and str(one.get(key)) == wanted), ABSENT)
+            live = next(
+                (element for element in elements if isinstance(element, Mapping) and str(element.get(key)) == expected), ABSENT
+            )
     return live
 
 

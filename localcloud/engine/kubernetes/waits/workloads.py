@@ -16,11 +16,11 @@ def _deployment(scene: Scene) -> Verdict:
     rolled_out = annotation(live, REVISION) == "1" or _progress(live) == "NewReplicaSetAvailable"
     if holds(live, "Available") and rolled_out:
         current = _replica_set(scene)
-        wanted = count(current, "spec", "replicas", default=1) if current else 0
-        if current and count(current, "status", "readyReplicas") >= wanted:
+        replicas = count(current, "spec", "replicas", default=1) if current else 0
+        if current and count(current, "status", "readyReplicas") >= replicas:
             return READY
-    ready, wanted = count(live, "status", "readyReplicas"), count(live, "spec", "replicas", default=1)
-    return Verdict(False, f"Waiting for app ReplicaSet to be available ({ready}/{wanted} Pods available)")
+    ready, replicas = count(live, "status", "readyReplicas"), count(live, "spec", "replicas", default=1)
+    return Verdict(False, f"Waiting for app ReplicaSet to be available ({ready}/{replicas} Pods available)")
 
 
 def _why_not_deployed(scene: Scene) -> list[str]:
@@ -48,27 +48,27 @@ def _replica_set(scene: Scene) -> Object | None:
     """Return the ReplicaSet of the Deployment's current revision."""
     revision = annotation(scene.live, REVISION)
     owned = scene.owned(REPLICA_SET, scene.live, nested(scene.live, "spec", "selector"))
-    return next((one for one in owned if annotation(one, REVISION) == revision), None)
+    return next((replica_set for replica_set in owned if annotation(replica_set, REVISION) == revision), None)
 
 
 def _stateful_set(scene: Scene) -> Verdict:
     live, status = scene.live, scene.live.get("status") or {}
-    wanted = count(live, "spec", "replicas", default=1)
+    expected = count(live, "spec", "replicas", default=1)
     replicas = [count(status, name) for name in ("replicas", "readyReplicas", "currentReplicas")]
     if observed(live):
         by_hand = nested(live, "spec", "updateStrategy", "type") == "OnDelete" and count(live, "metadata", "generation") > 1
-        if by_hand and replicas[:2] == [wanted, wanted]:
+        if by_hand and replicas[:2] == [expected, expected]:
             return READY
-        if _revisions_agree(live) and replicas == [wanted] * 3:
+        if _revisions_agree(live) and replicas == [expected] * 3:
             return READY
-    done = min(count(status, "readyReplicas"), count(status, "updatedReplicas", default=wanted))
-    return Verdict(False, f"Waiting for StatefulSet to roll out ({done}/{wanted} Pods ready)")
+    done = min(count(status, "readyReplicas"), count(status, "updatedReplicas", default=expected))
+    return Verdict(False, f"Waiting for StatefulSet to roll out ({done}/{expected} Pods ready)")
 
 
 def _why_not_rolled_out(scene: Scene) -> list[str]:
     live, status = scene.live, scene.live.get("status") or {}
-    wanted, ready = count(live, "spec", "replicas", default=1), count(status, "readyReplicas")
-    reasons = [] if ready == wanted else [f"{ready} out of {wanted} replicas succeeded readiness checks"]
+    replicas, ready = count(live, "spec", "replicas", default=1), count(status, "readyReplicas")
+    reasons = [] if ready == replicas else [f"{ready} out of {replicas} replicas succeeded readiness checks"]
     if not _revisions_agree(live):
         before, after = status.get("currentRevision") or "", status.get("updateRevision") or ""
         reasons.append(f'StatefulSet controller failed to advance from revision "{before}" to revision "{after}"')
@@ -85,7 +85,7 @@ def _daemon_set(scene: Scene) -> Verdict:
     status = scene.live.get("status") or {}
     if not observed(scene.live) or "desiredNumberScheduled" not in status:
         return Verdict(False, "Waiting for the DaemonSet controller")
-    wanted = count(status, "desiredNumberScheduled")
+    scheduled = count(status, "desiredNumberScheduled")
     stages = {
         "currentNumberScheduled": "Current",
         "updatedNumberScheduled": "Updated",
@@ -93,15 +93,15 @@ def _daemon_set(scene: Scene) -> Verdict:
         "numberReady": "Ready",
     }
     for name, title in stages.items():
-        if count(status, name) < wanted:
-            return Verdict(False, f"{title}: {count(status, name)}/{wanted}")
+        if count(status, name) < scheduled:
+            return Verdict(False, f"{title}: {count(status, name)}/{scheduled}")
     return READY
 
 
 def _replication_controller(scene: Scene) -> Verdict:
-    wanted = count(scene.live, "spec", "replicas", default=1)
+    replicas = count(scene.live, "spec", "replicas", default=1)
     ready = count(scene.live, "status", "availableReplicas")
-    return READY if ready == wanted else Verdict(False, f"Waiting for replicas ({ready}/{wanted})")
+    return READY if ready == replicas else Verdict(False, f"Waiting for replicas ({ready}/{replicas})")
 
 
 DEPLOYMENT = Condition(_deployment, _why_not_deployed, related=True, when_read=True)
