@@ -33,13 +33,13 @@ class Control:
 
     def problems(self) -> list[str]:
         """Return the failures of the local cloud's own components since the last reset."""
-        found: list[str] = self._ask("GET", "problems", seconds=60.0)
-        return found
+        messages: list[str] = self._ask("GET", "problems", seconds=60.0)
+        return messages
 
     def leftovers(self) -> list[dict[str, Any]]:
         """Return all resources in the account except the default ones."""
-        found: list[dict[str, Any]] = self._ask("GET", "inventory")
-        return found
+        resources: list[dict[str, Any]] = self._ask("GET", "inventory")
+        return resources
 
     def accept(self) -> None:
         """Make the account's current content the baseline. `leftovers` then reports only differences from it."""
@@ -90,8 +90,8 @@ class Control:
 
     def grant(self, region: str, values: Mapping[str, Any]) -> list[str]:
         """Create the resources that a stack references but does not create. Return their names."""
-        made: list[str] = self._ask("POST", "prerequisites", {"region": region, "values": values})
-        return made
+        names: list[str] = self._ask("POST", "prerequisites", {"region": region, "values": values})
+        return names
 
     def put(self, path: str, body: Any) -> Any:
         """Seed values that only AWS can grant, such as quotas and capacity reservations."""

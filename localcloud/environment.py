@@ -44,8 +44,8 @@ def past_proxies(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that exempt loopback addresses from the proxy; empty if no proxy is set."""
     if not any(name.lower() in PROXIES for name in environment):
         return {}
-    given = environment.get("no_proxy") or environment.get("NO_PROXY") or ""
-    hosts = ",".join(dict.fromkeys([*(host for host in given.split(",") if host), *LOOPBACK]))
+    exempt_hosts = environment.get("no_proxy") or environment.get("NO_PROXY") or ""
+    hosts = ",".join(dict.fromkeys([*(host for host in exempt_hosts.split(",") if host), *LOOPBACK]))
     return {"no_proxy": hosts, "NO_PROXY": hosts}
 
 
@@ -53,5 +53,5 @@ def path_without_local_clouds() -> str:
     """Return PATH with the folder of official programs first and without the bin folders of local clouds."""
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
     named = os.environ.get(OFFICIAL_PROGRAMS)
-    others = [folder for folder in folders if not (Path(folder).parent / LOCK).exists()]
-    return os.pathsep.join([named, *others] if named else others)
+    other_folders = [folder for folder in folders if not (Path(folder).parent / LOCK).exists()]
+    return os.pathsep.join([named, *other_folders] if named else other_folders)

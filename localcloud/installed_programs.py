@@ -38,10 +38,10 @@ class Programs:
         self.bin.mkdir(parents=True)
         for name, plugin in plugins.items():
             (self.bin / f"{PLUGIN}{name}").symlink_to(plugin.absolute())
-        found = None if own_cli else official("pulumi")
-        if found and (official(LANGUAGE_HOST) or Path(found).resolve().with_name(LANGUAGE_HOST).exists()):
+        official_pulumi = None if own_cli else official("pulumi")
+        if official_pulumi and (official(LANGUAGE_HOST) or Path(official_pulumi).resolve().with_name(LANGUAGE_HOST).exists()):
             return
-        pulumi, own = Path(found).resolve() if found else ensure(PULUMI, self.report), self.bin / "pulumi"
+        pulumi, own = Path(official_pulumi).resolve() if official_pulumi else ensure(PULUMI, self.report), self.bin / "pulumi"
         try:
             own.hardlink_to(pulumi)
         except OSError:  # another file system

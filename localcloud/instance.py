@@ -300,7 +300,7 @@ class LocalCloud:
         servers = {server.name: server for server in self.servers()}
         if (
             list(servers) != ["aws", *self.emulators.values()]
-            or not all(one.port for one in servers.values())
+            or not all(server.port for server in servers.values())
             or not servers["aws"].is_serving()
         ):
             return False

@@ -24,7 +24,7 @@ def dead_parts_behind(cloud: LocalCloud, endpoint: str, *, nodes: bool) -> list[
     served = [cluster for cluster in cloud.clusters() if cluster.endpoint == endpoint]
     dead = [part for cluster in served for part in _dead(cluster) if nodes or part.split()[0] in CONTROL_PLANE]
     # The API servers use the local AWS to authenticate users, so a crash of the server `aws` counts too.
-    return [*(f"server {one.name}" for one in cloud.crashed() if served and one.name == "aws"), *dead]
+    return [*(f"server {server.name}" for server in cloud.crashed() if served and server.name == "aws"), *dead]
 
 
 def _dead(cluster: ClusterState) -> list[str]:
@@ -37,17 +37,17 @@ def restart(cloud: LocalCloud) -> list[str]:
     dead = dead_parts(cloud)
     if not dead:
         return []
-    before = {(one.region, one.name): one.repairs for one in cloud.clusters() if _dead(one)}
+    before = {(cluster.region, cluster.name): cluster.repairs for cluster in cloud.clusters() if _dead(cluster)}
     cloud.control().post("kubernetes/restart-crashed", {})
 
     def is_waiting() -> bool:
-        now = {(one.region, one.name): one.repairs for one in cloud.clusters()}
+        now = {(cluster.region, cluster.name): cluster.repairs for cluster in cloud.clusters()}
         return any(now.get(key, repairs + 1) <= repairs for key, repairs in before.items())
 
     try:
         Retrying(retry=retry_if_result(bool), wait=wait_fixed(0.1), stop=stop_after_delay(LIMIT_SECONDS))(is_waiting)
     except RetryError:
         raise StartError(f"not restarted within {LIMIT_SECONDS:.0f} s: {', '.join(dead)}") from None
-    if problems := [text for one in cloud.clusters() for text in (one.problem, *map(str, one.crashes)) if text]:
+    if problems := [text for cluster in cloud.clusters() for text in (cluster.problem, *map(str, cluster.crashes)) if text]:
         raise StartError("\n".join(problems))
     return dead

@@ -59,11 +59,11 @@ def host() -> Program:
 
 def provider(name: str) -> Program:
     """Return an installed provider whose version matches the SDK. Raises NotInstalled."""
-    wanted, file = version_of(PROVIDERS[name]), f"pulumi-resource-{name}"
-    fix = f"install it: pulumi plugin install resource {name} v{wanted}"
-    path = _in_plugins(name, wanted) or _found(file, fix)
+    sdk_version, file = version_of(PROVIDERS[name]), f"pulumi-resource-{name}"
+    fix = f"install it: pulumi plugin install resource {name} v{sdk_version}"
+    path = _in_plugins(name, sdk_version) or _found(file, fix)
     version = _asked(path, provider_pb2_grpc.ResourceProviderStub, fix)
-    return _in_series(file, path, version, wanted, fix)
+    return _in_series(file, path, version, sdk_version, fix)
 
 
 def _found(file: str, fix: str) -> Path:
@@ -79,10 +79,10 @@ def _beside_the_cli(file: str) -> Path | None:
     return beside if beside and beside.is_file() else None
 
 
-def _in_plugins(name: str, wanted: str) -> Path | None:
+def _in_plugins(name: str, sdk_version: str) -> Path | None:
     """Return the newest plugin in Pulumi's plugin folder that has the same major and minor version as `wanted`."""
     home = Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi")
-    folders = sorted(home.glob(f"plugins/resource-{name}-v{_series(wanted)}.*"), key=lambda folder: _numbers(folder.name))
+    folders = sorted(home.glob(f"plugins/resource-{name}-v{_series(sdk_version)}.*"), key=lambda folder: _numbers(folder.name))
     files = [folder / f"pulumi-resource-{name}" for folder in folders if folder.is_dir()]
     return next((file for file in reversed(files) if file.is_file()), None)
 
@@ -95,9 +95,9 @@ def _numbers(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.rpartition("-v")[2].split(".") if part.isdecimal())
 
 
-def _in_series(name: str, path: Path, version: str, wanted: str, fix: str) -> Program:
-    if _series(version) != _series(wanted):
-        raise NotInstalled(f"{path} is version {version or 'unknown'}, not {_series(wanted)}; {fix}")
+def _in_series(name: str, path: Path, version: str, sdk_version: str, fix: str) -> Program:
+    if _series(version) != _series(sdk_version):
+        raise NotInstalled(f"{path} is version {version or 'unknown'}, not {_series(sdk_version)}; {fix}")
     return Program(name, path, version)
 
 

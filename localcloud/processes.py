@@ -97,14 +97,14 @@ def await_ready(server: Server, limit: float = START_SECONDS) -> Server:
 
     waiting = Retrying(retry=retry_if_result(lambda port: port is None), wait=wait_fixed(0.03), stop=stop_after_delay(limit))
     try:
-        found = waiting(port) or 0
+        announced_port = waiting(port) or 0
     except RetryError:
-        found = 0
+        announced_port = 0
         reason = f"did not start within {limit:.0f} s"
     else:
         reason = "exited during startup"
-    if found:
-        return replace(server, port=found)
+    if announced_port:
+        return replace(server, port=announced_port)
     stop(server)
     raise StartError(f"the {server.name} server {reason}. The end of {server.log}:\n{server.log_tail()}")
 

@@ -352,7 +352,7 @@ def _interrupts_for(process: subprocess.Popen[str]) -> Iterator[None]:
         yield
         return
     # Do not touch signals that are already ignored, as in a shell's background jobs
-    ours = [one for one in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(one) is signal.default_int_handler]
+    ours = [number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) is signal.default_int_handler]
     for number in ours:
         signal.signal(number, lambda *_: process.send_signal(signal.SIGINT))
     try:

@@ -49,14 +49,14 @@ def ensure(report: Report) -> Path:
         if not target.exists():
             report(f"fetching ChainerMN and the training digits (once; cached in {folder})")
             with tempfile.TemporaryDirectory(dir=folder) as work:
-                made = Path(work) / "made"
-                made.mkdir()
+                part = Path(work) / "made"
+                part.mkdir()
                 try:
-                    _install(made / PYTHON, Path(work))
-                    _take_digits(made, Path(work))
+                    _install(part / PYTHON, Path(work))
+                    _take_digits(part, Path(work))
                 except ImageError as error:
                     raise BuildError(str(error)) from error
-                made.rename(target)
+                part.rename(target)
     return target
 
 
@@ -69,11 +69,11 @@ def _install(target: Path, work: Path) -> None:
         wheel.extractall(target)
 
 
-def _take_digits(made: Path, work: Path) -> None:
+def _take_digits(target: Path, work: Path) -> None:
     frameworks.pip("download", frameworks.entries_of(LOCK.read_text())[DIGITS], "--dest", str(work / "digits"))
     (wheel,) = (work / "digits").glob("*.whl")
-    with zipfile.ZipFile(wheel) as opened, opened.open(DIGITS_FILE) as found:
-        (made / Path(DIGITS_FILE).name).write_bytes(found.read())
+    with zipfile.ZipFile(wheel) as opened, opened.open(DIGITS_FILE) as digits:
+        (target / Path(DIGITS_FILE).name).write_bytes(digits.read())
 
 
 def _anybody(entry: tarfile.TarInfo) -> tarfile.TarInfo:

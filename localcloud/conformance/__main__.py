@@ -38,13 +38,13 @@ ASKED: Final[Mapping[str, Callable[[], Program]]] = {
 
 def installed() -> tuple[dict[str, Program], list[str]]:
     """Return the official programs that work, and the reasons why the other official programs are not used."""
-    found, missing = {}, []
+    programs, missing = {}, []
     for name, ask in ASKED.items():
         try:
-            found[name] = ask()
+            programs[name] = ask()
         except NotInstalled as error:
             missing.append(f"{name}: {error}")
-    return found, missing
+    return programs, missing
 
 
 def comparable(names: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -72,11 +72,13 @@ def started(folder: Path, programs: Mapping[str, Program], *, kubernetes: bool) 
 
 def compared(name: str, ours: Side | str, theirs: Side | str) -> Result:
     sides = {"ours": ours, "theirs": theirs}
-    failures = {side: reason for side, one in sides.items() if (reason := one if isinstance(one, str) else failure(one))}
+    failures = {
+        side: reason for side, outcome in sides.items() if (reason := outcome if isinstance(outcome, str) else failure(outcome))
+    }
     if isinstance(ours, str) or isinstance(theirs, str):
         return Result(name, failures=failures)
-    found = differences(ours.steps, theirs.steps, "steps") + differences(ours.resources, theirs.resources, "resources")
-    return Result(name, found, failures, len(ours.steps), len(ours.resources))
+    all_differences = differences(ours.steps, theirs.steps, "steps") + differences(ours.resources, theirs.resources, "resources")
+    return Result(name, all_differences, failures, len(ours.steps), len(ours.resources))
 
 
 def run(programs: Mapping[str, Program], names: Sequence[str], folder: Path, *, kubernetes: bool) -> Iterator[Result]:
@@ -94,9 +96,9 @@ def run(programs: Mapping[str, Program], names: Sequence[str], folder: Path, *, 
     for name in names:
         yield compared(name, sides["ours"][name], sides["theirs"][name])
     if plane:
-        found = differences(errors["ours"], errors["theirs"], "errors")
+        error_differences = differences(errors["ours"], errors["theirs"], "errors")
         silent = {side: f"{name}: no error" for side in errors for name, text in errors[side].items() if not text}
-        yield Result("bad inputs", found, silent, len(bad_inputs.CASES))
+        yield Result("bad inputs", error_differences, silent, len(bad_inputs.CASES))
 
 
 @contextmanager
@@ -126,26 +128,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--kubernetes", action=argparse.BooleanOptionalAction, default=True, help="run a Kubernetes cluster for each EKS cluster"
     )
     parser.add_argument("--report", type=Path, default=ROOT / ".local")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     programs, missing = installed()
     if not programs:
         print("\n".join(f"not run: {reason}" for reason in missing))
         return NOT_RUN
     try:
-        names, left_out = comparable(given.stacks.split(",") if given.stacks else stack_file.names(STACKS))
+        names, left_out = comparable(options.stacks.split(",") if options.stacks else stack_file.names(STACKS))
     except stack_file.NoSuchStack as error:
         print(error, file=sys.stderr)
         return REFUSED
     versions = {name: f"{programs[name].version} ({programs[name].path})" if name in programs else "ours" for name in ASKED}
-    if not given.kubernetes:
+    if not options.kubernetes:
         missing.append("clusters: --no-kubernetes was given")
     with tempfile.TemporaryDirectory() as folder:
-        results = tuple(run(programs, names, Path(folder), kubernetes=given.kubernetes))
+        results = tuple(run(programs, names, Path(folder), kubernetes=options.kubernetes))
     if len(results) == len(names):
         missing.append("bad inputs: no Kubernetes API server could be started")
     date = datetime.now(UTC).isoformat(timespec="seconds")
     report = Report(date, versions, (*missing, *left_out), results)
-    report.write(given.report)
+    report.write(options.report)
     print(report.as_markdown(), end="")
     if report.differs:
         return FAILED

@@ -35,9 +35,9 @@ def texts(cloud: LocalCloud, plane: ControlPlane, side: str, folder: Path) -> di
     objects.create("configmaps", {"metadata": {"name": "existing"}})
     kube = KubernetesProject(Project(cloud, folder / side / "bad-inputs", "bad"), objects)
     kube.prepare(plane.kubeconfig())
-    found = {}
+    texts_by_case = {}
     for name, program in CASES.items():
         errors = kube.up(program).errors
-        found[name] = sorted(masked(text.replace(namespace, "NAMESPACE")) for text in errors)
+        texts_by_case[name] = sorted(masked(text.replace(namespace, "NAMESPACE")) for text in errors)
     kube.destroy()
-    return found
+    return texts_by_case

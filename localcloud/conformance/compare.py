@@ -55,15 +55,15 @@ def masked(text: str) -> str:
 
 def resources(state: Mapping[str, Any]) -> dict[str, Any]:
     """Return the resources in a stack's state, keyed by URN: inputs and, for Kubernetes objects, the live object."""
-    found = {}
-    for one in (state.get("deployment") or {}).get("resources") or ():
-        parts = ("inputs", "outputs") if one["type"].startswith("kubernetes:") else ("inputs",)
-        ours = TO_THE_LOCAL_AWS if one["type"] == "pulumi:providers:aws" else ()
-        values = {part: one.get(part) or {} for part in parts}
-        found[one["urn"]] = {
+    resources_by_urn = {}
+    for resource in (state.get("deployment") or {}).get("resources") or ():
+        parts = ("inputs", "outputs") if resource["type"].startswith("kubernetes:") else ("inputs",)
+        ours = TO_THE_LOCAL_AWS if resource["type"] == "pulumi:providers:aws" else ()
+        values = {part: resource.get(part) or {} for part in parts}
+        resources_by_urn[resource["urn"]] = {
             part: normal({key: inner[key] for key in inner if key not in ours}) for part, inner in values.items()
         }
-    return found
+    return resources_by_urn
 
 
 def differences(ours: Any, theirs: Any, path: str = "") -> list[str]:
@@ -76,7 +76,7 @@ def _differences(ours: Any, theirs: Any, path: str) -> Iterator[str]:
         for name in sorted({*ours, *theirs}):
             yield from _differences(ours.get(name, MISSING), theirs.get(name, MISSING), f"{path}.{name}" if path else str(name))
     elif isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
-        for place, (one, other) in enumerate(zip(ours, theirs, strict=True)):
-            yield from _differences(one, other, f"{path}[{place}]")
+        for place, (our_item, other) in enumerate(zip(ours, theirs, strict=True)):
+            yield from _differences(our_item, other, f"{path}[{place}]")
     elif type(ours) is not type(theirs) or ours != theirs:
         yield f"{path}: ours {ours!r}, theirs {theirs!r}"

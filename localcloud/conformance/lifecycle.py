@@ -39,7 +39,7 @@ def lifecycle(stack: LocalStack) -> Side:
             side.resources = resources(stack.export())
             side.steps["drift"] = _drift(stack)
         side.add(name, stack.run(verb))
-    side.steps["left"] = [masked(str(one)) for one in control.leftovers()]
+    side.steps["left"] = [masked(str(leftover)) for leftover in control.leftovers()]
     return side
 
 
@@ -78,10 +78,10 @@ def attempt(stack: LocalStack) -> Side | str:
 def _drift(stack: LocalStack) -> list[str]:
     """Change a VPC's tags and an object's label outside Pulumi. Return a description of the change."""
     changed = []
-    for one in stack.export()["deployment"].get("resources") or ():
-        if one["type"] == VPC:
+    for resource in stack.export()["deployment"].get("resources") or ():
+        if resource["type"] == VPC:
             ec2 = stack.cloud.clients(stack.region)("ec2")
-            ec2.create_tags(Resources=[one["id"]], Tags=[{"Key": "drift", "Value": "1"}])
+            ec2.create_tags(Resources=[resource["id"]], Tags=[{"Key": "drift", "Value": "1"}])
             changed.append("VPC tag")
     kubeconfig = stack.outputs(secrets=True).get("kubeconfig") if stack.cloud.has_kubernetes else None
     if kubeconfig:

@@ -47,11 +47,11 @@ class Report:
         lines = [f"# Conformance, {self.date}", "", "| program | version |", "|---|---|"]
         lines += [f"| {name} | {version} |" for name, version in self.versions.items()]
         lines += ["", "| compared | steps | resources | result |", "|---|---|---|---|"]
-        lines += [f"| {one.name} | {one.steps} | {one.resources} | {one.verdict} |" for one in self.results]
+        lines += [f"| {result.name} | {result.steps} | {result.resources} | {result.verdict} |" for result in self.results]
         lines += ["", *(f"- not run: {reason}" for reason in self.not_run)]
-        for one in self.results:
-            lines += [f"- {one.name}, {side}: {reason}" for side, reason in one.failures.items()]
-            lines += [f"- {one.name}: {text}" for text in one.differences]
+        for result in self.results:
+            lines += [f"- {result.name}, {side}: {reason}" for side, reason in result.failures.items()]
+            lines += [f"- {result.name}: {text}" for text in result.differences]
         return "\n".join(lines) + "\n"
 
     def write(self, folder: Path) -> None:

@@ -113,8 +113,8 @@ def manifest(output: Path, series: Series = "4") -> dict[str, Any]:
 def stage(line: str) -> str:
     """Return the build stage that a line of Packer's output reports, e.g. the start of a provisioner. For other lines,
     return an empty string."""
-    found = _STAGES.fullmatch(line)
-    return next(filter(None, found.groups())) if found else ""
+    match = _STAGES.fullmatch(line)
+    return next(filter(None, match.groups())) if match else ""
 
 
 @contextmanager
@@ -127,15 +127,15 @@ def one_at_a_time() -> Iterator[None]:
 def newest(output: Path, series: Series = "4") -> str:
     """Return the id of the AMI that the last build created."""
     runs = json.loads((output / f"ec2-openmpi{series}.amis.json").read_text())
-    (made,) = [one for one in runs["builds"] if one["packer_run_uuid"] == runs["last_run_uuid"]]
-    return str(made["artifact_id"].partition(":")[2])
+    (build,) = [entry for entry in runs["builds"] if entry["packer_run_uuid"] == runs["last_run_uuid"]]
+    return str(build["artifact_id"].partition(":")[2])
 
 
 def remove(cloud: LocalCloud, region: str, image: str) -> list[str]:
     """Deregister an AMI and delete its snapshots. Return the ids of these snapshots."""
     ec2 = cloud.clients(region)("ec2")
     (described,) = ec2.describe_images(ImageIds=[image])["Images"]
-    disks = [one["Ebs"] for one in described["BlockDeviceMappings"] if "Ebs" in one]
+    disks = [mapping["Ebs"] for mapping in described["BlockDeviceMappings"] if "Ebs" in mapping]
     snapshots = [disk["SnapshotId"] for disk in disks if "SnapshotId" in disk]
     ec2.deregister_image(ImageId=image)
     for snapshot in snapshots:  # only after deregistering: EC2 refuses to delete snapshots of a registered AMI
@@ -151,11 +151,11 @@ def subnet_in(cloud: LocalCloud, region: str) -> Iterator[str]:
     tags = {"Key": "Name", "Value": "gpumpi-ami-build"}
     vpc = ec2.create_vpc(CidrBlock=CIDR, TagSpecifications=[{"ResourceType": "vpc", "Tags": [tags]}])["Vpc"]["VpcId"]
     try:
-        made = ec2.create_subnet(VpcId=vpc, CidrBlock=CIDR)["Subnet"]["SubnetId"]
+        subnet = ec2.create_subnet(VpcId=vpc, CidrBlock=CIDR)["Subnet"]["SubnetId"]
         try:
-            yield made
+            yield subnet
         finally:
-            ec2.delete_subnet(SubnetId=made)
+            ec2.delete_subnet(SubnetId=subnet)
     finally:
         ec2.delete_vpc(VpcId=vpc)
 
@@ -224,8 +224,8 @@ def _pip_settings(cache: Path) -> list[str]:
         shutil.copyfile(trusted, cache / _CERTIFICATES)
         settings.append(f"PIP_CERT=/tmp/cache/{_CERTIFICATES}")
     done = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False)
-    found = re.search(r"^(?:global|:env:)\.index-url='(.*)'$", done.stdout, re.MULTILINE)
-    return [*settings, f"PIP_INDEX_URL={found[1]}"] if found else settings
+    index_setting = re.search(r"^(?:global|:env:)\.index-url='(.*)'$", done.stdout, re.MULTILINE)
+    return [*settings, f"PIP_INDEX_URL={index_setting[1]}"] if index_setting else settings
 
 
 def debian_mirror() -> str:

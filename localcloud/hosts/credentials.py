@@ -25,14 +25,14 @@ class Lender:
     def lend(self, machine: Machine) -> Credentials:
         """Return credentials for the instance's role. Raises Unauthorized."""
         with gateway.LOCK:
-            known = self._sessions.get(machine.instance_id)
-            if known is None or known.expiration - utcnow() < RENEWED_BEFORE or known.role_arn != machine.role_arn:
-                known = self._sessions[machine.instance_id] = _assume(machine)
+            session = self._sessions.get(machine.instance_id)
+            if session is None or session.expiration - utcnow() < RENEWED_BEFORE or session.role_arn != machine.role_arn:
+                session = self._sessions[machine.instance_id] = _assume(machine)
             return Credentials(
-                known.access_key_id,
-                known.secret_access_key,
-                known.session_token,
-                known.expiration.strftime("%Y-%m-%dT%H:%M:%SZ"),
+                session.access_key_id,
+                session.secret_access_key,
+                session.session_token,
+                session.expiration.strftime("%Y-%m-%dT%H:%M:%SZ"),
             )
 
     def forget(self, instance_id: str) -> None:

@@ -156,7 +156,7 @@ class Host:
     def _groups(self) -> list[Path]:
         """Return the host's cgroups in the cgroup hierarchies that systemd uses."""
         machine = Cgroups()
-        return [one for one in machine.folders(self.namespace) if machine.unified or one.parent.name in ("systemd", "unified")]
+        return [path for path in machine.folders(self.namespace) if machine.unified or path.parent.name in ("systemd", "unified")]
 
     def _note_traces(self) -> None:
         """Record the files that systemd-nspawn leaves behind when it is killed."""

@@ -23,13 +23,13 @@ def machine_of(event: Event) -> Machine:
     """Return the IMDS data of the event's instance. The caller must hold `gateway.LOCK`."""
     ec2 = backend_of("ec2", event.account, event.region)
     described = event.details
-    primary = next(one for one in described["NetworkInterfaces"] if _is_primary(one))
+    primary = next(interface for interface in described["NetworkInterfaces"] if _is_primary(interface))
     profile = described["IamInstanceProfile"]
     role = _role(event, profile["Arn"]) if profile else None
     metadata = described["MetadataOptions"]
     (instance,) = instance_calls.find(ec2, [event.name])
-    kept = instance.user_data
-    user_data = kept.as_bytes() if kept else None
+    encoded_user_data = instance.user_data
+    user_data = encoded_user_data.as_bytes() if encoded_user_data else None
     return Machine(
         instance_id=event.name,
         image_id=described["ImageId"],

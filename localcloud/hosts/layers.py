@@ -39,8 +39,8 @@ class Disk:
         return self.folder / "root"
 
     def make(self) -> None:
-        for one in (self.upper, self.work, self.root):
-            one.mkdir(parents=True, exist_ok=True)
+        for folder in (self.upper, self.work, self.root):
+            folder.mkdir(parents=True, exist_ok=True)
 
     def mount_options(self, lower: list[Path]) -> str:
         """Return the overlay's mount options. `lower`: read-only layers, top first."""
@@ -65,21 +65,21 @@ class Layers:
         image = self._image(image_id)
         if not image.exists():
             return self._roots_of(image_id)
-        own = sorted((one for one in image.iterdir() if one.is_dir()), key=lambda one: -int(one.name))
+        own = sorted((layer for layer in image.iterdir() if layer.is_dir()), key=lambda layer: -int(layer.name))
         return [*own, *map(Path, json.loads((image / BASE).read_text()))]
 
     def of_disk(self, disk: Disk, image_id: str) -> list[Path]:
         """Return the AMI's layers. Layers from `images/` are hard-linked into the disk's folder, so that the host can
         restart after the AMI is deregistered."""
-        found = []
+        layers = []
         for number, layer in enumerate(self.of_image(image_id)):
             if layer.is_relative_to(self.folder):
                 own = disk.folder / "below" / str(number)
                 own.parent.mkdir(parents=True, exist_ok=True)
                 _copy(layer, own, "--link")
                 layer = own
-            found.append(layer)
-        return found
+            layers.append(layer)
+        return layers
 
     def save(self, disk: Disk, below: list[Path], image_id: str) -> None:
         """Create an AMI from a disk. The AMI consists of the layers below the disk and a copy of the disk's changes."""

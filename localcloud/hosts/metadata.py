@@ -207,4 +207,4 @@ def _look_up(entries: Mapping[str, Callable[[], bytes]], path: str) -> Answer:
         return Answer(404)
     folders = {entry.split("/")[0] for entry in below if "/" in entry}
     names = sorted({entry.split("/")[0] for entry in below})
-    return Answer(200, "\n".join(f"{one}/" if one in folders else one for one in names).encode())
+    return Answer(200, "\n".join(f"{child}/" if child in folders else child for child in names).encode())

@@ -38,8 +38,8 @@ class Forbidden(Exception):
 
 def outside(host: str, port: int) -> tuple[str, int]:
     """Resolve the destination of a request. Raises Forbidden or OSError."""
-    for *_, found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
-        address = ipaddress.ip_address(found[0])
+    for *_, socket_address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        address = ipaddress.ip_address(socket_address[0])
         if not (address.is_loopback or address.is_link_local or address.is_unspecified or address.is_multicast):
             return str(address), port
     raise Forbidden(host)

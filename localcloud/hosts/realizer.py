@@ -76,9 +76,9 @@ class Member:
         self._pool.shutdown(wait=True)
 
     def shown(self) -> HostState:
-        one = self.machine
+        machine = self.machine
         console = str(self.host.console_log) if self.host else ""
-        return HostState(one.instance_id, one.hostname, one.address, self.phase, self.problem, console)
+        return HostState(machine.instance_id, machine.hostname, machine.address, self.phase, self.problem, console)
 
 
 class Realizer:
@@ -145,10 +145,10 @@ class Realizer:
         if kind == "instance":
             member = self._members.get(name)
             return WAIT if member is not None and member.pending else DONE
-        if kind == "image" and (made := self._images.get(name)) is not None:
-            if not made.done():
+        if kind == "image" and (snapshot := self._images.get(name)) is not None:
+            if not snapshot.done():
                 return WAIT
-            error = made.exception()
+            error = snapshot.exception()
             return Progress(True, str(error) or repr(error)) if error else DONE
         return DONE
 
@@ -182,7 +182,7 @@ class Realizer:
 
     def _appear(self, event: Event) -> None:
         machine = instances.machine_of(event)
-        alive = sum(one.phase not in ("record", "ending") for one in self._members.values())
+        alive = sum(member.phase not in ("record", "ending") for member in self._members.values())
         if alive >= self._limit:
             problem = f"only an API record: this local cloud runs at most {self._limit} hosts. Set GPUMPI_LOCAL_HOSTS to run more"
             self._members[machine.instance_id] = Member(machine, "record", problem)
@@ -315,14 +315,14 @@ class Realizer:
         self._layers.copy(source_id, image_id)
 
     def _forget_image(self, image_id: str) -> None:
-        made = self._images.pop(image_id, None)
-        if made is not None:
-            made.add_done_callback(lambda _: self._layers.forget(image_id))
+        snapshot = self._images.pop(image_id, None)
+        if snapshot is not None:
+            snapshot.add_done_callback(lambda _: self._layers.forget(image_id))
 
     def _roots_of(self, image_id: str) -> list[Path]:
         """Return the root file systems of an AMI that was not created in this local cloud: the node layer and the bare
         root for this project's AMIs, only the bare root for other AMIs."""
-        regions = {one.machine.region for one in list(self._members.values())}
+        regions = {member.machine.region for member in list(self._members.values())}
         for openmpi, image in AMIS.items():
             if any(image_id == image.id(region) for region in regions):
                 return [self._programs.node(openmpi), self._programs.bare]

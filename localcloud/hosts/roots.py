@@ -144,8 +144,8 @@ def _merged(layer: Path) -> Path:
 
 
 def _emptied(path: Path) -> Path:
-    for one in (path, *path.parent.glob(f"{path.name}.*")):
-        shutil.rmtree(one, ignore_errors=True)
+    for leftover in (path, *path.parent.glob(f"{path.name}.*")):
+        shutil.rmtree(leftover, ignore_errors=True)
     path.mkdir(parents=True)
     return path
 

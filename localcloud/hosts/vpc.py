@@ -102,9 +102,12 @@ class Vpc:
 
     def _write_names(self) -> None:
         """Rewrite dnsmasq's host files. The caller must hold the lock, except while the VPC starts."""
-        machines = sorted(self._machines.values(), key=lambda one: one.address)
-        _replace(self.folder / "dhcp-hosts", (f"{one.mac},{one.address},{one.hostname.split('.')[0]}" for one in machines))
-        _replace(self.folder / "dns-hosts", (f"{one.address} {one.hostname}" for one in machines))
+        machines = sorted(self._machines.values(), key=lambda host: host.address)
+        _replace(
+            self.folder / "dhcp-hosts",
+            (f"{host.mac},{host.address},{host.hostname.split('.')[0]}" for host in machines),
+        )
+        _replace(self.folder / "dns-hosts", (f"{host.address} {host.hostname}" for host in machines))
 
     def _start_dns(self) -> None:
         """Start dnsmasq as the VPC's DHCP server and resolver. The resolver's address is the base of the VPC CIDR plus

@@ -54,7 +54,7 @@ def ensure(name: str, report: Report) -> Path:
     names."""
     image = find(name)
     if image is None:
-        raise ImageError(f"{name}: no such local image. Use one of: {', '.join(sorted(one.name for one in IMAGES))}")
+        raise ImageError(f"{name}: no such local image. Use one of: {', '.join(sorted(image.name for image in IMAGES))}")
     return ensure_image(image, report)
 
 
@@ -80,10 +80,10 @@ def ensure_image(image: Image, report: Report) -> Path:
     _remove_abandoned()
     chain = _ensure_layers(image, report)
     with _work() as folder:
-        made = folder / "layout"
-        write_layout(made, chain, image.settings(), architecture)
+        layout = folder / "layout"
+        write_layout(layout, chain, image.settings(), architecture)
         try:
-            made.rename(target)
+            layout.rename(target)
         except OSError:
             if not target.exists():  # another process has built the same image in the meantime
                 raise
@@ -125,10 +125,10 @@ def _make(image: Image, layer: Layer, below: Sequence[Path], bench: "_Bench", ta
     title, started = _title(layer), time.monotonic()
     report(f"image {image.name}: building {title} (once; kept in {cache_folder()})")
     try:
-        made = bench.make(layer, below, report)
+        tarball = bench.make(layer, below, report)
     except BuildError as error:
         raise ImageError(f"image {image.name}: {error}") from error
-    made.rename(target)
+    tarball.rename(target)
     report(f"image {image.name}: built {title} in {time.monotonic() - started:.0f} s")
 
 
@@ -141,37 +141,37 @@ class _Bench:
         """Layers that have been applied to the root."""
 
     def make(self, layer: Layer, below: Sequence[Path], report: Report) -> Path:
-        made = self._work / f"{len(below)}.tar"
+        tarball = self._work / f"{len(below)}.tar"
         match layer:
             case Program(tool=tool, path=path):
-                layers.write_files({path: (tools.ensure(tool, report), 0o755)}, made)
+                layers.write_files({path: (tools.ensure(tool, report), 0o755)}, tarball)
             case Source():
-                layers.write_files({path: (file, layer.mode) for path, file in layer.files()}, made)
+                layers.write_files({path: (file, layer.mode) for path, file in layer.files()}, tarball)
             case Packages():
                 files = [file for file in _installed(layer, self._work).rglob("*") if file.is_file()]
                 folder = self._work / "packages"
-                layers.write_files({f"opt/packages/{file.relative_to(folder)}": (file, 0o644) for file in files}, made)
+                layers.write_files({f"opt/packages/{file.relative_to(folder)}": (file, 0o644) for file in files}, tarball)
             case Root(suite=suite):
                 root.require()
                 root.make(self._root, suite, report)
-                layers.write_difference(self._root, {}, made)
+                layers.write_difference(self._root, {}, tarball)
             case Provisioned():
-                self._provision(layer, below, downloads(), made)
+                self._provision(layer, below, downloads(), tarball)
             case Frameworks():
                 fetched = self._work / "frameworks"
                 frameworks.fetch(layer.lock.read_text(), fetched)
-                self._provision(layer.step, below, fetched, made)
+                self._provision(layer.step, below, fetched, tarball)
                 shutil.rmtree(fetched)
         if isinstance(layer, Root | Provisioned | Frameworks):
-            self._holds = [*below, made]
-        return made
+            self._holds = [*below, tarball]
+        return tarball
 
-    def _provision(self, layer: Provisioned, below: Sequence[Path], files: Path, made: Path) -> None:
+    def _provision(self, layer: Provisioned, below: Sequence[Path], files: Path, tarball: Path) -> None:
         root.require()
         before = self._lay(below)
         for script in layer.scripts:
             root.provision(self._root, script, dict(layer.environment), files)
-        layers.write_difference(self._root, before, made)
+        layers.write_difference(self._root, before, tarball)
 
     def _lay(self, below: Sequence[Path]) -> layers.Snapshot:
         """Apply the layers in `below` that the root does not contain yet, and return a snapshot of the root."""
@@ -186,19 +186,19 @@ def downloads() -> Path:
     """Return a folder with the provisioners' wheels. Missing wheels are downloaded with the running Python's pip, which
     uses this machine's mirrors and certificates."""
     pins = versions()
-    wanted = "".join(
+    requirements = "".join(
         f"{DISTRIBUTIONS.get(key, key)}=={pins[f'{key}_version']} --hash=sha256:{pins[f'{key}_wheel_sha256']}\n" for key in WHEELS
     )
-    wanted += "".join(entry.replace("\\\n", "") for entry in frameworks.entries_of(JOIN_PACKAGES.read_text()).values())
-    target = cache_folder() / "downloads" / hashlib.sha256(wanted.encode()).hexdigest()[:16]
+    requirements += "".join(entry.replace("\\\n", "") for entry in frameworks.entries_of(JOIN_PACKAGES.read_text()).values())
+    target = cache_folder() / "downloads" / hashlib.sha256(requirements.encode()).hexdigest()[:16]
     with only_one(cache_folder() / "locks" / target.name):
         if not target.exists():
             with _work() as folder:
-                made = folder / "wheels"
-                for line in wanted.splitlines():  # one at a time, since pip rejects two versions of a package
-                    pip("download", line, "--dest", str(made))
+                wheels = folder / "wheels"
+                for line in requirements.splitlines():  # one at a time, since pip rejects two versions of a package
+                    pip("download", line, "--dest", str(wheels))
                 target.parent.mkdir(exist_ok=True)
-                made.rename(target)
+                wheels.rename(target)
     return target
 
 

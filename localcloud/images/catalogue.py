@@ -59,7 +59,7 @@ class Image:
         """Tags that clients can pull. For an image of this project, the only entry is the tag or tag pattern in the
         image's name."""
         repository, _, tag = self.name.rpartition(":")
-        return (tag,) if self.is_own else tuple(one for one in published.image_tags(repository) if fnmatchcase(one, tag))
+        return (tag,) if self.is_own else tuple(listed for listed in published.image_tags(repository) if fnmatchcase(listed, tag))
 
     @property
     def slug(self) -> str:
@@ -353,8 +353,8 @@ def find(name: str) -> Image | None:
 def is_name_of(name: str, pattern: str) -> bool:
     """Return whether a client's image or repository name matches `pattern`, a name in the catalog."""
     if "/" not in pattern:
-        found = _REPOSITORY.fullmatch(name)
-        return name == pattern or (found is not None and fnmatchcase(found["short"], pattern))
+        match = _REPOSITORY.fullmatch(name)
+        return name == pattern or (match is not None and fnmatchcase(match["short"], pattern))
     through_mirror = name.partition("/")[0] not in REGISTRIES
     return fnmatchcase(name, pattern) or (through_mirror and fnmatchcase(name, f"*/{pattern}"))
 

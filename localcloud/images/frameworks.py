@@ -33,8 +33,8 @@ def fetch(lock: str, folder: Path) -> None:
 
 def entries_of(lock: str) -> dict[str, str]:
     """Return a lock file's entries, including checksums, keyed by package name."""
-    found = re.findall(r"^\S+==.*(?:\n    --hash=.*)+", lock, re.MULTILINE)
-    return {entry.partition("==")[0]: f"{entry}\n" for entry in found}
+    entries = re.findall(r"^\S+==.*(?:\n    --hash=.*)+", lock, re.MULTILINE)
+    return {entry.partition("==")[0]: f"{entry}\n" for entry in entries}
 
 
 def pip(verb: str, requirements: str, *options: str, sources: bool = False) -> None:
@@ -42,10 +42,10 @@ def pip(verb: str, requirements: str, *options: str, sources: bool = False) -> N
     root's Python. Raises ImageError."""
     fixed = ["--quiet", "--disable-pip-version-check", "--no-deps", "--require-hashes"]
     with tempfile.TemporaryDirectory() as folder:
-        wanted, constraints = Path(folder) / "wanted.txt", Path(folder) / "constraints.txt"
-        wanted.write_text(requirements)
+        requirements_file, constraints = Path(folder) / "wanted.txt", Path(folder) / "constraints.txt"
+        requirements_file.write_text(requirements)
         constraints.write_text(f"{BUILT_WITH}\n")
-        command = [sys.executable, "-m", "pip", verb, *fixed, "--requirement", str(wanted), *options]
+        command = [sys.executable, "-m", "pip", verb, *fixed, "--requirement", str(requirements_file), *options]
         if sources:
             result = _run([*command, f"--no-binary={','.join(ONLY_SOURCE)}"], _building(constraints))
         else:

@@ -47,11 +47,13 @@ class Provisioned:
         return repr((self.scripts, self.environment, texts, named))
 
     def _sources(self) -> Sequence[Path]:
-        found = {AMIS / "provisioners" / script for script in self.scripts}
+        sources = {AMIS / "provisioners" / script for script in self.scripts}
         all_files = [*AMIS.glob("provisioners/*"), *AMIS.glob("files/*")]
-        while more := [file for file in all_files if file not in found and any(file.name in one.read_text() for one in found)]:
-            found.update(more)
-        return sorted(found)
+        while more := [
+            file for file in all_files if file not in sources and any(file.name in path.read_text() for path in sources)
+        ]:
+            sources.update(more)
+        return sorted(sources)
 
 
 @dataclass(frozen=True)
@@ -129,13 +131,13 @@ Layer = Root | Provisioned | Frameworks | Program | Source | Packages
 def digests(layers: Sequence[Layer]) -> list[str]:
     """Return the digest of each layer's recipe. The digest of a provisioned layer also depends on all layers below
     it."""
-    found: list[str] = []
+    layer_digests: list[str] = []
     for layer in layers:
         text = f"{FORM} {type(layer).__name__} {layer.recipe()}"
         if isinstance(layer, Provisioned | Frameworks):
-            text += "".join(found)
-        found.append(hashlib.sha256(text.encode()).hexdigest()[:16])
-    return found
+            text += "".join(layer_digests)
+        layer_digests.append(hashlib.sha256(text.encode()).hexdigest()[:16])
+    return layer_digests
 
 
 def versions() -> dict[str, str]:

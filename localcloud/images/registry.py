@@ -173,33 +173,33 @@ class _Handler(Guarded):
         registry = parse_qs(url.query).get("ns", [""])[0]
         if url.path in ("/v2", "/v2/"):
             self._send(b"{}", "application/json")
-        elif found := _MANIFESTS.fullmatch(url.path):
-            name = whole_name(found["name"], registry)
+        elif match := _MANIFESTS.fullmatch(url.path):
+            name = whole_name(match["name"], registry)
             self.served.admit(self.client_address[0], name, is_layer=False)
-            self._send_file(self.served.manifest(name, found["reference"]), MANIFEST)
-        elif found := _BLOBS.fullmatch(url.path):
-            name = whole_name(found["name"], registry)
+            self._send_file(self.served.manifest(name, match["reference"]), MANIFEST)
+        elif match := _BLOBS.fullmatch(url.path):
+            name = whole_name(match["name"], registry)
             self.served.admit(self.client_address[0], name, is_layer=True)
-            self._send_file(self.served.blob(name, found["digest"]), "application/octet-stream")
-        elif found := _TAGS.fullmatch(url.path):
-            tags = self.served.tags(whole_name(found["name"], registry))
-            self._send(json.dumps({"name": found["name"], "tags": tags}).encode(), "application/json")
+            self._send_file(self.served.blob(name, match["digest"]), "application/octet-stream")
+        elif match := _TAGS.fullmatch(url.path):
+            tags = self.served.tags(whole_name(match["name"], registry))
+            self._send(json.dumps({"name": match["name"], "tags": tags}).encode(), "application/json")
         else:
             raise NotKnown("NAME_UNKNOWN")
 
     def _send_file(self, path: Path, content_type: str) -> None:
         """Send a blob, or the requested range of it, without loading it into memory."""
         size, digest = path.stat().st_size, f"sha256:{path.name}"
-        wanted = _RANGE.fullmatch(self.headers.get("Range", ""))
-        start = int(wanted[1]) if wanted else 0
-        end = min(int(wanted[2]) if wanted and wanted[2] else size - 1, size - 1)
+        match = _RANGE.fullmatch(self.headers.get("Range", ""))
+        start = int(match[1]) if match else 0
+        end = min(int(match[2]) if match and match[2] else size - 1, size - 1)
         headers = {"Content-Type": content_type, "Docker-Content-Digest": digest, "ETag": f'"{digest}"', "Accept-Ranges": "bytes"}
-        if wanted and (start >= size or end < start):
+        if match and (start >= size or end < start):
             self._head(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, {"Content-Range": f"bytes */{size}", "Content-Length": "0"})
             return
-        if wanted:
+        if match:
             headers["Content-Range"] = f"bytes {start}-{end}/{size}"
-        self._head(HTTPStatus.PARTIAL_CONTENT if wanted else HTTPStatus.OK, {**headers, "Content-Length": str(end - start + 1)})
+        self._head(HTTPStatus.PARTIAL_CONTENT if match else HTTPStatus.OK, {**headers, "Content-Length": str(end - start + 1)})
         if self.command == "GET":
             with path.open("rb") as file:
                 self.connection.sendfile(file, start, end - start + 1)

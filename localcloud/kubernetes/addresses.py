@@ -54,12 +54,12 @@ class Addresses:
     @property
     def pods(self) -> IPv4Network:
         free = (network for network in POD_NETWORKS if not network.overlaps(self.vpc) and not network.overlaps(self.services))
-        if (found := next(free, None)) is None:
-            known = ", ".join(map(str, POD_NETWORKS))
+        if (pod_network := next(free, None)) is None:
+            candidates = ", ".join(map(str, POD_NETWORKS))
             raise ValueError(
-                f"no CIDR is free for pods: each of {known} overlaps the VPC {self.vpc} or the service CIDR {self.services}"
+                f"no CIDR is free for pods: each of {candidates} overlaps the VPC {self.vpc} or the service CIDR {self.services}"
             )
-        return found
+        return pod_network
 
     def pods_of_node(self, number: int) -> IPv4Network:
         """Return the pod CIDR of the node with this number. Node numbers start at 1."""

@@ -155,8 +155,8 @@ class Api:
 
     def _plural(self, version: str, kind: str) -> tuple[str, bool]:
         if (version, kind) not in self._plurals:
-            found = self.get(f"/api/{version}" if "/" not in version else f"/apis/{version}")
-            for resource in found["resources"]:
+            resource_list = self.get(f"/api/{version}" if "/" not in version else f"/apis/{version}")
+            for resource in resource_list["resources"]:
                 if "/" not in resource["name"]:
                     self._plurals[(version, resource["kind"])] = resource["name"], resource["namespaced"]
         if (version, kind) not in self._plurals:
@@ -176,9 +176,9 @@ class Api:
     def _send(self, method: str, target: str, body: Any, headers: Mapping[str, str]) -> tuple[int, bytes]:
         data = None if body is None else json.dumps(body).encode()
         request = method, target, data, {"Accept": "application/json", **headers}
-        while (kept := self._kept()) is not None:
+        while (connection := self._kept()) is not None:
             with suppress(ConnectionError):  # the API server closes idle connections, and all connections on a restart
-                return self._exchange(kept, *request)
+                return self._exchange(connection, *request)
         return self._exchange(self._connection(), *request)
 
     def _exchange(

@@ -106,9 +106,9 @@ class ControlPlane:
         https://github.com/kubernetes/apiextensions-apiserver/blob/v0.34.2/pkg/apiserver/customresource_handler.go
         """
         for definition in self._cluster.api.get(DEFINITIONS)["items"]:
-            conditions = {one["type"]: one for one in definition.get("status", {}).get("conditions", [])}
-            held = {name for name, one in conditions.items() if one["status"] == "True"}
-            if "NamesAccepted" in held and "Established" not in held:
+            conditions = {condition["type"]: condition for condition in definition.get("status", {}).get("conditions", [])}
+            true_conditions = {name for name, condition in conditions.items() if condition["status"] == "True"}
+            if "NamesAccepted" in true_conditions and "Established" not in true_conditions:
                 conditions["Established"] = {**conditions["Established"], "status": "True", "reason": "InitialNamesAccepted"}
                 status = {"status": {"conditions": list(conditions.values())}}
                 self._cluster.api.patch(f"{DEFINITIONS}/{definition['metadata']['name']}/status", status)

@@ -28,10 +28,10 @@ class ImageRegistry(Part):
         because EKS's AMIs contain it:
         awslabs/amazon-eks-ami@30ec3eb:templates/shared/provisioners/cache-pause-container.sh.
         """
-        found = joining.cluster_named(self.cluster.account, self.cluster.region, self.cluster.name)
-        if found is None or repository == PAUSE_IMAGE.rpartition(":")[0]:
+        cluster = joining.cluster_named(self.cluster.account, self.cluster.region, self.cluster.name)
+        if cluster is None or repository == PAUSE_IMAGE.rpartition(":")[0]:
             return ""
-        return joining.pull_problem(found, address, repository.partition("/")[0], is_layer=is_layer)
+        return joining.pull_problem(cluster, address, repository.partition("/")[0], is_layer=is_layer)
 
     def stop(self) -> None:
         self._registry.close()

@@ -42,8 +42,8 @@ class NodeHealth(Part):
                 log.info("cannot check node conditions: %s", error)
 
     def _look(self) -> None:
-        found = joining.cluster_named(self.cluster.account, self.cluster.region, self.cluster.name)
-        if found is None or not repair.is_wanted(found):
+        cluster = joining.cluster_named(self.cluster.account, self.cluster.region, self.cluster.name)
+        if cluster is None or not repair.is_wanted(cluster):
             return
         for node in self.cluster.api.get("/api/v1/nodes")["items"]:
             instance = str(node["spec"].get("providerID", "")).rpartition("/")[2]

@@ -26,8 +26,8 @@ def update(account: str, region: str, name: str, has_room: Callable[[Kind], bool
         is_full = not has_room(_kind(node_group.types[0]))
         for group in nodes.auto_scaling_groups(cluster, node_group):
             if is_full != any(tag["Key"] == KEY for tag in group.tags):
-                others = [tag for tag in group.tags if tag["Key"] != KEY]
-                group.tags = [*others, _tag(group.name)] if is_full else others
+                other_tags = [tag for tag in group.tags if tag["Key"] != KEY]
+                group.tags = [*other_tags, _tag(group.name)] if is_full else other_tags
 
 
 def _kind(instance_type: str) -> Kind:

@@ -64,9 +64,9 @@ class Authority:
         uses = [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]
         builder = builder.add_extension(x509.ExtendedKeyUsage(uses), critical=False)
         if names or addresses:
-            known: list[x509.GeneralName] = [x509.DNSName(name) for name in names]
-            known += [x509.IPAddress(IPv4Address(address)) for address in addresses]
-            builder = builder.add_extension(x509.SubjectAlternativeName(known), critical=False)
+            alternative_names: list[x509.GeneralName] = [x509.DNSName(name) for name in names]
+            alternative_names += [x509.IPAddress(IPv4Address(address)) for address in addresses]
+            builder = builder.add_extension(x509.SubjectAlternativeName(alternative_names), critical=False)
         _write(issued, builder.sign(self._key, hashes.SHA256()), key)
         return issued
 

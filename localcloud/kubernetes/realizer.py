@@ -127,7 +127,7 @@ class Realizer:
 
     def _begin(self, event: Event) -> Cluster:
         vpc = event.details["resourcesVpcConfig"]
-        known = state_of(backend_of("eks", event.account, event.region), Eks).clusters[event.name]
+        eks_cluster = state_of(backend_of("eks", event.account, event.region), Eks).clusters[event.name]
         ec2 = backend_of("ec2", event.account, event.region)
         self._count += 1
         cluster = Cluster(
@@ -137,7 +137,7 @@ class Realizer:
             account=event.account,
             vpc=IPv4Network(ec2.get_vpc(vpc["vpcId"]).cidr_block),
             services=IPv4Network(event.details["kubernetesNetworkConfig"]["serviceIpv4Cidr"]),
-            issuer=known.endpoint.issuer,
+            issuer=eks_cluster.endpoint.issuer,
             is_public=vpc["endpointPublicAccess"],
             folder=self._folder,
             aws=self._aws,
@@ -229,16 +229,16 @@ def _restart_api_server(_: Any, region: str, cluster: str) -> Any:
 def _switch(body: Any, node: str, part: str) -> Any:
     """Switch a node's `kubelet` or `link` off or back on."""
     ready = [running for realizer in _realizers for running in realizer.clusters() if running.phase == "ready"]
-    found = next(filter(None, (running.part(Fleet).node(node) for running in ready)), None)
-    if found is None:
+    real_node = next(filter(None, (running.part(Fleet).node(node) for running in ready)), None)
+    if real_node is None:
         raise ValueError(f"no real node {node} is running")
     match part, bool(body["on"]):
         case "kubelet", False:
-            found.stop_kubelet()
+            real_node.stop_kubelet()
         case "kubelet", True:
-            found.start_kubelet()
+            real_node.start_kubelet()
         case "link", on:
-            found.set_link(up=on)
+            real_node.set_link(up=on)
         case _:
             raise ValueError(f"{part}: kubelet or link")
     return {}
@@ -251,14 +251,14 @@ def _break_rank(body: Any, job: str) -> Any:
     ready = [running for realizer in _realizers for running in realizer.clusters() if running.phase == "ready"]
     nodes = [node for running in ready for node in running.part(Fleet).nodes()]
     roots = [process for node in nodes for kind in ("machine", "containerd") if (process := node.process(kind))]
-    found = ranks.of_job(roots, job)
+    job_ranks = ranks.of_job(roots, job)
     match body["do"]:
         case "hang":
-            _broken_ranks.hang(found, job, int(body["rank"]))
+            _broken_ranks.hang(job_ranks, job, int(body["rank"]))
         case "slow":
-            _broken_ranks.slow(found, job, int(body["rank"]))
+            _broken_ranks.slow(job_ranks, job, int(body["rank"]))
         case "restore":
-            _broken_ranks.restore(found, job)
+            _broken_ranks.restore(job_ranks, job)
         case other:
             raise ValueError(f"{other}: hang, slow or restore")
-    return {"ranks": sorted(found)}
+    return {"ranks": sorted(job_ranks)}

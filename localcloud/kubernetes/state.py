@@ -39,10 +39,10 @@ class ClusterState:
 
 def load_all(folder: Path) -> list[ClusterState]:
     """Return the states of all clusters in the folder, oldest first."""
-    found = []
+    states = []
     for file in sorted(folder.glob(f"*/{FILE}"), key=lambda file: int(file.parent.name.split("-", 1)[0])):
         raw = json.loads(file.read_text())
         processes = [Server(**entry) for entry in raw.pop("processes")]
         crashes = [Crash(**entry) for entry in raw.pop("crashes")]
-        found.append(ClusterState(**raw, processes=processes, crashes=crashes))
-    return found
+        states.append(ClusterState(**raw, processes=processes, crashes=crashes))
+    return states

@@ -53,17 +53,17 @@ class Ledger:
         """Return the entries of resources that have not been removed, oldest first."""
         if not self._file.exists():
             return []
-        held: dict[Entry, None] = {}
+        unremoved: dict[Entry, None] = {}
         for line in self._file.read_text().splitlines():
             try:
                 sign, kind, name = json.loads(line)
             except ValueError:  # a crash truncated this line before the resource was created
                 continue
             if sign == "+":
-                held[Entry(kind, name)] = None
+                unremoved[Entry(kind, name)] = None
             else:
-                held.pop(Entry(kind, name), None)
-        return list(held)
+                unremoved.pop(Entry(kind, name), None)
+        return list(unremoved)
 
     def clean(self) -> None:
         """Kill all processes and remove all resources in the ledger. Raises StillThere."""
@@ -109,15 +109,15 @@ def process_name(pid: int, started: float) -> str:
 
 def _kill_all(entries: list[Entry]) -> list[int]:
     """Kill the processes that are still running. Return their pids."""
-    found = set(_members(entries))
-    for pid in found:
+    pids = set(_members(entries))
+    for pid in pids:
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             continue
         except PermissionError as error:
             raise StillThere(f"cannot kill process {pid} of the local cloud: it belongs to another user") from error
-    return sorted(found)
+    return sorted(pids)
 
 
 def _members(entries: list[Entry]) -> Iterator[int]:

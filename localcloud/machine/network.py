@@ -138,11 +138,11 @@ def connect(name: str | None, address: str, port: int, timeout: float) -> socket
 
 def processes_in(names: Iterable[str]) -> Iterator[int]:
     """Yield the pids of all processes in these network namespaces."""
-    wanted = {identity for name in names if (identity := _identity(path_of(name))) is not None}
-    if not wanted:
+    identities = {identity for name in names if (identity := _identity(path_of(name))) is not None}
+    if not identities:
         return
     for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and _identity(entry / "ns" / "net") in wanted:
+        if entry.name.isdigit() and _identity(entry / "ns" / "net") in identities:
             yield int(entry.name)
 
 
@@ -184,10 +184,10 @@ def _remove_below(path: Path) -> None:
 
 def _identity(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _in_own_thread(action: Callable[[], Result]) -> Result:

@@ -148,8 +148,8 @@ class Supervisor:
         def state() -> str:
             if self._closed:
                 raise Ended(f"stopped waiting for {name}: the cluster is stopping")
-            for known in (*needs, name):  # check dependencies first, so that the error names the root cause
-                if (crash := self._crashes.get(known)) is not None:
+            for needed in (*needs, name):  # check dependencies first, so that the error names the root cause
+                if (crash := self._crashes.get(needed)) is not None:
                     raise StartError(str(crash))
             return "" if check() else "waiting"
 
@@ -189,7 +189,7 @@ class Supervisor:
 def _descendants(server: Server) -> list[psutil.Process]:
     """Return all descendants of a process, or an empty list if the process has exited."""
     try:
-        found = server.process()
-        return found.children(recursive=True) if found is not None else []
+        process = server.process()
+        return process.children(recursive=True) if process is not None else []
     except psutil.NoSuchProcess:
         return []

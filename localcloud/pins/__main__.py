@@ -36,15 +36,15 @@ def _answer(pin: Pin) -> tuple[str, str, str]:
     if pin.registry is not None:
         asked = f"{pin.registry}: {pin.package}"
         try:
-            found = registries.newest(pin)
+            answer = registries.newest(pin)
         except registries.NotAnswered as reason:
             return UNKNOWN, f"{asked}: {reason}", ""
-        if _numbers(found.version) < _numbers(pin.version):  # an incomplete mirror
-            return UNKNOWN, f"{asked}: lists only {found.version}, older than the pin", ""
-        return found.version, asked, found.released or f"{datetime.now(UTC):%Y-%m-%d}"
+        if _numbers(answer.version) < _numbers(pin.version):  # an incomplete mirror
+            return UNKNOWN, f"{asked}: lists only {answer.version}, older than the pin", ""
+        return answer.version, asked, answer.released or f"{datetime.now(UTC):%Y-%m-%d}"
     if pin.name in recorded.RECORDED:
-        known = recorded.RECORDED[pin.name]
-        return known.newest, known.source, known.date
+        record = recorded.RECORDED[pin.name]
+        return record.newest, record.source, record.date
     place = recorded.where(pin)
     return UNKNOWN, f"not recorded; look it up: {place}" if place else "no source is recorded in localcloud/pins", ""
 
@@ -55,7 +55,7 @@ def _numbers(version: str) -> list[int]:
 
 def table(lines: Sequence[Line]) -> str:
     rows = [("pin", "version", "newest", "date", "source", "file")]
-    rows += [(one.pin, one.version, one.newest, one.date, one.source, one.file) for one in lines]
+    rows += [(line.pin, line.version, line.newest, line.date, line.source, line.file) for line in lines]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
     return "\n".join("  ".join([*map(str.ljust, row, widths), row[-1]]).rstrip() for row in rows)
 
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     pins = [pin for pin in every_pin() if not chosen.names or any(name in pin.name for name in chosen.names)]
     with ThreadPoolExecutor(PARALLEL) as threads:
         lines = list(threads.map(line, pins))
-    print(json.dumps([asdict(one) for one in lines], indent=2) if chosen.json else table(lines))
+    print(json.dumps([asdict(pin_line) for pin_line in lines], indent=2) if chosen.json else table(lines))
     return 0
 
 

@@ -42,8 +42,8 @@ def newest(pin: Pin) -> Newest:
 
 def _of_index(package: str, series: str) -> Newest:
     text = _run([sys.executable, "-m", "pip", "--retries", "1", "--timeout", "10", "index", "versions", package])
-    found = re.search(r"^Available versions: (.+)$", text, re.MULTILINE)
-    versions = [one for one in (found[1].split(", ") if found else ()) if one.startswith(series)]
+    match = re.search(r"^Available versions: (.+)$", text, re.MULTILINE)
+    versions = [version for version in (match[1].split(", ") if match else ()) if version.startswith(series)]
     if not versions:
         raise NotAnswered(f"pip lists no version {series}*" if series else "pip lists no version")
     return Newest(versions[0])
@@ -73,7 +73,7 @@ def _run(command: list[str]) -> str:
 
 def _reason(text: str) -> str:
     """Extract the cause of a failure from a client's output, without the addresses of this machine's mirrors."""
-    if found := CAUSES.search(text):
-        return found[0].lower()
+    if match := CAUSES.search(text):
+        return match[0].lower()
     lines = [line.strip() for line in text.splitlines() if line.strip()] or ["no reason given"]
     return re.sub(r"https?://\S+", "(registry)", lines[-1])[:160]

@@ -37,8 +37,8 @@ def proof(entry: Mapping[str, Any]) -> Proof:
 @cache
 def table(name: str) -> dict[str, Any]:
     """Return the parsed content of `<name>.yaml`."""
-    found: dict[str, Any] = yaml.safe_load((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
-    return found
+    content: dict[str, Any] = yaml.safe_load((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
+    return content
 
 
 def image_tags(repository: str) -> dict[str, Proof]:

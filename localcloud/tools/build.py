@@ -123,10 +123,10 @@ def _compile(title: str, sources: list[Path], output: Path) -> None:
 
 
 def _c_compiler(title: str) -> str:
-    found = shutil.which("cc") or shutil.which("gcc")
-    if found is None:
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
         raise BuildError(f"{title} needs a C compiler on PATH. Install gcc with your system's package manager")
-    return found
+    return compiler
 
 
 def _tags(module: Module) -> list[str]:

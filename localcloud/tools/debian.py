@@ -109,8 +109,8 @@ def _fetch(package: Package, root: Path, downloads: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
     for options in _ways(downloads.parent):
-        wanted = [package.name] if package.alone else _missing_packages(package.name, options)
-        if wanted and _run([*_apt(options), "download", *wanted], downloads)[0] == 0:
+        packages = [package.name] if package.alone else _missing_packages(package.name, options)
+        if packages and _run([*_apt(options), "download", *packages], downloads)[0] == 0:
             break
     else:
         raise BuildError(
@@ -146,23 +146,23 @@ def _missing_packages(name: str, options: list[str]) -> list[str]:
     code, text = _run([*_apt(options), "--simulate", "--no-install-recommends", "install", "--reinstall", name], Path("/"))
     if code:
         return []
-    found = [line.split()[1] for line in text.splitlines() if line.startswith("Inst ")]
-    return [*dict.fromkeys([*found, name])]
+    installed = [line.split()[1] for line in text.splitlines() if line.startswith("Inst ")]
+    return [*dict.fromkeys([*installed, name])]
 
 
 def _make_bin(package: Package, root: Path, target: Path) -> None:
     """Create a folder with a symlink for each program, or with wrapper scripts if libraries were unpacked."""
-    found = {path.name: path for folder in package.folders for path in (root / folder).glob("*")}
-    found |= {name: root / file for name, file in package.links}
+    programs = {path.name: path for folder in package.folders for path in (root / folder).glob("*")}
+    programs |= {name: root / file for name, file in package.links}
     libraries = [folder for folder in (root / "usr/lib").glob("*-linux-gnu*") if folder.is_dir()]
     libraries += [own for folder in libraries for name in PRIVATE_LIBRARIES if (own := folder / name).is_dir()]
     part = target.with_name("bin.part")
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir()
     for program in package.programs:
-        if program not in found:
+        if program not in programs:
             raise BuildError(f"the Debian package {package.name} does not contain {program}. Install a version that does")
-        _make_program(part / program, found[program], libraries)
+        _make_program(part / program, programs[program], libraries)
     shutil.rmtree(target, ignore_errors=True)  # an older version of this project may have created it with fewer programs
     part.replace(target)
 

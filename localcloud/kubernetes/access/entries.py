@@ -53,10 +53,10 @@ def principal(arn: str) -> Principal | None:
 def identity(arn: str, user_id: str, access_key: str) -> Identity | None:
     """Return the caller's identity; None unless the caller is an IAM user or role, because only users and roles can
     have access entries."""
-    found, matched = principal(arn), _ARN.fullmatch(arn)
-    if found is None or matched is None:
+    caller, matched = principal(arn), _ARN.fullmatch(arn)
+    if caller is None or matched is None:
         return None
-    return Identity(arn, user_id, access_key, found, matched["session"])
+    return Identity(arn, user_id, access_key, caller, matched["session"])
 
 
 def find(entries: Iterable[AccessEntry], who: Principal) -> AccessEntry | None:

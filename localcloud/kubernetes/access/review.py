@@ -99,12 +99,12 @@ def _check_keys(cluster: Cluster, request: IdentityRequest) -> None:
 def _query_sts(request: IdentityRequest, cluster: str) -> Identity:
     sent = Request.from_primitives("GET", request.url, {"host": request.host, CLUSTER_HEADER: cluster})
     status, _, body = gateway.handle("sts", sent, lambda: transport.forward_by_path("sts", sent))
-    found = {element.tag.rsplit("}", 1)[-1]: element.text or "" for element in ElementTree.fromstring(body).iter()}
+    elements = {element.tag.rsplit("}", 1)[-1]: element.text or "" for element in ElementTree.fromstring(body).iter()}
     if status != 200:
-        raise InvalidToken(f"STS returned {status}: {found.get('Message', '')}")
-    who = entries.identity(found["Arn"], found["UserId"], request.access_key)
+        raise InvalidToken(f"STS returned {status}: {elements.get('Message', '')}")
+    who = entries.identity(elements["Arn"], elements["UserId"], request.access_key)
     if who is None:
-        raise InvalidToken(f"{found['Arn']} is not an IAM user or role")
+        raise InvalidToken(f"{elements['Arn']} is not an IAM user or role")
     return who
 
 

@@ -72,8 +72,8 @@ class IdentityRequest:
 
     def check_signature(self, secret_key: str, cluster: str) -> None:
         """Check the signature. The signature covers the cluster's name, so a token is valid for one cluster only."""
-        wanted = self._signature(secret_key, cluster)
-        if not hmac.compare_digest(wanted, self.parameters["x-amz-signature"]):
+        expected = self._signature(secret_key, cluster)
+        if not hmac.compare_digest(expected, self.parameters["x-amz-signature"]):
             raise InvalidToken(
                 f"the signature does not match: the token was signed for a cluster other than {cluster}, was modified, "
                 "or was signed with another secret key"

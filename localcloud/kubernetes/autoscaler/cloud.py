@@ -64,14 +64,14 @@ class AwsCloud:
     def failure(self, group: Group, since: float) -> str:
         """Return the error of the group's last scaling activity; empty if the activity did not fail or started before
         `since`."""
-        found = self._autoscaling.describe_scaling_activities(AutoScalingGroupName=group.name, MaxRecords=1)
-        for activity in found["Activities"][:1]:
+        description = self._autoscaling.describe_scaling_activities(AutoScalingGroupName=group.name, MaxRecords=1)
+        for activity in description["Activities"][:1]:
             if activity["StatusCode"] in ("Failed", "Cancelled") and activity["StartTime"].timestamp() >= int(since):
                 return str(activity.get("StatusMessage") or activity["StatusCode"])
         return ""
 
     def _is_ours(self, tags: Mapping[str, str]) -> bool:
-        return any(all(key in tags and value in (None, tags[key]) for key, value in wanted.items()) for wanted in self._discovery)
+        return any(all(key in tags and value in (None, tags[key]) for key, value in needed.items()) for needed in self._discovery)
 
     def _group(self, raw: Mapping[str, Any], tags: Mapping[str, str]) -> Group:
         return Group(
@@ -81,7 +81,9 @@ class AwsCloud:
             desired=raw["DesiredCapacity"],
             instance_type=self._instance_type(self._type_name(raw)),
             tags=tags,
-            instances=frozenset(one["InstanceId"] for one in raw["Instances"] if not one["LifecycleState"].startswith(_ENDING)),
+            instances=frozenset(
+                instance["InstanceId"] for instance in raw["Instances"] if not instance["LifecycleState"].startswith(_ENDING)
+            ),
             region=self._region,
             zones=tuple(raw["AvailabilityZones"]),
         )
@@ -98,8 +100,8 @@ class AwsCloud:
             raise AwsRefused(f"group {raw['AutoScalingGroupName']} has no launch template")
         key = template["LaunchTemplateId"], str(template.get("Version") or "$Default")
         if key not in self._templates:
-            found = self._call(self._ec2.describe_launch_template_versions, LaunchTemplateId=key[0], Versions=[key[1]])
-            name = str(found["LaunchTemplateVersions"][0]["LaunchTemplateData"]["InstanceType"])
+            versions = self._call(self._ec2.describe_launch_template_versions, LaunchTemplateId=key[0], Versions=[key[1]])
+            name = str(versions["LaunchTemplateVersions"][0]["LaunchTemplateData"]["InstanceType"])
             if key[1].startswith("$"):
                 return name
             self._templates[key] = name
@@ -116,16 +118,16 @@ class AwsCloud:
             raise self._types_refused
         if name not in self._types:
             try:
-                found = self._call(self._ec2.describe_instance_types, InstanceTypes=[name])["InstanceTypes"][0]
+                facts = self._call(self._ec2.describe_instance_types, InstanceTypes=[name])["InstanceTypes"][0]
             except AwsRefused as refused:
                 self._types_refused = AwsRefused(f"the size of {name} is unknown, so no group can be scaled up: {refused}")
                 raise self._types_refused from None
-            architecture = found["ProcessorInfo"]["SupportedArchitectures"][0]
+            architecture = facts["ProcessorInfo"]["SupportedArchitectures"][0]
             self._types[name] = InstanceType(
                 name=name,
-                cpus=found["VCpuInfo"]["DefaultVCpus"],
-                memory_mib=found["MemoryInfo"]["SizeInMiB"],
-                gpus=sum(gpu["Count"] for gpu in found.get("GpuInfo", {}).get("Gpus", ()) if gpu["Manufacturer"] == "NVIDIA"),
+                cpus=facts["VCpuInfo"]["DefaultVCpus"],
+                memory_mib=facts["MemoryInfo"]["SizeInMiB"],
+                gpus=sum(gpu["Count"] for gpu in facts.get("GpuInfo", {}).get("Gpus", ()) if gpu["Manufacturer"] == "NVIDIA"),
                 architecture=_ARCHITECTURES.get(architecture, architecture),
             )
         return self._types[name]

@@ -54,11 +54,11 @@ class FilledNode:
             yield "anti-affinity with a pod on the node"
 
 
-def keep_apart(one: Pod, other: Pod) -> bool:
+def keep_apart(pod: Pod, other: Pod) -> bool:
     """True if either pod's anti-affinity selects the other pod. Selectors match only pods in the same namespace."""
-    return one.namespace == other.namespace and (
-        any(selects(selector, other.labels) for selector in one.apart)
-        or any(selects(selector, one.labels) for selector in other.apart)
+    return pod.namespace == other.namespace and (
+        any(selects(selector, other.labels) for selector in pod.apart)
+        or any(selects(selector, pod.labels) for selector in other.apart)
     )
 
 
@@ -78,9 +78,9 @@ def taint_refusals(pod: Pod, taints: Iterable[Taint]) -> Iterable[str]:
 
 def selects(selector: Json, labels: Mapping[str, str]) -> bool:
     """True if the label selector matches. An empty selector matches everything."""
-    wanted = selector.get("matchLabels") or {}
+    match_labels = selector.get("matchLabels") or {}
     expressions = selector.get("matchExpressions") or ()
-    return all(labels.get(key) == value for key, value in wanted.items()) and all(
+    return all(labels.get(key) == value for key, value in match_labels.items()) and all(
         _expression_holds(expression, labels) for expression in expressions
     )
 
@@ -98,20 +98,20 @@ def _term_holds(term: Json, node: Node) -> bool:
 
 
 def _expression_holds(expression: Json, labels: Mapping[str, str]) -> bool:
-    value, wanted = labels.get(expression["key"]), list(expression.get("values") or ())
+    value, values = labels.get(expression["key"]), list(expression.get("values") or ())
     match expression["operator"]:
         case "In":
-            return value in wanted
+            return value in values
         case "NotIn":
-            return value not in wanted
+            return value not in values
         case "Exists":
             return value is not None
         case "DoesNotExist":
             return value is None
         case "Gt":
-            return value is not None and value.isdigit() and int(value) > int(wanted[0])
+            return value is not None and value.isdigit() and int(value) > int(values[0])
         case "Lt":
-            return value is not None and value.isdigit() and int(value) < int(wanted[0])
+            return value is not None and value.isdigit() and int(value) < int(values[0])
         case other:
             raise ValueError(f"unknown operator {other}")
 

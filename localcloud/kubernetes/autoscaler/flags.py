@@ -101,39 +101,39 @@ def discovery(text: str) -> Mapping[str, str | None]:
 
 def parse(arguments: Sequence[str]) -> Options:
     """Parse the command line. Exit with a usage error for flags that the real cluster-autoscaler rejects."""
-    known = _parser().parse_args([_normalized(argument) for argument in arguments])
-    given = [argument.lstrip("-").split("=")[0] for argument in arguments]
-    if known.cloud_provider != "aws":
-        _parser().error(f"cloud provider {known.cloud_provider} is not supported. Use aws")
+    flags = _parser().parse_args([_normalized(argument) for argument in arguments])
+    names = [argument.lstrip("-").split("=")[0] for argument in arguments]
+    if flags.cloud_provider != "aws":
+        _parser().error(f"cloud provider {flags.cloud_provider} is not supported. Use aws")
     return Options(
-        discovery=tuple(known.node_group_auto_discovery),
-        kubeconfig=known.kubeconfig,
-        region=known.aws_region,
-        port=int(known.address.rsplit(":", 1)[-1]),
-        expander=known.expander,
-        scan_interval=known.scan_interval,
-        max_node_provision_time=known.max_node_provision_time,
-        initial_backoff=known.initial_node_group_backoff_duration,
-        scale_down_enabled=known.scale_down_enabled,
-        scale_down_unneeded_time=known.scale_down_unneeded_time,
-        scale_down_unready_time=known.scale_down_unready_time,
-        scale_down_delay_after_add=known.scale_down_delay_after_add,
+        discovery=tuple(flags.node_group_auto_discovery),
+        kubeconfig=flags.kubeconfig,
+        region=flags.aws_region,
+        port=int(flags.address.rsplit(":", 1)[-1]),
+        expander=flags.expander,
+        scan_interval=flags.scan_interval,
+        max_node_provision_time=flags.max_node_provision_time,
+        initial_backoff=flags.initial_node_group_backoff_duration,
+        scale_down_enabled=flags.scale_down_enabled,
+        scale_down_unneeded_time=flags.scale_down_unneeded_time,
+        scale_down_unready_time=flags.scale_down_unready_time,
+        scale_down_delay_after_add=flags.scale_down_delay_after_add,
         scale_down_delay_after_delete=(
-            known.scan_interval if known.scale_down_delay_after_delete is None else known.scale_down_delay_after_delete
+            flags.scan_interval if flags.scale_down_delay_after_delete is None else flags.scale_down_delay_after_delete
         ),
-        scale_down_delay_after_failure=known.scale_down_delay_after_failure,
-        scale_down_parallelism=known.max_scale_down_parallelism,
-        max_graceful_termination=float(known.max_graceful_termination_sec),
-        expendable_priority=known.expendable_pods_priority_cutoff,
-        gpu_pod_delay=known.local_gpu_pod_delay,
+        scale_down_delay_after_failure=flags.scale_down_delay_after_failure,
+        scale_down_parallelism=flags.max_scale_down_parallelism,
+        max_graceful_termination=float(flags.max_graceful_termination_sec),
+        expendable_priority=flags.expendable_pods_priority_cutoff,
+        gpu_pod_delay=flags.local_gpu_pod_delay,
         rules=Rules(
-            utilization_threshold=known.scale_down_utilization_threshold,
-            gpu_utilization_threshold=known.scale_down_gpu_utilization_threshold,
-            skip_system_pods=known.skip_nodes_with_system_pods,
-            skip_local_storage=known.skip_nodes_with_local_storage,
-            skip_custom_controllers=known.skip_nodes_with_custom_controller_pods,
+            utilization_threshold=flags.scale_down_utilization_threshold,
+            gpu_utilization_threshold=flags.scale_down_gpu_utilization_threshold,
+            skip_system_pods=flags.skip_nodes_with_system_pods,
+            skip_local_storage=flags.skip_nodes_with_local_storage,
+            skip_custom_controllers=flags.skip_nodes_with_custom_controller_pods,
         ),
-        ignored=tuple(name for name in given if name in _IGNORED),
+        ignored=tuple(name for name in names if name in _IGNORED),
     )
 
 

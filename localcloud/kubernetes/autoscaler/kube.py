@@ -69,9 +69,9 @@ def by_kubeconfig(file: Path) -> Connection:
     import yaml  # imported here because the image does not contain PyYAML
 
     document = yaml.safe_load(file.read_text())
-    current = next(one["context"] for one in document["contexts"] if one["name"] == document["current-context"])
-    cluster = next(one["cluster"] for one in document["clusters"] if one["name"] == current["cluster"])
-    user = next(one["user"] for one in document["users"] if one["name"] == current["user"])
+    current = next(entry["context"] for entry in document["contexts"] if entry["name"] == document["current-context"])
+    cluster = next(entry["cluster"] for entry in document["clusters"] if entry["name"] == current["cluster"])
+    user = next(entry["user"] for entry in document["users"] if entry["name"] == current["user"])
     context = ssl.create_default_context(cadata=_pem(cluster, "certificate-authority").decode())
     with tempfile.TemporaryDirectory() as folder:  # SSLContext can load client certificates only from files
         certificate, key = Path(folder, "certificate"), Path(folder, "key")
@@ -102,10 +102,10 @@ class ApiServer:
 
     def taint(self, name: str, taint: Taint) -> None:
         added = {"key": taint.key, "value": taint.value, "effect": taint.effect}
-        self._set_taints(name, lambda known: [*(one for one in known if one["key"] != taint.key), added])
+        self._set_taints(name, lambda taints: [*(present for present in taints if present["key"] != taint.key), added])
 
     def untaint(self, name: str, key: str) -> None:
-        self._set_taints(name, lambda known: [one for one in known if one["key"] != key])
+        self._set_taints(name, lambda taints: [present for present in taints if present["key"] != key])
 
     def evict(self, pod: Pod) -> None:
         """Evict a pod. If a disruption budget blocks the eviction, the next pass retries it."""

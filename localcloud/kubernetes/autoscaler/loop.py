@@ -245,11 +245,11 @@ class Loop:
     def _ending_by_group(self, view: View) -> dict[str, int]:
         """Return the number of nodes being removed from each group, keyed by group name. Nodes that have already left
         their group do not count."""
-        found: dict[str, int] = {}
+        ending_counts: dict[str, int] = {}
         for node in view.nodes:
             if node.name in self._ending and (group := group_of(node, view.groups)) is not None:
-                found[group.name] = found.get(group.name, 0) + 1
-        return found
+                ending_counts[group.name] = ending_counts.get(group.name, 0) + 1
+        return ending_counts
 
     # --- state between passes
 

@@ -33,16 +33,16 @@ def parse(amounts: Mapping[str, str | int] | None) -> dict[str, int]:
 
 
 def total(several: Iterable[Amounts]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    totals: dict[str, int] = {}
     for amounts in several:
         for name, amount in amounts.items():
-            found[name] = found.get(name, 0) + amount
-    return found
+            totals[name] = totals.get(name, 0) + amount
+    return totals
 
 
 def largest(several: Iterable[Amounts]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    maxima: dict[str, int] = {}
     for amounts in several:
         for name, amount in amounts.items():
-            found[name] = max(found.get(name, 0), amount)
-    return found
+            maxima[name] = max(maxima.get(name, 0), amount)
+    return maxima

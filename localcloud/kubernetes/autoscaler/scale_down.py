@@ -46,12 +46,12 @@ def judge(nodes: Sequence[Node], pods: Sequence[Pod], groups: Sequence[Group], r
     verdicts: list[Verdict] = []
     for node, group in sorted(members, key=lambda member: (len(_own_pods(places[member[0].name])), member[0].name)):
         gone = {verdict.node.name for verdict in verdicts if not verdict.needed}
-        others = [place for name, place in places.items() if name != node.name and name not in gone and place.node.is_ready]
-        verdicts.append(_judge_one(places[node.name], group, others, rules))
+        other_places = [place for name, place in places.items() if name != node.name and name not in gone and place.node.is_ready]
+        verdicts.append(_judge_one(places[node.name], group, other_places, rules))
     return verdicts
 
 
-def _judge_one(place: FilledNode, group: Group, others: Sequence[FilledNode], rules: Rules) -> Verdict:
+def _judge_one(place: FilledNode, group: Group, other_places: Sequence[FilledNode], rules: Rules) -> Verdict:
     node, own = place.node, _own_pods(place)
     if node.annotations.get(SCALE_DOWN_DISABLED) == "true":
         return Verdict(node, group, f"it has the annotation {SCALE_DOWN_DISABLED}")
@@ -66,20 +66,20 @@ def _judge_one(place: FilledNode, group: Group, others: Sequence[FilledNode], ru
     for pod in own:
         if reason := obstacle(pod, rules):
             return Verdict(node, group, f"pod {pod.full_name} {reason}")
-    return _move(node, group, own, others)
+    return _move(node, group, own, other_places)
 
 
-def _move(node: Node, group: Group, own: Sequence[Pod], others: Sequence[FilledNode]) -> Verdict:
+def _move(node: Node, group: Group, own: Sequence[Pod], other_places: Sequence[FilledNode]) -> Verdict:
     """Plan to move all of a node's pods to other nodes, or none of the pods if one does not fit."""
-    trial = [(place, FilledNode(place.node, place.pods)) for place in others]
+    trial = [(place, FilledNode(place.node, place.pods)) for place in other_places]
     moves: list[tuple[FilledNode, Pod]] = []
     for pod in own:
         moving = replace(pod, node=None)
-        found = next(((real, copy) for real, copy in trial if not copy.refusals(moving)), None)
-        if found is None:
+        destination = next(((real, copy) for real, copy in trial if not copy.refusals(moving)), None)
+        if destination is None:
             return Verdict(node, group, f"pod {pod.full_name} does not fit on another node")
-        found[1].put(moving)
-        moves.append((found[0], moving))
+        destination[1].put(moving)
+        moves.append((destination[0], moving))
     for real, pod in moves:
         real.put(pod)
     return Verdict(node, group, to_move=tuple(own))

@@ -91,12 +91,12 @@ def _classes() -> dict[str, Any]:
     """Build the message classes in a separate descriptor pool, because another package in this process may register the
     real .proto files."""
     pool = descriptor_pool.DescriptorPool()
-    found = {}
+    classes = {}
     for package, table in TABLES.items():
         pool.Add(_file(package, table))
         for name in table:
-            found[f"{package}.{name}"] = message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{package}.{name}"))
-    return found
+            classes[f"{package}.{name}"] = message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{package}.{name}"))
+    return classes
 
 
 CLASSES: Mapping[str, Any] = _classes()

@@ -122,10 +122,10 @@ class Driver:
 
     def _stats(self, request: Any) -> Any:
         try:
-            found = os.statvfs(request.volume_path)
+            status = os.statvfs(request.volume_path)
         except OSError as error:
             raise CallFailed(grpc.StatusCode.NOT_FOUND, f"Could not stat {request.volume_path!r}: {error}") from error
-        total, free = found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
+        total, free = status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize
         usage = csi("VolumeUsage")(available=free, total=total, used=total - free, unit=_BYTES)
         return csi("NodeGetVolumeStatsResponse")(usage=[usage])
 

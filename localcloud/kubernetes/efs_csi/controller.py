@@ -85,9 +85,9 @@ class Controller:
             for point in page["AccessPoints"]
         ]
         token = provisioning.volume_name(claim)
-        known = next((point for point in points if point["ClientToken"] == token), None)
-        if known is not None:
-            return Handle(file_system, known["AccessPointId"])
+        existing = next((point for point in points if point["ClientToken"] == token), None)
+        if existing is not None:
+            return Handle(file_system, existing["AccessPointId"])
         taken = {point["PosixUser"]["Gid"] for point in points if point.get("PosixUser")}
         created = efs.create_access_point(**provisioning.wanted(storage_class, claim, taken).request())
         log.info("claim %s: access point %s", token, created["AccessPointId"])
@@ -134,9 +134,9 @@ class Controller:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         name = f"{metadata['name']}.{reason.lower()}"
         path = f"/api/v1/namespaces/{namespace}/events/{name}"
-        known = self._api.find(path)
-        if known is not None and known["message"] == message:
-            self._api.patch(path, {"count": known["count"] + 1, "lastTimestamp": now})
+        existing = self._api.find(path)
+        if existing is not None and existing["message"] == message:
+            self._api.patch(path, {"count": existing["count"] + 1, "lastTimestamp": now})
             return
         event = {
             "apiVersion": "v1",
@@ -151,7 +151,7 @@ class Controller:
             "lastTimestamp": now,
             "count": 1,
         }
-        if known is not None:
+        if existing is not None:
             self._api.delete(path)
         self._api.create(f"/api/v1/namespaces/{namespace}/events", event)
 

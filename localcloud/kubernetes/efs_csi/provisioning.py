@@ -165,11 +165,11 @@ def _path(parameters: Mapping[str, str], claim: Mapping[str, Any], name: str) ->
 def _value(name: str, claim: Mapping[str, Any], volume: str) -> str:
     """Return the value of one variable of a subPathPattern."""
     metadata = claim["metadata"]
-    known = {".PVC.name": metadata["name"], ".PVC.namespace": metadata["namespace"], ".PV.name": volume}
-    if name not in known:
-        variables = ", ".join(f"${{{variable}}}" for variable in known)
+    values = {".PVC.name": metadata["name"], ".PVC.namespace": metadata["namespace"], ".PV.name": volume}
+    if name not in values:
+        variables = ", ".join(f"${{{variable}}}" for variable in values)
         raise Unprovisionable(f"subPathPattern contains the unknown variable ${{{name}}}. Use {variables}")
-    return str(known[name])
+    return str(values[name])
 
 
 def _free_group(parameters: Mapping[str, str], taken: Collection[int]) -> int:

@@ -108,12 +108,12 @@ class Agent:
 
     def _apply_to(self, name: str, commands: str) -> None:
         try:
-            wanted = network.path_of(name).stat().st_ino, commands
+            inode_and_rules = network.path_of(name).stat().st_ino, commands
         except FileNotFoundError:  # the node was removed
             return
-        if self._applied.get(name) != wanted:
+        if self._applied.get(name) != inode_and_rules:
             nft.apply(self._nft, name, commands)
-            self._applied[name] = wanted
+            self._applied[name] = inode_and_rules
             log.info("%s: replaced the rules (%d lines)", name, commands.count("\n"))
 
     def _nodes(self) -> Iterator[str]:

@@ -48,9 +48,9 @@ class Cache(Generic[T]):
 
     def _list(self) -> str:
         listing = self._api.get(self._path, resourceVersion="0")
-        found = {_key(item): parsed for item in listing["items"] if (parsed := self._parse(item)) is not None}
+        items = {_key(item): parsed for item in listing["items"] if (parsed := self._parse(item)) is not None}
         with self._lock:
-            self._items = found
+            self._items = items
         self.is_complete.set()
         self._changed.set()
         return str(listing["metadata"]["resourceVersion"])

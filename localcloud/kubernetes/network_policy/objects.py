@@ -26,7 +26,7 @@ class Pod:
         """Return the number of a port; None if the pod has no port with this name."""
         if isinstance(port, int):
             return port
-        return next((number for known, name, number in self.ports if (known, name) == (protocol, port)), None)
+        return next((number for port_protocol, name, number in self.ports if (port_protocol, name) == (protocol, port)), None)
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,8 @@ def parse_policy(item: Json) -> Json:
 
 def matches(selector: Json, labels: Labels) -> bool:
     """Evaluate a label selector: https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/"""
-    wanted = selector.get("matchLabels") or {}
-    if any(labels.get(key) != value for key, value in wanted.items()):
+    match_labels = selector.get("matchLabels") or {}
+    if any(labels.get(key) != value for key, value in match_labels.items()):
         return False
     return all(_holds(expression, labels) for expression in selector.get("matchExpressions") or ())
 

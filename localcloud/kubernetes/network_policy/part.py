@@ -82,5 +82,5 @@ def enforcing_mode(addon: Mapping[str, Any]) -> str:
 
 def _configuration(addon: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the add-on's configuration, which may be JSON or YAML."""
-    found: Mapping[str, Any] = yaml.safe_load(addon.get("configurationValues") or "") or {}
-    return found
+    configuration: Mapping[str, Any] = yaml.safe_load(addon.get("configurationValues") or "") or {}
+    return configuration

@@ -58,25 +58,25 @@ class World:
 
 def resolve(world: World) -> dict[str, Isolation]:
     """Return the isolation of each isolated pod, keyed by pod address."""
-    found: dict[str, dict[str, set[Allow]]] = {}
+    allowed: dict[str, dict[str, set[Allow]]] = {}
     for policy in world.policies:
         selector = policy["spec"].get("podSelector") or {}
         for pod in world.pods:
             if pod.on_host_network or pod.namespace != policy["namespace"] or not matches(selector, pod.labels):
                 continue
-            own = found.setdefault(pod.address, {})
+            own = allowed.setdefault(pod.address, {})
             for direction in directions(policy["spec"]):
                 own.setdefault(direction, set()).update(_allowed(world, policy, pod, direction))
     return {
         address: Isolation(*(frozenset(own[name]) if name in own else None for name in ("Ingress", "Egress")))
-        for address, own in found.items()
+        for address, own in allowed.items()
     }
 
 
 def directions(spec: Json) -> Sequence[Direction]:
     """Return the directions in which a policy isolates pods. The API server sets `policyTypes` if a user does not."""
-    given: Sequence[Direction] | None = spec.get("policyTypes")
-    return given if given is not None else ("Ingress", "Egress") if spec.get("egress") else ("Ingress",)
+    policy_types: Sequence[Direction] | None = spec.get("policyTypes")
+    return policy_types if policy_types is not None else ("Ingress", "Egress") if spec.get("egress") else ("Ingress",)
 
 
 def _allowed(world: World, policy: Json, pod: Pod, direction: Direction) -> Iterator[Allow]:
@@ -112,9 +112,9 @@ def _at(address: str, ports: Sequence[Json], owner: Pod) -> Iterator[Allow]:
     if not ports:
         yield Allow(f"{address}/32")
     for port in ports:
-        protocol, wanted = port.get("protocol", "TCP"), port.get("port")
-        number = owner.port(protocol, wanted) if wanted is not None else None
-        if wanted is None or number is not None:
+        protocol, port_name = port.get("protocol", "TCP"), port.get("port")
+        number = owner.port(protocol, port_name) if port_name is not None else None
+        if port_name is None or number is not None:
             yield Allow(f"{address}/32", (), _ports(port, number))
 
 
@@ -145,23 +145,23 @@ def _services(world: World, own: str, peer: Json, ports: Sequence[Json]) -> Iter
         if not ports:
             yield Allow(f"{service.address}/32")
         for port in ports:
-            protocol, wanted = port.get("protocol", "TCP"), port.get("port")
-            number = _service_port(world, service, protocol, wanted) if wanted is not None else None
-            if wanted is None or number is not None:
+            protocol, target_port = port.get("protocol", "TCP"), port.get("port")
+            number = _service_port(world, service, protocol, target_port) if target_port is not None else None
+            if target_port is None or number is not None:
                 yield Allow(f"{service.address}/32", (), _ports(port, number))
 
 
-def _service_port(world: World, service: Service, protocol: str, wanted: Port) -> int | None:
+def _service_port(world: World, service: Service, protocol: str, target_port: Port) -> int | None:
     """Return the first service port that targets the given pod port, directly or through a port name in a pod of the
     service."""
-    offered = [(number, target) for known, number, target in service.ports if known == protocol]
-    direct = next((number for number, target in offered if target == wanted), None)
+    offered = [(number, target) for port_protocol, number, target in service.ports if port_protocol == protocol]
+    direct = next((number for number, target in offered if target == target_port), None)
     if direct is not None:
         return direct
     selector = {"matchLabels": service.selector}
     for pod in world.pods:
         if pod.namespace == service.namespace and matches(selector, pod.labels):
-            asked = pod.port(protocol, wanted)
+            asked = pod.port(protocol, target_port)
             for number, target in offered:
                 if asked is not None and pod.port(protocol, target) == asked:
                     return number

@@ -26,8 +26,8 @@ def render(isolations: Mapping[str, Isolation]) -> str:
     """Return the commands that replace a node's table with rules for these isolated pods, keyed by pod address. nft
     runs all commands in one transaction."""
     pods = sorted(isolations.items(), key=lambda entry: IPv4Address(entry[0]))
-    egress = {address: one.egress for address, one in pods if one.egress is not None}
-    ingress = {address: one.ingress for address, one in pods if one.ingress is not None}
+    egress = {address: isolation.egress for address, isolation in pods if isolation.egress is not None}
+    ingress = {address: isolation.ingress for address, isolation in pods if isolation.ingress is not None}
     if not egress and not ingress:
         return remove()
     leaving, arriving = _Chains("egress", "ct original ip daddr", egress), _Chains("ingress", "ip saddr", ingress)
@@ -54,21 +54,23 @@ class _Chains:
     def __init__(self, direction: str, peer: str, allowed: Mapping[str, frozenset[Allow]]) -> None:
         self._direction, self._peer, self._allowed = direction, peer, allowed
         distinct = list(dict.fromkeys(allowed.values()))
-        self._names = {one: f"{direction}-{number}" for number, one in enumerate(distinct)}
+        self._names = {allows: f"{direction}-{number}" for number, allows in enumerate(distinct)}
 
     def text(self) -> list[str]:
-        chains = [line for one, name in self._names.items() for line in _block(f"chain {name}", [*self._rules(one), "drop"])]
-        jumps = ", ".join(f"{address} : jump {self._names[one]}" for address, one in self._allowed.items())
+        chains = [
+            line for allows, name in self._names.items() for line in _block(f"chain {name}", [*self._rules(allows), "drop"])
+        ]
+        jumps = ", ".join(f"{address} : jump {self._names[allows]}" for address, allows in self._allowed.items())
         elements = [f"elements = {{ {jumps} }}"] if jumps else []
         return [*chains, *_block(f"map {self._direction}", ["type ipv4_addr : verdict", *elements])]
 
     def _rules(self, allowed: Iterable[Allow]) -> Iterator[str]:
         plain: dict[Ports | None, list[IPv4Network]] = defaultdict(list)
-        for one in sorted(allowed, key=_order):
-            if one.excluded:
-                yield f"{self._address([one.network])} {self._peer} != {_set(one.excluded)}{self._ports(one.ports)} return"
+        for allow in sorted(allowed, key=_order):
+            if allow.excluded:
+                yield f"{self._address([allow.network])} {self._peer} != {_set(allow.excluded)}{self._ports(allow.ports)} return"
             else:
-                plain[one.ports].append(IPv4Network(one.network, strict=False))
+                plain[allow.ports].append(IPv4Network(allow.network, strict=False))
         for ports, networks in plain.items():
             yield f"{self._address(map(str, collapse_addresses(networks)))}{self._ports(ports)} return"
 
@@ -85,13 +87,13 @@ class _Chains:
         return f" meta l4proto {protocol} {number} {ports.first}-{ports.last}"
 
 
-def _order(one: Allow) -> tuple[str, tuple[str, ...], str, int, int]:
-    ports = one.ports or Ports("", 0, 0)
-    return one.network, one.excluded, ports.protocol, ports.first, ports.last
+def _order(allow: Allow) -> tuple[str, tuple[str, ...], str, int, int]:
+    ports = allow.ports or Ports("", 0, 0)
+    return allow.network, allow.excluded, ports.protocol, ports.first, ports.last
 
 
 def _set(networks: Iterable[str]) -> str:
-    collapsed = collapse_addresses(IPv4Network(one, strict=False) for one in networks)
+    collapsed = collapse_addresses(IPv4Network(cidr, strict=False) for cidr in networks)
     return f"{{ {', '.join(map(str, collapsed))} }}"
 
 

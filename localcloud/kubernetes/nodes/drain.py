@@ -88,8 +88,8 @@ def pods_on(api: Api, node: str) -> list[dict[str, Any]]:
     https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-get-and-list
     """
     cached = {"fieldSelector": f"spec.nodeName={node}", "resourceVersion": "0"}
-    found: list[dict[str, Any]] = api.get("/api/v1/pods", **cached)["items"]
-    return found
+    pods: list[dict[str, Any]] = api.get("/api/v1/pods", **cached)["items"]
+    return pods
 
 
 def _evictable(api: Api, node: str) -> list[dict[str, Any]]:

@@ -65,8 +65,8 @@ def machine_root() -> Root:
 
 def write_own(folder: Path, name: str, addresses: Sequence[str], name_server: str) -> None:
     """Write the contents of the node's own /etc and /var to `folder`."""
-    for wanted in _FOLDERS:
-        (folder / wanted).mkdir(parents=True, exist_ok=True)
+    for subfolder in _FOLDERS:
+        (folder / subfolder).mkdir(parents=True, exist_ok=True)
     (folder / "var" / "tmp").chmod(0o1777)
     for link, target in (("var/run", "/run"), ("var/lock", "/run/lock")):
         (folder / link).symlink_to(target)

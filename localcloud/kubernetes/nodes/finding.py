@@ -23,13 +23,13 @@ def find(clusters: Path, node: str) -> RunningNode:
     """Return the real node with this name or instance ID. Raises NoSuchNode.
 
     `clusters`: folder of the local cloud's clusters."""
-    found = []
+    running_nodes = []
     for file in sorted(clusters.glob("*/nodes/*/own/etc/hostname")):
         own = file.parents[1]
         cluster = own.parents[2].name.partition("-")[2]
-        found.append(RunningNode(file.read_text().strip(), own.parent.name, cluster, own))
-    for one in found:
-        if node in (one.name, one.instance):
-            return one
-    names = ", ".join(sorted(one.name for one in found))
+        running_nodes.append(RunningNode(file.read_text().strip(), own.parent.name, cluster, own))
+    for running_node in running_nodes:
+        if node in (running_node.name, running_node.instance):
+            return running_node
+    names = ", ".join(sorted(running_node.name for running_node in running_nodes))
     raise NoSuchNode(f"{node}: no such node. {f'Choose one of: {names}' if names else 'No node is running.'}")

@@ -86,9 +86,9 @@ class Fleet(Part):
         if kind != "node-group":
             return DONE
         node_group = name.split("/", 1)[1]
-        found = self._roster.progress(node_group)
-        lost = self._lost(node_group) if found.ready is not None else []
-        return replace(found, problem=found.problem or lost[0], ready=(found.ready or 0) - len(lost)) if lost else found
+        state = self._roster.progress(node_group)
+        lost = self._lost(node_group) if state.ready is not None else []
+        return replace(state, problem=state.problem or lost[0], ready=(state.ready or 0) - len(lost)) if lost else state
 
     def _lost(self, node_group: str) -> list[str]:
         """Return one crash for each ready node of the group that has lost a daemon."""
@@ -144,14 +144,14 @@ class Fleet(Part):
         try:
             instance = instance_calls.find(backend_of("ec2", event.account, event.region), [event.name])[0]
             reason = bootstrap.refusal_of(self.cluster.name, instance)
-            found = self._machine(event, bootstrap.encoded(instance)) if not reason else None
+            candidate = self._machine(event, bootstrap.encoded(instance)) if not reason else None
         except Exception as error:
-            reason, found = problems.report(f"reading instance {event.name}", error), None
-        if found is None:
+            reason, candidate = problems.report(f"reading instance {event.name}", error), None
+        if candidate is None:
             log.warning("instance %s does not join: %s", event.name, reason)
             self._roster.refuse(event.name, node_group, f"instance {event.name}: {reason}")
             return
-        member = self._roster.admit(found)
+        member = self._roster.admit(candidate)
         if member is not None:
             self._work(member, self._start)
 
@@ -192,8 +192,8 @@ class Fleet(Part):
 
     def _obstacle(self, member: Member) -> str:
         """Return why the instance could not join on EKS, or "" if it could."""
-        found = joining.cluster_named(self.cluster.account, self.cluster.region, self.cluster.name)
-        obstacle = joining.obstacle_of(found, member.machine.id) if found is not None else None
+        cluster = joining.cluster_named(self.cluster.account, self.cluster.region, self.cluster.name)
+        obstacle = joining.obstacle_of(cluster, member.machine.id) if cluster is not None else None
         return f"node {member.machine.name}: {obstacle.reason}" if obstacle else ""
 
     def _start_real(self, member: Member) -> None:
@@ -218,8 +218,8 @@ class Fleet(Part):
     def _label(self, member: Member) -> None:
         """Add the labels that EKS and the cloud controller set. NodeRestriction does not allow the kubelet to set
         them."""
-        wanted = labels.of_controllers(member.machine, self._groups.get(member.machine.node_group))
-        self.cluster.api.patch(f"/api/v1/nodes/{member.machine.name}", {"metadata": {"labels": wanted}})
+        node_labels = labels.of_controllers(member.machine, self._groups.get(member.machine.node_group))
+        self.cluster.api.patch(f"/api/v1/nodes/{member.machine.name}", {"metadata": {"labels": node_labels}})
 
     # Node group updates
 
@@ -308,8 +308,8 @@ class Fleet(Part):
 
     def _await_not_ready(self, name: str) -> None:
         def is_noticed() -> bool:
-            found = self.cluster.api.find(f"/api/v1/nodes/{name}")
-            conditions = found["status"].get("conditions", ()) if found else ()
+            node = self.cluster.api.find(f"/api/v1/nodes/{name}")
+            conditions = node["status"].get("conditions", ()) if node else ()
             return self._ending.is_set() or all(
                 condition["status"] != "True" for condition in conditions if condition["type"] == "Ready"
             )

@@ -19,7 +19,7 @@ class BadVersion(Exception):
 
 def of(version: str | None, environment: Mapping[str, str] = os.environ) -> Tool:
     """Return the kubelet for nodes whose AMI has this Kubernetes version (None if the version is unknown)."""
-    wanted = {item.strip() for item in environment.get(VARIABLE, "").split(",")} - {""}
-    if unknown := sorted(wanted - OLDER.keys()):
+    older_versions = {item.strip() for item in environment.get(VARIABLE, "").split(",")} - {""}
+    if unknown := sorted(older_versions - OLDER.keys()):
         raise BadVersion(f"{VARIABLE}: no kubelet of version {', '.join(unknown)}. Possible: {', '.join(OLDER)}")
-    return OLDER[version] if version is not None and version in wanted else KUBELET
+    return OLDER[version] if version is not None and version in older_versions else KUBELET

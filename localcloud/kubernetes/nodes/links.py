@@ -44,9 +44,9 @@ class Wiring:
             self._places.append(place)
             network.inside(self._cluster, lambda: _make_link(place))
             network.inside(place.namespace, lambda: _make_interface(place, self._addresses))
-            others = [other for other in self._places if other is not place]
-            _add_routes(place.namespace, others)
-            for namespace in (self._cluster, *(other.namespace for other in others)):
+            other_places = [other for other in self._places if other is not place]
+            _add_routes(place.namespace, other_places)
+            for namespace in (self._cluster, *(other.namespace for other in other_places)):
                 _add_routes(namespace, [place])
 
     def set_link(self, place: NodeNetwork, *, up: bool) -> None:
@@ -117,16 +117,16 @@ def _make_interface(place: NodeNetwork, addresses: Addresses) -> None:
 
 def _add_routes(namespace: str, places: Iterable[NodeNetwork]) -> None:
     """Add routes from the namespace to the pods of the given nodes."""
-    wanted = list(places)
+    targets = list(places)
 
     def add() -> None:
         from pyroute2 import IPRoute
 
         with IPRoute() as route:
-            for place in wanted:
+            for place in targets:
                 route.route("replace", dst=str(place.pods), gateway=str(place.address))
 
-    if wanted:
+    if targets:
         network.inside(namespace, add)
 
 

@@ -75,11 +75,11 @@ class Logind:
     def _await_release(self) -> bool:
         """Wait briefly, and return whether an inhibitor is left."""
         with self._lock:
-            for held in self._clients.values():
-                for file in [one for one in held if _is_released(one)]:
-                    held.remove(file)
+            for inhibitors in self._clients.values():
+                for file in [inhibitor for inhibitor in inhibitors if _is_released(inhibitor)]:
+                    inhibitors.remove(file)
                     os.close(file)
-            left = [file for held in self._clients.values() for file in held]
+            left = [file for inhibitors in self._clients.values() for file in inhibitors]
         if left:
             select.select(left, [], [], POLL_SECONDS)
         return bool(left)
@@ -136,9 +136,9 @@ class Logind:
     def _inhibit(self, client: socket.socket, message: Message) -> None:
         """Send the client a file descriptor. The inhibitor delays the shutdown until all copies of the descriptor are
         closed."""
-        mine, theirs = os.pipe()
+        read_end, theirs = os.pipe()
         with self._lock:
-            self._clients[client].append(mine)
+            self._clients[client].append(read_end)
         answer = new_method_return(message, "h", (theirs,))
         files = array("i")
         data = answer.serialise(serial=1, fds=files)

@@ -61,8 +61,8 @@ class Machine:
     def devices(self) -> dict[str, int]:
         """Number of devices that device plugins report, keyed by resource name. Only NVIDIA GPUs are supported."""
         gpus = self.type.gpus if self.type.has_nvidia_gpus else 0
-        found = {GPU_RESOURCE: gpus, EFA_RESOURCE: self.efa_interfaces}
-        return {name: number for name, number in found.items() if number}
+        device_counts = {GPU_RESOURCE: gpus, EFA_RESOURCE: self.efa_interfaces}
+        return {name: number for name, number in device_counts.items() if number}
 
 
 def of(

@@ -250,8 +250,8 @@ class Node:
         path = f"/api/v1/nodes/{self.machine.name}"
 
         def is_ready() -> bool:
-            found = self._cluster.api.find(path)
-            conditions = found["status"].get("conditions", ()) if found else ()
+            node = self._cluster.api.find(path)
+            conditions = node["status"].get("conditions", ()) if node else ()
             return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
         self._await("kubelet", is_ready)

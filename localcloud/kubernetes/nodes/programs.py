@@ -48,6 +48,6 @@ class Programs:
     def folders(self) -> tuple[Path, ...]:
         """Folders of the programs and of the files that their symlinks point to. All must be visible on the node."""
         files = (self.kubelet, self.kube_proxy, self.containerd, self.runc)
-        found = [file.parent for file in files] + [file.resolve().parent for file in files]
-        found += [self.network_plugins, self.network_plugins.resolve(), self.tables, self.conntrack]
-        return tuple(dict.fromkeys(found))
+        folders = [file.parent for file in files] + [file.resolve().parent for file in files]
+        folders += [self.network_plugins, self.network_plugins.resolve(), self.tables, self.conntrack]
+        return tuple(dict.fromkeys(folders))

@@ -40,15 +40,15 @@ def rank_of(environment: Mapping[str, str], job: str) -> int | None:
 
 def of_job(roots: Iterable[psutil.Process], job: str) -> Ranks:
     """Return the processes of each rank of a job. Search only the descendants of `roots`."""
-    found: dict[int, list[psutil.Process]] = {}
+    processes_by_rank: dict[int, list[psutil.Process]] = {}
     for root in roots:
         with suppress(psutil.NoSuchProcess):
             for process in root.children(recursive=True):
                 with suppress(psutil.NoSuchProcess, psutil.AccessDenied, OSError):
                     number = rank_of(process.environ(), job)
                     if number is not None:
-                        found.setdefault(number, []).append(process)
-    return found
+                        processes_by_rank.setdefault(number, []).append(process)
+    return processes_by_rank
 
 
 class BrokenRanks:

@@ -123,9 +123,9 @@ class Roster:
         problems += [member.problem for member in members if member.problem]
         return Progress(True, next(iter(problems), ""), len(self.ready(node_group)))
 
-    def _matching(self, wanted: Callable[[Member], bool]) -> list[Member]:
+    def _matching(self, matches: Callable[[Member], bool]) -> list[Member]:
         with self._lock:
-            return [member for member in self._members.values() if wanted(member)]
+            return [member for member in self._members.values() if matches(member)]
 
     def _has_room_unlocked(self, kind: Kind) -> bool:
         real = [member for member in self._members.values() if member.is_real and member.machine.kind == kind]

@@ -113,9 +113,9 @@ def capacity(machine: Machine) -> dict[str, str]:
 
 def allocatable(machine: Machine) -> dict[str, str]:
     """Return the capacity minus the kubelet's reservations."""
-    kept = kubelet.reserved(machine.type.vcpus, machine.maximum_pods)
-    millicores = machine.type.vcpus * 1000 - int(kept["cpu"].removesuffix("m"))
-    kept_memory = int(kept["memory"].removesuffix("Mi")) + kubelet.EVICTION_MEMORY_MIB
+    reserved = kubelet.reserved(machine.type.vcpus, machine.maximum_pods)
+    millicores = machine.type.vcpus * 1000 - int(reserved["cpu"].removesuffix("m"))
+    kept_memory = int(reserved["memory"].removesuffix("Mi")) + kubelet.EVICTION_MEMORY_MIB
     memory = machine.memory_kib - machine.huge_page_kib - kept_memory * _MIB
     return {**capacity(machine), "cpu": f"{millicores}m", "memory": f"{memory}Ki"}
 

@@ -50,8 +50,8 @@ class UserData:
     @property
     def maximum_pods(self) -> int | None:
         """Maximum number of pods that the kubelet's flags or configuration set; None if they set no maximum."""
-        given = next(iter(self._flag_items("--max-pods")), self.kubelet_config.get("maxPods"))
-        return None if given is None else int(given)
+        maximum = next(iter(self._flag_items("--max-pods")), self.kubelet_config.get("maxPods"))
+        return None if maximum is None else int(maximum)
 
     @property
     def other_flags(self) -> tuple[str, ...]:
@@ -59,7 +59,7 @@ class UserData:
         return tuple(flag for flag in self.kubelet_flags if not flag.startswith(own))
 
     def _flag_items(self, flag: str) -> list[str]:
-        values = [given.removeprefix(f"{flag}=") for given in self.kubelet_flags if given.startswith(f"{flag}=")]
+        values = [argument.removeprefix(f"{flag}=") for argument in self.kubelet_flags if argument.startswith(f"{flag}=")]
         return [item for item in values[-1].split(",") if item] if values else []
 
 

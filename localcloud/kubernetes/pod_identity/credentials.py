@@ -40,25 +40,27 @@ class Pod:
 def association(account: str, region: str, cluster: str, namespace: str, service_account: str) -> Record | None:
     """Return a service account's Pod Identity association. Callers of this module's functions must hold the gateway's
     lock."""
-    found = _cluster(account, region, cluster)
-    if found is None:
+    eks_cluster = _cluster(account, region, cluster)
+    if eks_cluster is None:
         return None
-    wanted = (namespace, service_account)
-    return next((one for one in found.associations.values() if (one["namespace"], one["serviceAccount"]) == wanted), None)
+    owner = (namespace, service_account)
+    return next(
+        (record for record in eks_cluster.associations.values() if (record["namespace"], record["serviceAccount"]) == owner), None
+    )
 
 
 def assume(account: str, region: str, cluster: str, pod: Pod) -> dict[str, str]:
     """Return credentials in the format that AWS SDKs expect. Raises CredentialsRefused."""
     record = association(account, region, cluster, pod.namespace, pod.service_account)
-    found = _cluster(account, region, cluster)
-    if record is None or found is None:
+    eks_cluster = _cluster(account, region, cluster)
+    if record is None or eks_cluster is None:
         who = f"service account {pod.service_account} in namespace {pod.namespace}"
         raise CredentialsRefused(404, "ResourceNotFoundException", f"There is no association for {who} in cluster {cluster}")
-    node = joining.node_named(found, pod.node) if pod.node else None
-    if node is not None and (problem := joining.credentials_problem(found, node)):
+    node = joining.node_named(eks_cluster, pod.node) if pod.node else None
+    if node is not None and (problem := joining.credentials_problem(eks_cluster, node)):
         raise CredentialsRefused(500, "InternalServerException", problem)
-    tags = {} if record.get("disableSessionTags") else _tags(found, pod)
-    role, name, subnets = record["roleArn"], _session_name(cluster, pod), found.record["resourcesVpcConfig"]["subnetIds"]
+    tags = {} if record.get("disableSessionTags") else _tags(eks_cluster, pod)
+    role, name, subnets = record["roleArn"], _session_name(cluster, pod), eks_cluster.record["resourcesVpcConfig"]["subnetIds"]
     # AWS does not document aws:SourceArn for Pod Identity, so a condition on it never holds.
     source = {"aws:sourceaccount": account}
     try:

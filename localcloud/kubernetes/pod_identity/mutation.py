@@ -51,8 +51,8 @@ def _container(path: str, container: Mapping[str, Any], variables: Mapping[str, 
     return operations
 
 
-def _append(path: str, known: Sequence[Any] | None, more: Sequence[Any]) -> list[Json]:
-    if not known:
+def _append(path: str, existing: Sequence[Any] | None, more: Sequence[Any]) -> list[Json]:
+    if not existing:
         return [{"op": "add", "path": path, "value": list(more)}] if more else []
     return [{"op": "add", "path": f"{path}/-", "value": item} for item in more]
 

@@ -66,8 +66,8 @@ class PodIdentity(Part):
         cluster = self.cluster
         namespace, account = pod["metadata"]["namespace"], pod["spec"].get("serviceAccountName", "default")
         with gateway.LOCK:
-            found = credentials.association(cluster.account, cluster.region, cluster.name, namespace, account)
-        return mutation.patch(pod, cluster.region, cluster.aws_url) if found else []
+            association = credentials.association(cluster.account, cluster.region, cluster.name, namespace, account)
+        return mutation.patch(pod, cluster.region, cluster.aws_url) if association else []
 
     def _assume(self, token: str) -> dict[str, str]:
         pod = self._pod_of(token)
