@@ -68,23 +68,23 @@ class Tab:
                 return result
             self._keep(message.get("method", ""), message.get("params", {}))
 
-    def _keep(self, event: str, found: Mapping[str, Any]) -> None:
+    def _keep(self, event: str, details: Mapping[str, Any]) -> None:
         match event:
             case "Network.requestWillBeSent":
-                self.requests.append(found["request"]["url"])
+                self.requests.append(details["request"]["url"])
             case "Runtime.exceptionThrown":
-                self.errors.append(str(found["exceptionDetails"]))
-            case "Runtime.consoleAPICalled" if found["type"] in ("error", "warning", "assert"):
-                self.errors.append(str(found["args"]))
-            case "Log.entryAdded" if found["entry"]["level"] in ("error", "warning"):
-                self.errors.append(f"{found['entry']['text']} {found['entry'].get('url', '')}")
+                self.errors.append(str(details["exceptionDetails"]))
+            case "Runtime.consoleAPICalled" if details["type"] in ("error", "warning", "assert"):
+                self.errors.append(str(details["args"]))
+            case "Log.entryAdded" if details["entry"]["level"] in ("error", "warning"):
+                self.errors.append(f"{details['entry']['text']} {details['entry'].get('url', '')}")
 
     def evaluate(self, script: str) -> Any:
         """Evaluate an expression in the page and return its value. Awaits promises."""
-        found = self.send("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
-        if "exceptionDetails" in found:
-            raise PageError(f"{script}: {found['exceptionDetails'].get('exception', {}).get('description')}")
-        return found["result"].get("value")
+        response = self.send("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
+        if "exceptionDetails" in response:
+            raise PageError(f"{script}: {response['exceptionDetails'].get('exception', {}).get('description')}")
+        return response["result"].get("value")
 
     def until(self, condition: str, seconds: float = 20) -> None:
         """Wait until an expression in the page is true. Raises PageError."""
@@ -109,8 +109,8 @@ class Tab:
 
     def screenshot(self, file: Path) -> None:
         """Save a screenshot of the window."""
-        found = self.send("Page.captureScreenshot", format="png")
-        file.write_bytes(base64.b64decode(found["data"]))
+        response = self.send("Page.captureScreenshot", format="png")
+        file.write_bytes(base64.b64decode(response["data"]))
 
 
 @contextmanager
@@ -124,12 +124,12 @@ def tab(folder: Path, report: Report, options: Sequence[str] = ()) -> Iterator[T
             said = []
             for line in process.stderr:
                 said.append(line)
-                if found := re.search(r"DevTools listening on ws://([\d.]+:\d+)/", line):
+                if address := re.search(r"DevTools listening on ws://([\d.]+:\d+)/", line):
                     break
             else:
                 raise PageError(f"{PROGRAM} ended: {''.join(said)}")
-            with urllib.request.urlopen(f"http://{found[1]}/json/list", timeout=ANSWER_SECONDS) as answer:
-                (target,) = [one for one in json.load(answer) if one["type"] == "page"]
+            with urllib.request.urlopen(f"http://{address[1]}/json/list", timeout=ANSWER_SECONDS) as answer:
+                (target,) = [entry for entry in json.load(answer) if entry["type"] == "page"]
             opened = Tab(target["webSocketDebuggerUrl"])
             try:
                 yield opened

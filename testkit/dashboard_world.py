@@ -54,19 +54,19 @@ def steps(first: tuple[int, float], last: tuple[int, float], regained: float, sa
 
 
 def attempts(
-    phases: Sequence[tuple[str, float]], causes: Sequence[str], found: Sequence[Mapping[str, Any]]
+    phases: Sequence[tuple[str, float]], causes: Sequence[str], steps: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
     """Return the attempts of a job. All attempts before the last one have failed, and so has the last one if the job
     failed."""
     running = [minutes for phase, minutes in phases if phase == "Running"]
     ends = [minutes for phase, minutes in phases if phase in ("Restarting", "Succeeded", "Failed")]
-    begun = [minutes for phase, minutes in phases if phase == "Starting"] + [one - 0.5 for one in ends]
-    made = []
+    begun = [minutes for phase, minutes in phases if phase == "Starting"] + [end - 0.5 for end in ends]
+    rows = []
     for number, minutes in enumerate(running, 1):
         cause = causes[number - 1] if number <= len(causes) else ""
         is_hang = cause.startswith("hang: ")
         outcome = "Failed" if cause else "Succeeded" if phases[-1][0] == "Succeeded" else None
-        made.append(
+        rows.append(
             {
                 "number": number,
                 "from": text(begun[number - 1]),
@@ -74,11 +74,11 @@ def attempts(
                 "to": text(ends[number - 1]) if outcome else None,
                 "outcome": outcome,
                 "cause": cause,
-                **({"steps": found[number - 1]} if found else {}),
+                **({"steps": steps[number - 1]} if steps else {}),
                 **({"hang": {"at": text(ends[number - 1]), "step": 0, "log": []}} if is_hang else {}),
             }
         )
-    return made
+    return rows
 
 
 def record(
@@ -88,7 +88,7 @@ def record(
     workers: int = 2,
     causes: Sequence[str] = (),
     reason: str = "",
-    found: Sequence[Mapping[str, Any]] = (),
+    steps: Sequence[Mapping[str, Any]] = (),
 ) -> JobRecord:
     """Return the record of a job.
 
@@ -112,13 +112,13 @@ def record(
         "launcher": "mpijob",
         "size": workers,
         "phase": phases[-1][0],
-        "phases": [{"phase": one, "from": text(at), "to": end} for (one, at), end in zip(phases, ends, strict=True)],
+        "phases": [{"phase": phase, "from": text(at), "to": end} for (phase, at), end in zip(phases, ends, strict=True)],
         "seconds": seconds,
         "ended": ends[-1],
         "reason": reason,
         "restarts": sum(phase == "Restarting" for phase, _ in phases),
         "failures": len(causes),
-        "attempts": attempts(phases, causes, found),
+        "attempts": attempts(phases, causes, steps),
         "workers": [] if begun is None else [worker],
         "gpuSeconds": gpu_seconds,
     }
@@ -134,7 +134,7 @@ RECORDS: Final = (
         "llm-pretrain",
         [("Queued", 192), ("Starting", 185), ("Running", 176), ("Restarting", 61), ("Running", 55)],
         causes=[LOST],
-        found=[steps((0, 174), (28_790, 62), 174, 6), steps((27_700, 53), (41_250, 0.1), 48.7, 3)],
+        steps=[steps((0, 174), (28_790, 62), 174, 6), steps((27_700, 53), (41_250, 0.1), 48.7, 3)],
     ),
     record("allreduce-bench", [("Queued", 5), ("Starting", 4.9), ("Running", 4)], workers=1),
     record("mnist", [("Queued", 1)]),
@@ -142,7 +142,7 @@ RECORDS: Final = (
         "resnet-a",
         [("Queued", 400), ("Starting", 399), ("Running", 395), ("Restarting", 310), ("Running", 307), ("Succeeded", 220)],
         causes=[HANG],
-        found=[steps((0, 392), (8_120, 320.5), 392), steps((8_000, 306), (18_000, 221), 305)],
+        steps=[steps((0, 392), (8_120, 320.5), 392), steps((8_000, 306), (18_000, 221), 305)],
     ),
     record(
         "resnet-b",

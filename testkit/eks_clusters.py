@@ -72,8 +72,8 @@ class Running:
         return self.account.cloud
 
     def describe(self) -> dict[str, Any]:
-        found: dict[str, Any] = self.account.eks.describe_cluster(name=self.name)["cluster"]
-        return found
+        record: dict[str, Any] = self.account.eks.describe_cluster(name=self.name)["cluster"]
+        return record
 
     def settled(self, passing: str) -> dict[str, Any]:
         """Wait until the cluster's status is no longer `passing`; return the cluster's description."""
@@ -132,21 +132,21 @@ class Running:
 def remains(cloud: LocalCloud) -> list[str]:
     """Return the leftovers of a cloud's clusters on this machine: namespaces, processes, mounts, cgroups."""
     mark = namespace_of(cloud.folder / "kubernetes", 0).removesuffix("-0")
-    found = [f"namespace {path.name}" for path in network.RUN.glob(f"{mark}*")] if network.RUN.exists() else []
-    found += [
+    leftovers = [f"namespace {path.name}" for path in network.RUN.glob(f"{mark}*")] if network.RUN.exists() else []
+    leftovers += [
         f"mount {line}"
         for line in Path("/proc/self/mountinfo").read_text().splitlines()
         if mark in line or str(cloud.folder) in line
     ]
-    found += [f"control group {path}" for path in control_groups(mark)]
+    leftovers += [f"control group {path}" for path in control_groups(mark)]
     for process in Path("/proc").glob("[0-9]*"):
         try:
             words = (process / "cmdline").read_text().replace("\0", " ")
         except OSError:
             continue
         if re.search(rf"{re.escape(str(cloud.folder))}\b", words) and process.name != str(os.getpid()):
-            found.append(f"process {process.name}: {words[:120]}")
-    return found
+            leftovers.append(f"process {process.name}: {words[:120]}")
+    return leftovers
 
 
 def control_groups(mark: str) -> list[str]:

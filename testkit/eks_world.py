@@ -97,17 +97,17 @@ class World:
         )
 
     def subnet(self, index: int, zone: str, vpc: str | None = None, cidr: str | None = None) -> str:
-        made = self.ec2.create_subnet(
+        response = self.ec2.create_subnet(
             VpcId=vpc or self.vpc, CidrBlock=cidr or f"10.0.{index}.0/24", AvailabilityZone=f"{self.region}{zone}"
         )
-        return str(made["Subnet"]["SubnetId"])
+        return str(response["Subnet"]["SubnetId"])
 
     def other_vpc(self, cidr: str = "10.9.0.0/16") -> str:
         return str(self.ec2.create_vpc(CidrBlock=cidr)["Vpc"]["VpcId"])
 
     def security_group(self, vpc: str | None = None, name: str = "extra") -> str:
-        made = self.ec2.create_security_group(GroupName=name, Description="a group", VpcId=vpc or self.vpc)
-        return str(made["GroupId"])
+        response = self.ec2.create_security_group(GroupName=name, Description="a group", VpcId=vpc or self.vpc)
+        return str(response["GroupId"])
 
     def role(self, name: str, trust_policy: str) -> str:
         return str(self.client("iam").create_role(RoleName=name, AssumeRolePolicyDocument=trust_policy)["Role"]["Arn"])
@@ -155,14 +155,14 @@ class World:
     def template(self, name: str = "user", **data: Any) -> DOCUMENT:
         """Create a launch template; return the reference that CreateNodegroup accepts."""
         data = data or {"EbsOptimized": True}
-        made = self.ec2.create_launch_template(LaunchTemplateName=name, LaunchTemplateData=data)["LaunchTemplate"]
-        return {"id": made["LaunchTemplateId"], "version": "1"}
+        launch_template = self.ec2.create_launch_template(LaunchTemplateName=name, LaunchTemplateData=data)["LaunchTemplate"]
+        return {"id": launch_template["LaunchTemplateId"], "version": "1"}
 
     def instances(self, group: DOCUMENT) -> list[DOCUMENT]:
         """Return the instances of the node group's Auto Scaling group."""
         name = group["resources"]["autoScalingGroups"][0]["name"]
-        found = self.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"]
-        ids = [instance["InstanceId"] for each in found for instance in each["Instances"]]
+        groups = self.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"]
+        ids = [instance["InstanceId"] for each in groups for instance in each["Instances"]]
         if not ids:
             return []
         answer = self.ec2.describe_instances(InstanceIds=ids)["Reservations"]

@@ -40,18 +40,18 @@ class Storage:
 
     def access_point(self, file_system: str, path: str = "/shared") -> str:
         creation = {"OwnerUid": 1000, "OwnerGid": 1000, "Permissions": "0775"}
-        made = self.efs.create_access_point(
+        response = self.efs.create_access_point(
             ClientToken=f"{file_system}{path}",
             FileSystemId=file_system,
             PosixUser={"Uid": 1000, "Gid": 1000},
             RootDirectory={"Path": path, "CreationInfo": creation},
         )
         self._settle(self.efs.describe_access_points, "AccessPoints", FileSystemId=file_system)
-        return str(made["AccessPointId"])
+        return str(response["AccessPointId"])
 
     def points(self, file_system: str) -> list[Object]:
-        found: list[Object] = self.efs.describe_access_points(FileSystemId=file_system)["AccessPoints"]
-        return found
+        points: list[Object] = self.efs.describe_access_points(FileSystemId=file_system)["AccessPoints"]
+        return points
 
     def delete(self, name: str) -> None:
         for target in self.efs.describe_mount_targets(FileSystemId=name)["MountTargets"]:
@@ -60,4 +60,4 @@ class Storage:
         self.efs.delete_file_system(FileSystemId=name)
 
     def _settle(self, describe: Any, member: str, **which: Any) -> None:
-        wait_while(lambda: describe(**which)[member], lambda found: found[-1]["LifeCycleState"] == "creating")
+        wait_while(lambda: describe(**which)[member], lambda resources: resources[-1]["LifeCycleState"] == "creating")

@@ -19,8 +19,8 @@ def files() -> list[Path]:
 
 def policy(name: str) -> dict[str, Any]:
     """Return the policy in docs/iam/NAME.json."""
-    found: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text())
-    return found
+    document: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text())
+    return document
 
 
 def actions(path: Path) -> set[str]:
@@ -30,20 +30,23 @@ def actions(path: Path) -> set[str]:
 
 def sources() -> dict[str, str]:
     """Return action -> source that shows why a user needs it: a recorded call, code or a document."""
-    found: dict[str, str] = yaml.safe_load((FOLDER / "sources.yaml").read_text())
-    return found
+    sources_by_action: dict[str, str] = yaml.safe_load((FOLDER / "sources.yaml").read_text())
+    return sources_by_action
 
 
 def without(document: dict[str, Any], action: str) -> dict[str, Any]:
     """Return a copy of a policy without one of its actions."""
-    statements = [{**one, "Action": [name for name in as_list(one["Action"]) if name != action]} for one in document["Statement"]]
-    return {**document, "Statement": [one for one in statements if one["Action"]]}
+    statements = [
+        {**statement, "Action": [name for name in as_list(statement["Action"]) if name != action]}
+        for statement in document["Statement"]
+    ]
+    return {**document, "Statement": [statement for statement in statements if statement["Action"]]}
 
 
 def restrict(client: Callable[[str], Any], documents: Iterable[dict[str, Any]]) -> None:
     """Replace the administrator policy of the account's user with these policies, until the account is reset."""
     iam = client("iam")
     for place, document in enumerate(documents):
-        made = iam.create_policy(PolicyName=f"restricted-{place}", PolicyDocument=json.dumps(document))["Policy"]
-        iam.attach_user_policy(UserName=USER_NAME, PolicyArn=made["Arn"])
+        created = iam.create_policy(PolicyName=f"restricted-{place}", PolicyDocument=json.dumps(document))["Policy"]
+        iam.attach_user_policy(UserName=USER_NAME, PolicyArn=created["Arn"])
     iam.detach_user_policy(UserName=USER_NAME, PolicyArn=ADMINISTRATOR_ACCESS)

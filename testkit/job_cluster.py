@@ -100,9 +100,9 @@ class JobCluster:
 
     def hostfile(self, job: str) -> list[str]:
         """Return the lines of the hostfile that the launcher mounts."""
-        found = self.kubectl("get", "configmap", f"{job}-config", "-n", NAMESPACE, "-o", "jsonpath={.data.hostfile}")
-        assert found.code == 0, found.err
-        return found.out.splitlines()
+        result = self.kubectl("get", "configmap", f"{job}-config", "-n", NAMESPACE, "-o", "jsonpath={.data.hostfile}")
+        assert result.code == 0, result.err
+        return result.out.splitlines()
 
     def remains(self, job: str, *, deleted_with_kubectl: bool = False) -> list[str]:
         """Return the objects of a job that still exist.
@@ -111,8 +111,8 @@ class JobCluster:
         delete`, so that the job's logs can still be read.
         """
         kinds = "pods,jobs,statefulsets,services,configmaps,secrets,serviceaccounts,roles,rolebindings,mpijobs"
-        found = self.objects(kinds, f"gpumpi.io/job={job}" + (",gpumpi.io/role!=files" if deleted_with_kubectl else ""))
-        return [f"{one['kind']}/{one['metadata']['name']}" for one in found]
+        objects = self.objects(kinds, f"gpumpi.io/job={job}" + (",gpumpi.io/role!=files" if deleted_with_kubectl else ""))
+        return [f"{remaining['kind']}/{remaining['metadata']['name']}" for remaining in objects]
 
     def phase(self, job: str) -> str:
         """Return the phase that `jobs` shows. Starts no process, because polling with new processes would use a whole core."""
@@ -164,8 +164,8 @@ def bring_up(folder: Path, name: str = STACK) -> Iterator[JobCluster]:
         if not home:
             stack = LocalStack(cloud, name, SOURCE)
             stack.prepare()
-            made = stack.run("up")
-            assert made.ok, made.output[-4000:]
+            result = stack.run("up")
+            assert result.ok, result.output[-4000:]
         yield cluster_of(cloud, name, folder)
     finally:
         if not home:

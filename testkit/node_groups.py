@@ -31,12 +31,12 @@ class NodeGroup:
         return self.cluster.account.eks
 
     def describe(self) -> Object:
-        found: Object = self.eks.describe_nodegroup(clusterName=self.cluster.name, nodegroupName=self.name)["nodegroup"]
-        return found
+        record: Object = self.eks.describe_nodegroup(clusterName=self.cluster.name, nodegroupName=self.name)["nodegroup"]
+        return record
 
     def settled(self, passing: str = "CREATING") -> Object:
-        found: Object = wait_while(self.describe, lambda record: record["status"] == passing)
-        return found
+        group: Object = wait_while(self.describe, lambda record: record["status"] == passing)
+        return group
 
     def begin(self, operation: str, **change: Any) -> str:
         """Start an update and return its id."""
@@ -67,8 +67,8 @@ class NodeGroup:
 
     def nodes(self) -> list[Object]:
         selector = f"eks.amazonaws.com/nodegroup={self.name}"
-        found: list[Object] = self.cluster.api.get("/api/v1/nodes", labelSelector=selector)["items"]
-        return sorted(found, key=lambda node: node["metadata"]["creationTimestamp"])
+        nodes: list[Object] = self.cluster.api.get("/api/v1/nodes", labelSelector=selector)["items"]
+        return sorted(nodes, key=lambda node: node["metadata"]["creationTimestamp"])
 
     def real_nodes(self) -> list[Object]:
         return [node for node in self.nodes() if "gpumpi.dev/simulated" not in node["metadata"]["labels"]]
@@ -130,8 +130,8 @@ def pod(name: str, program: str = FOREVER, *, node: Object | None = None, **spec
     container = {"name": "main", "image": JOB_IMAGE, "command": ["python3", "-c", program], **spec.pop("container", {})}
     if node is not None:
         spec["nodeSelector"] = {"kubernetes.io/hostname": name_of(node)}
-    wanted = {"restartPolicy": "Never", "tolerations": [TOLERATION], "containers": [container], **spec}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": name}}, "spec": wanted}
+    pod_spec = {"restartPolicy": "Never", "tolerations": [TOLERATION], "containers": [container], **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": name}}, "spec": pod_spec}
 
 
 def pod_path(name: str) -> str:
@@ -139,23 +139,23 @@ def pod_path(name: str) -> str:
 
 
 @contextmanager
-def pods(cluster: Running, *wanted: Object) -> Iterator[None]:
+def pods(cluster: Running, *manifests: Object) -> Iterator[None]:
     """Create pods and delete them at the end."""
     try:
-        for each in wanted:
+        for each in manifests:
             cluster.api.create("/api/v1/namespaces/default/pods", each)
         yield
     finally:
-        for each in wanted:
+        for each in manifests:
             cluster.api.delete(pod_path(name_of(each)), gracePeriodSeconds=0)
 
 
 def pod_in(cluster: Running, name: str, *phases: str) -> Object:
     """Wait until the pod is in one of the phases; return the pod."""
-    found: Object = wait_while(
+    pod: Object = wait_while(
         lambda: cluster.api.get(pod_path(name)), lambda each: each["status"]["phase"] not in phases, seconds=LIMIT_SECONDS
     )
-    return found
+    return pod
 
 
 def output(cluster: Running, name: str) -> Any:

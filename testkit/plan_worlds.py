@@ -95,9 +95,15 @@ class World:
     def make(self) -> None:
         """Create the existing resources that the stack refers to, and set the account's limits."""
         prerequisites.make(REGION, {**self.values, "pools": []})
-        for one in self.reservations:
+        for reservation in self.reservations:
             capacity_reservations.seed(
-                one.instance_type, one.zone, one.count, reservation_id=one.id, kind=one.kind, match="targeted", state=one.state
+                reservation.instance_type,
+                reservation.zone,
+                reservation.count,
+                reservation_id=reservation.id,
+                kind=reservation.kind,
+                match="targeted",
+                state=reservation.state,
             )
         quotas.set_values({code: float(value) for code, value in self.quotas.items()})
         for name, zone in self.scarce:
@@ -111,7 +117,7 @@ class World:
 
 def drawn(count: int, number: int) -> list[World]:
     """Return `count` distinct worlds. `number` is the random seed: the same seed always gives the same worlds."""
-    found: dict[str, World] = {}
+    distinct: dict[str, World] = {}
 
     @seed(number)
     @settings(
@@ -119,10 +125,10 @@ def drawn(count: int, number: int) -> list[World]:
     )
     @given(worlds())
     def draw(world: World) -> None:
-        found.setdefault(repr(world), world)
+        distinct.setdefault(repr(world), world)
 
     draw()
-    return list(found.values())[:count]
+    return list(distinct.values())[:count]
 
 
 @st.composite
@@ -153,7 +159,7 @@ def worlds(draw: st.DrawFn) -> World:
 
 @st.composite
 def _pool(draw: st.DrawFn, name: str, kind: str, reservations: list[Reservation]) -> dict[str, Any]:
-    instance_type = draw(st.sampled_from([one for one in TYPES if kind == "eks" or one != "c7i.2xlarge"]))
+    instance_type = draw(st.sampled_from([candidate for candidate in TYPES if kind == "eks" or candidate != "c7i.2xlarge"]))
     maximum = draw(st.integers(1, 4))
     pool: dict[str, Any] = {
         "name": name,
@@ -167,9 +173,9 @@ def _pool(draw: st.DrawFn, name: str, kind: str, reservations: list[Reservation]
     if market == "spot":
         pool["capacity"] = {"kind": market}
     if market in ("targeted-odcr", "capacity-block"):
-        found = draw(_reservation(pool, market, len(reservations)))
-        reservations.append(found)
-        pool["capacity"] = {"kind": market, "reservationId": found.id}
+        reservation = draw(_reservation(pool, market, len(reservations)))
+        reservations.append(reservation)
+        pool["capacity"] = {"kind": market, "reservationId": reservation.id}
     return pool
 
 
@@ -179,8 +185,8 @@ def _reservation(draw: st.DrawFn, pool: Mapping[str, Any], market: str, number: 
     is_block = market == "capacity-block"
     name = pool["instanceType"] if draw(st.integers(0, 5)) else "p5.48xlarge"
     zones = instance_types.offered_zones(REGION)[name]
-    wanted = pool.get("zone")
-    zone = wanted if wanted in zones and draw(st.integers(0, 3)) else draw(st.sampled_from(zones))
+    pool_zone = pool.get("zone")
+    zone = pool_zone if pool_zone in zones and draw(st.integers(0, 3)) else draw(st.sampled_from(zones))
     size = draw(st.sampled_from([pool["maxSize"], pool["maxSize"], 1]))
     state = draw(st.sampled_from(["active", "active", "active", "scheduled", "expired", "cancelled"]))
     kind: Literal["default", "capacity-block"] = "capacity-block" if is_block else "default"
@@ -235,11 +241,11 @@ class Outcome:
 
     @property
     def refused(self) -> tuple[Answer, ...]:
-        return tuple(one for one in self.answers if one.verdict == "no")
+        return tuple(answer for answer in self.answers if answer.verdict == "no")
 
     @property
     def summary(self) -> str:
-        said = f"refused by {', '.join(one.check for one in self.refused)}" if self.refused else "passes"
+        said = f"refused by {', '.join(answer.check for answer in self.refused)}" if self.refused else "passes"
         return f"{said}; {self.disagreement or 'up agrees'}"
 
     @property
@@ -248,16 +254,16 @@ class Outcome:
         if not self.refused:
             excused = self._is_unknown() or (self.world.scarce and re.search(NO_CAPACITY, self.failure))
             return "" if not self.failure or excused else f"plan passes, up fails: {self.failure}"
-        names = ", ".join(one.check for one in self.refused)
+        names = ", ".join(answer.check for answer in self.refused)
         if not self.failure:
             return f"plan rejects it ({names}: {self.refused[0].sentences[0]}), but up creates everything"
-        if any(self._is_reason(one) for one in self.refused):
+        if any(self._is_reason(answer) for answer in self.refused):
             return ""
         return f"plan rejects it ({names}), but up fails for another reason: {self.failure}"
 
     def _is_unknown(self) -> bool:
         """Return whether AWS denied an action that `plan` had reported as unknown."""
-        unknown = " ".join(sentence for one in self.answers if one.verdict == "unknown" for sentence in one.sentences)
+        unknown = " ".join(sentence for answer in self.answers if answer.verdict == "unknown" for sentence in answer.sentences)
         return bool(self.world.denied and self.world.denied in unknown and self.world.denied in self.failure)
 
     def _is_reason(self, answer: Answer) -> bool:
@@ -269,13 +275,13 @@ class Outcome:
         return {
             "stack": self.world.values,
             "account": {
-                "reservations": [vars(one) for one in self.world.reservations],
+                "reservations": [vars(reservation) for reservation in self.world.reservations],
                 "quotas": dict(self.world.quotas),
                 "denied": self.world.denied,
-                "scarce": [list(one) for one in self.world.scarce],
+                "scarce": [list(place) for place in self.world.scarce],
                 "new": self.world.new_account,
             },
-            "plan": {one.check: list(one.sentences) for one in self.refused},
+            "plan": {answer.check: list(answer.sentences) for answer in self.refused},
             "up": self.failure,
             "disagreement": self.disagreement,
         }
@@ -289,7 +295,7 @@ def compare(world: World) -> Outcome:
             world.make()
             answers = tuple(_planned(world))
             failure = _created(world, mocks)
-            if not failure and any(one.check == RESERVATIONS for one in answers if one.verdict == "no"):
+            if not failure and any(answer.check == RESERVATIONS for answer in answers if answer.verdict == "no"):
                 failure = _grown(world)
             return Outcome(world, answers, failure)
     finally:
@@ -357,6 +363,10 @@ def _missing_nodes() -> str:
     ]
     if not lacking:
         return ""
-    found = Clients(REGION).autoscaling.describe_scaling_activities(AutoScalingGroupName=lacking[0].name)["Activities"]
-    messages = [f"{one['StatusCode']}: {one.get('StatusMessage', '')}" for one in found if one["StatusCode"] == "Failed"]
+    activities = Clients(REGION).autoscaling.describe_scaling_activities(AutoScalingGroupName=lacking[0].name)["Activities"]
+    messages = [
+        f"{activity['StatusCode']}: {activity.get('StatusMessage', '')}"
+        for activity in activities
+        if activity["StatusCode"] == "Failed"
+    ]
     return " ".join(messages[:1]) or f"{lacking[0].name} has too few instances"

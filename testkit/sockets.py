@@ -56,13 +56,13 @@ def find(cloud: LocalCloud) -> list[Listening]:
         with suppress(OSError, psutil.NoSuchProcess):  # it has exited
             owners |= dict.fromkeys(_sockets_of(process.pid), process.name())
             namespaces.setdefault(Path(f"/proc/{process.pid}/ns/net").readlink(), process.pid)
-    found = {
+    listening = {
         Listening(owners[inode], address, port, pid)
         for pid in namespaces.values()
         for inode, address, port in _listening_in(pid)
         if inode in owners
     }
-    return sorted(found, key=lambda one: (one.program, one.address, one.port))
+    return sorted(listening, key=lambda listener: (listener.program, listener.address, listener.port))
 
 
 def _sockets_of(pid: int) -> Iterator[str]:

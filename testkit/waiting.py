@@ -22,13 +22,13 @@ def _pause(polls: RetryCallState) -> float:
 
 def wait_until(look: Callable[[], T], condition: Callable[[T], object] = bool, seconds: float = LIMIT_SECONDS) -> T:
     """Poll until the condition holds; return the last value."""
-    again = retry_if_not_result(lambda seen: bool(condition(seen)))
+    again = retry_if_not_result(lambda value: bool(condition(value)))
     return Retrying(retry=again, wait=_pause, stop=stop_after_delay(seconds))(look)
 
 
 def wait_while(look: Callable[[], T], condition: Callable[[T], object], seconds: float = LIMIT_SECONDS) -> T:
     """Poll until the condition no longer holds; return the last value."""
-    return wait_until(look, lambda seen: not condition(seen), seconds)
+    return wait_until(look, lambda value: not condition(value), seconds)
 
 
 def eventually(check: Callable[[], T], *errors: type[Exception], seconds: float = LIMIT_SECONDS) -> T:
