@@ -130,10 +130,10 @@ def digits() -> tuple[Any, Any]:
 
 
 def _digits_of_scikit_learn() -> Path:
-    found = importlib.util.find_spec("sklearn")
-    if found is None or found.origin is None:
+    package = importlib.util.find_spec("sklearn")
+    if package is None or package.origin is None:
         raise SystemExit(f"{DIGITS}: file not found, and scikit-learn, which has a copy, is not installed. Provide one of them")
-    return Path(found.origin).parent / "datasets" / "data" / DIGITS.name
+    return Path(package.origin).parent / "datasets" / "data" / DIGITS.name
 
 
 def weights(model: Any) -> str:

@@ -164,10 +164,10 @@ def resume(file: Path, state: State) -> tuple[State, int]:
 
 def digest(state: State) -> str:
     """Return a digest that is equal only for bit-identical weights."""
-    found = hashlib.sha256()
+    hasher = hashlib.sha256()
     for name, value in sorted(state.items()):
-        found.update(name.encode() + np.asarray(value).tobytes())
-    return found.hexdigest()
+        hasher.update(name.encode() + np.asarray(value).tobytes())
+    return hasher.hexdigest()
 
 
 def print_once(line: str) -> None:

@@ -43,11 +43,11 @@ class Checkpoints:
 
     def resume(self) -> int:
         """Load the latest complete checkpoint. Return its step, or 0 if there is none."""
-        found = [self._complete()[-1:]]
-        dist.broadcast_object_list(found, src=0)  # all ranks must load the same one
-        if not found[0]:
+        latest = [self._complete()[-1:]]
+        dist.broadcast_object_list(latest, src=0)  # all ranks must load the same one
+        if not latest[0]:
             return 0
-        (step,) = found[0]
+        (step,) = latest[0]
         model, optimizer = state = get_state_dict(self._model, self._optimizer)
         dcp.load({"model": model, "optimizer": optimizer}, checkpoint_id=self._path(step), process_group=self._group)
         set_state_dict(self._model, self._optimizer, model_state_dict=state[0], optim_state_dict=state[1])

@@ -19,8 +19,8 @@ class Block(nn.Module):
         batch, length, width = x.shape
         parts = self.query_key_value(self.before_attention(x)).split(width, dim=2)
         q, k, v = (part.view(batch, length, self.heads, -1).transpose(1, 2) for part in parts)
-        seen = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.attended(seen.transpose(1, 2).reshape(batch, length, width))
+        attention = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.attended(attention.transpose(1, 2).reshape(batch, length, width))
         return x + self.perceptron(self.before_perceptron(x))
 
 
