@@ -62,15 +62,15 @@ def refusing_world() -> Iterator[World]:
     nothing.
     """
     with mock_aws():
-        made = make_world(lambda service, region=REGION: boto3.client(service, region, config=NO_RETRIES))
-        made.ec2.create_placement_group(GroupName="close")
-        made.ec2.create_placement_group(GroupName="used")
-        made.client("iam").create_instance_profile(InstanceProfileName="empty")
-        made.run(Placement={"GroupName": "used"}, PrivateIpAddress="10.0.0.250")
+        refusing = make_world(lambda service, region=REGION: boto3.client(service, region, config=NO_RETRIES))
+        refusing.ec2.create_placement_group(GroupName="close")
+        refusing.ec2.create_placement_group(GroupName="used")
+        refusing.client("iam").create_instance_profile(InstanceProfileName="empty")
+        refusing.run(Placement={"GroupName": "used"}, PrivateIpAddress="10.0.0.250")
         capacity_reservations.seed("p5.48xlarge", "us-west-2a", 1, kind="capacity-block", reservation_id=BLOCK)
         capacity_reservations.seed("g5.8xlarge", "us-west-2a", 1, match="targeted", state="expired", reservation_id=EMPTY)
-        made.ec2.create_launch_template(LaunchTemplateName="known", LaunchTemplateData={"ImageId": "ami-00000000000000000"})
-        yield made
+        refusing.ec2.create_launch_template(LaunchTemplateName="known", LaunchTemplateData={"ImageId": "ami-00000000000000000"})
+        yield refusing
 
 
 def state(world: World) -> dict[str, int]:

@@ -74,10 +74,10 @@ class Refusing(World):
         number.
         """
         template = self.user_template["id"]
-        made = self.ec2.create_launch_template_version(LaunchTemplateId=template, LaunchTemplateData=data)[
+        version = self.ec2.create_launch_template_version(LaunchTemplateId=template, LaunchTemplateData=data)[
             "LaunchTemplateVersion"
         ]
-        return {"id": template, "version": str(made["VersionNumber"])}
+        return {"id": template, "version": str(version["VersionNumber"])}
 
     def block(self, data: dict[str, Any], **settings: Any) -> dict[str, Any]:
         """Return CreateNodegroup parameters for a Capacity Block."""

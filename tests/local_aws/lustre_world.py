@@ -44,11 +44,11 @@ class LustreWorld:
         return str(self.fsx.create_file_system(**self.wanted(**changes))["FileSystem"]["FileSystemId"])
 
     def described(self, name: str) -> dict[str, Any]:
-        found: dict[str, Any] = self.fsx.describe_file_systems(FileSystemIds=[name])["FileSystems"][0]
-        return found
+        file_system: dict[str, Any] = self.fsx.describe_file_systems(FileSystemIds=[name])["FileSystems"][0]
+        return file_system
 
     def link(self, name: str, **changes: Any) -> str:
-        wanted = {
+        request = {
             "FileSystemId": name,
             "FileSystemPath": "/data",
             "DataRepositoryPath": f"s3://{BUCKET}/sets",
@@ -58,8 +58,8 @@ class LustreWorld:
                 "AutoExportPolicy": {"Events": ["NEW", "CHANGED"]},
             },
         } | changes
-        return str(self.fsx.create_data_repository_association(**wanted)["Association"]["AssociationId"])
+        return str(self.fsx.create_data_repository_association(**request)["Association"]["AssociationId"])
 
     def association(self, name: str) -> dict[str, Any]:
-        found: dict[str, Any] = self.fsx.describe_data_repository_associations(AssociationIds=[name])["Associations"][0]
-        return found
+        association: dict[str, Any] = self.fsx.describe_data_repository_associations(AssociationIds=[name])["Associations"][0]
+        return association

@@ -34,8 +34,8 @@ class Refusal:
     def __str__(self) -> str:
         return f"{self.operation}: {self.what}"
 
-    def check(self, client: Any, **made: Any) -> None:
-        params = self.params(**made) if callable(self.params) else self.params
+    def check(self, client: Any, **resources: Any) -> None:
+        params = self.params(**resources) if callable(self.params) else self.params
         with pytest.raises(ClientError) as caught:
             getattr(client, self.operation)(**params)
         error = caught.value.response["Error"]

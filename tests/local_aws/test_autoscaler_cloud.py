@@ -76,7 +76,7 @@ def test_the_autoscaler_finds_a_node_groups_auto_scaling_group_by_tags_and_knows
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "is_discovered"),
     [
         (f"asg:tag={ENABLED}", True),
         (f"asg:tag={ENABLED}=true,{OWNED}=owned", True),
@@ -84,9 +84,9 @@ def test_the_autoscaler_finds_a_node_groups_auto_scaling_group_by_tags_and_knows
         (f"asg:tag={ENABLED},k8s.io/cluster-autoscaler/other", False),
     ],
 )
-def test_auto_discovery_requires_every_tag(world: World, text: str, found: bool) -> None:
+def test_auto_discovery_requires_every_tag(world: World, text: str, is_discovered: bool) -> None:
     discover(world)
-    assert bool(AwsCloud([flags.discovery(text)], REGION).groups()) == found
+    assert bool(AwsCloud([flags.discovery(text)], REGION).groups()) == is_discovered
 
 
 def test_a_grown_group_lists_its_new_instances(world: World) -> None:
@@ -144,8 +144,8 @@ def without_types() -> object:
 
 
 def restrict_endpoint(world: World, document: str) -> None:
-    (found,) = world.ec2.describe_vpc_endpoints()["VpcEndpoints"]
-    world.ec2.modify_vpc_endpoint(VpcEndpointId=found["VpcEndpointId"], PolicyDocument=document)
+    (endpoint,) = world.ec2.describe_vpc_endpoints()["VpcEndpoints"]
+    world.ec2.modify_vpc_endpoint(VpcEndpointId=endpoint["VpcEndpointId"], PolicyDocument=document)
 
 
 @pytest.fixture

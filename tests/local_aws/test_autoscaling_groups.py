@@ -69,7 +69,7 @@ def test_a_groups_instance_matches_the_launch_template(world: World) -> None:
         {"DeviceIndex": 0, "Groups": [world.group]},
         {"DeviceIndex": 1, "InterfaceType": "efa-only", "Groups": [world.group]},
     ]
-    made = template(
+    template_reference = template(
         world,
         SecurityGroupIds=None,
         NetworkInterfaces=interfaces,
@@ -85,7 +85,7 @@ def test_a_groups_instance_matches_the_launch_template(world: World) -> None:
         {"Key": "pool", "Value": "group", "PropagateAtLaunch": True},
         {"Key": "secret", "Value": "kept", "PropagateAtLaunch": False},
     ]
-    make(world, desired=2, LaunchTemplate=made, Tags=tags)
+    make(world, desired=2, LaunchTemplate=template_reference, Tags=tags)
     members = group(world)["Instances"]
     assert len({item["AvailabilityZone"] for item in members}) == 1, "a cluster placement group lies in one zone"
     assert members[0]["LaunchTemplate"]["Version"] == "1"
@@ -116,8 +116,8 @@ def test_a_refused_launch_appears_as_an_activity_with_ec2s_message(world: World)
     assert group(world)["Instances"] == []
     assert [item["StatusCode"] for item in activities(world)] == ["Failed"] * 3, "the launch is tried in each zone"
     assert activities(world)[0]["StatusMessage"] == f"{CAPACITY} Launching EC2 instance failed."
-    found = capacity.refusals(backend_of("autoscaling", "123456789012", REGION).autoscaling_groups["nodes"])
-    assert {error.code for error in found} == {"InsufficientInstanceCapacity"}
+    errors = capacity.refusals(backend_of("autoscaling", "123456789012", REGION).autoscaling_groups["nodes"])
+    assert {error.code for error in errors} == {"InsufficientInstanceCapacity"}
     scale(world, 2)
     assert len(group(world)["Instances"]) == 2, "there is capacity again"
 

@@ -40,8 +40,8 @@ class Group:
         return {item["InstanceId"] for item in self.shown() if not item["LifecycleState"].startswith("Terminat")}
 
     def shown(self) -> list[dict[str, Any]]:
-        found = self.client.describe_auto_scaling_groups(AutoScalingGroupNames=["nodes"])["AutoScalingGroups"]
-        return list(found[0]["Instances"])
+        groups = self.client.describe_auto_scaling_groups(AutoScalingGroupNames=["nodes"])["AutoScalingGroups"]
+        return list(groups[0]["Instances"])
 
     def refresh(self, **preferences: Any) -> None:
         started = self.client.start_instance_refresh(AutoScalingGroupName="nodes", Preferences=preferences)

@@ -33,8 +33,8 @@ def offerings(ec2: Any, **changes: Any) -> list[dict[str, Any]]:
 
 
 def buy(ec2: Any, offering: dict[str, Any]) -> dict[str, Any]:
-    wanted = {"CapacityBlockOfferingId": offering["CapacityBlockOfferingId"], "InstancePlatform": "Linux/UNIX"}
-    return dict(ec2.purchase_capacity_block(**wanted)["CapacityReservation"])
+    request = {"CapacityBlockOfferingId": offering["CapacityBlockOfferingId"], "InstancePlatform": "Linux/UNIX"}
+    return dict(ec2.purchase_capacity_block(**request)["CapacityReservation"])
 
 
 def described(ec2: Any, reservation: str) -> dict[str, Any]:
@@ -46,12 +46,12 @@ def go_to(moment: datetime) -> None:
 
 
 def test_every_offering_ends_at_1130_utc_and_six_are_shown(aws: Client) -> None:
-    found = offerings(aws("ec2"))
-    assert len(found) == 6
-    assert {(one["EndDate"].hour, one["EndDate"].minute) for one in found} == {(11, 30)}
-    at_once = found[0]
+    blocks = offerings(aws("ec2"))
+    assert len(blocks) == 6
+    assert {(block["EndDate"].hour, block["EndDate"].minute) for block in blocks} == {(11, 30)}
+    at_once = blocks[0]
     assert (at_once["StartDate"], at_once["CapacityBlockDurationMinutes"]) == (NOW + timedelta(minutes=50), 25 * 60 + 30)
-    assert {one["CapacityBlockDurationHours"] for one in found[1:]} == {24}
+    assert {block["CapacityBlockDurationHours"] for block in blocks[1:]} == {24}
 
 
 def test_the_fee_covers_all_instances_and_hours(aws: Client) -> None:
@@ -61,9 +61,9 @@ def test_the_fee_covers_all_instances_and_hours(aws: Client) -> None:
 
 
 def test_the_range_limits_the_earliest_start_and_the_latest_end(aws: Client) -> None:
-    found = offerings(aws("ec2"), StartDateRange=NOW + 3 * DAY, EndDateRange=NOW + 6 * DAY)
-    assert [one["StartDate"].day for one in found] == [26, 26, 27]
-    assert max(one["EndDate"] for one in found) <= NOW + 6 * DAY
+    blocks = offerings(aws("ec2"), StartDateRange=NOW + 3 * DAY, EndDateRange=NOW + 6 * DAY)
+    assert [block["StartDate"].day for block in blocks] == [26, 26, 27]
+    assert max(block["EndDate"] for block in blocks) <= NOW + 6 * DAY
 
 
 @pytest.mark.parametrize(
@@ -115,24 +115,24 @@ def test_a_sold_block_leaves_less_for_others(aws: Client) -> None:
     ec2 = aws("ec2")
     block = buy(ec2, offerings(ec2, InstanceCount=40)[1])
     later = offerings(ec2, InstanceCount=40)
-    assert block["StartDate"] not in [one["StartDate"] for one in later]
-    assert block["StartDate"] in [one["StartDate"] for one in offerings(ec2, InstanceCount=24)]
+    assert block["StartDate"] not in [offering["StartDate"] for offering in later]
+    assert block["StartDate"] in [offering["StartDate"] for offering in offerings(ec2, InstanceCount=24)]
 
 
 def test_an_account_has_at_most_256_instances_in_blocks(aws: Client) -> None:
     ec2 = aws("ec2")
-    found = offerings(ec2, InstanceCount=64)
-    for offering in found[1:5]:
+    blocks = offerings(ec2, InstanceCount=64)
+    for offering in blocks[1:5]:
         buy(ec2, offering)
     with pytest.raises(ClientError, match="InstanceLimitExceeded"):
-        buy(ec2, found[5])
+        buy(ec2, blocks[5])
 
 
 def test_a_dry_run_buys_nothing(aws: Client) -> None:
     ec2 = aws("ec2")
-    wanted = {"CapacityBlockOfferingId": offerings(ec2)[0]["CapacityBlockOfferingId"], "InstancePlatform": "Linux/UNIX"}
+    request = {"CapacityBlockOfferingId": offerings(ec2)[0]["CapacityBlockOfferingId"], "InstancePlatform": "Linux/UNIX"}
     with pytest.raises(ClientError, match="DryRunOperation"):
-        ec2.purchase_capacity_block(**wanted, DryRun=True)
+        ec2.purchase_capacity_block(**request, DryRun=True)
     assert ec2.describe_capacity_reservations()["CapacityReservations"] == []
 
 
@@ -159,11 +159,11 @@ def test_an_extension_moves_the_end_after_the_payment(aws: Client) -> None:
     question = {"CapacityReservationId": block["CapacityReservationId"], "CapacityBlockExtensionDurationHours": 48}
     [offering] = ec2.describe_capacity_block_extension_offerings(**question)["CapacityBlockExtensionOfferings"]
     assert float(offering["UpfrontFee"]) == pytest.approx(39.33 * 2 * 48)
-    wanted = {
+    request = {
         "CapacityReservationId": block["CapacityReservationId"],
         "CapacityBlockExtensionOfferingId": offering["CapacityBlockExtensionOfferingId"],
     }
-    [bought] = ec2.purchase_capacity_block_extension(**wanted)["CapacityBlockExtensions"]
+    [bought] = ec2.purchase_capacity_block_extension(**request)["CapacityBlockExtensions"]
     assert bought["CapacityBlockExtensionStatus"] == "payment-pending"
     assert described(ec2, block["CapacityReservationId"])["EndDate"] == block["EndDate"] + 2 * DAY
 
@@ -181,5 +181,5 @@ def test_every_sold_type_is_one_that_ec2_has_for_blocks() -> None:
     from localcloud.aws.ec2 import instance_types
 
     for name in capacity_block_offerings.RATES:
-        known = instance_types.facts(name)
-        assert known is not None and "capacity-block" in known.usage_classes
+        type_facts = instance_types.facts(name)
+        assert type_facts is not None and "capacity-block" in type_facts.usage_classes

@@ -58,8 +58,8 @@ def cluster(*arguments: str) -> Result:
 def offered(nodes: int = 2, days: int = 1) -> dict[str, Any]:
     done = cluster("find", "p5.48xlarge", "--nodes", str(nodes), "--days", str(days), "--regions", REGION, "--json")
     assert done.exit_code == 0, done.output
-    found: list[dict[str, Any]] = json.loads(done.stdout)["choices"]
-    return next(one for one in found if one["kind"] == "block")
+    choices: list[dict[str, Any]] = json.loads(done.stdout)["choices"]
+    return next(choice for choice in choices if choice["kind"] == "block")
 
 
 def reserve(stack: Path, identifier: str, *more: str) -> Result:
@@ -67,16 +67,16 @@ def reserve(stack: Path, identifier: str, *more: str) -> Result:
 
 
 def reservations() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = Clients(REGION).ec2.describe_capacity_reservations()["CapacityReservations"]
-    return found
+    own_reservations: list[dict[str, Any]] = Clients(REGION).ec2.describe_capacity_reservations()["CapacityReservations"]
+    return own_reservations
 
 
 def test_find_lists_own_reservations_blocks_spot_and_zones() -> None:
     capacity_reservations.seed("p5.48xlarge", "us-west-2a", 4, match="targeted")
-    found = capacity.find(Wanted("p5.48xlarge", 2, 24, spot=True), (REGION, "eu-west-1"), REGION)
-    here, ireland = found.regions
-    assert (found.gpus, found.on_demand[REGION]) == (8, 55.04) or float(found.on_demand[REGION]) == 55.04
-    assert [(one.total, one.available) for one in here.reservations] == [(4, 4)]
+    report = capacity.find(Wanted("p5.48xlarge", 2, 24, spot=True), (REGION, "eu-west-1"), REGION)
+    here, ireland = report.regions
+    assert (report.gpus, report.on_demand[REGION]) == (8, 55.04) or float(report.on_demand[REGION]) == 55.04
+    assert [(reservation.total, reservation.available) for reservation in here.reservations] == [(4, 4)]
     assert len(here.blocks) == 6 and len(here.zones) == 4
     assert set(here.spot_prices) == set(here.zones) == set(here.spot_scores)
     assert (ireland.zones, ireland.refusals) == ((), ())
@@ -100,7 +100,7 @@ def test_missing_placement_scores_are_listed_with_their_reason(code: str, reason
     faults.add(faults.Fault("ec2", "GetSpotPlacementScores", code))
     [west] = capacity.find(Wanted("p5.48xlarge", 2, 24, spot=True), (REGION,), REGION).regions
     assert west.spot_prices and not west.spot_scores
-    assert [one for one in west.refusals if one.startswith("placement scores: ") and reason in one]
+    assert [refusal for refusal in west.refusals if refusal.startswith("placement scores: ") and reason in refusal]
     faults.add(faults.Fault("ec2", "GetSpotPlacementScores", code))
     assert "us-west-2: placement scores: " in cluster("find", "p5.48xlarge", "--regions", REGION, "--spot").stdout
 
@@ -120,13 +120,15 @@ def test_the_largest_block_is_found_if_none_is_large_enough() -> None:
 def test_the_dates_limit_start_and_end() -> None:
     dates = Wanted("p5.48xlarge", 2, 24, NOW + timedelta(days=3), NOW + timedelta(days=5))
     [west] = capacity.find(dates, (REGION,), REGION).regions
-    assert west.blocks and all(NOW + timedelta(days=3) <= one.start < one.end <= NOW + timedelta(days=5) for one in west.blocks)
+    assert west.blocks and all(
+        NOW + timedelta(days=3) <= block.start < block.end <= NOW + timedelta(days=5) for block in west.blocks
+    )
 
 
 def test_progress_counts_every_region() -> None:
-    seen: list[tuple[int, int]] = []
-    capacity.find(Wanted("p5.48xlarge", 2, 24), (REGION, "us-east-1"), REGION, lambda done, of: seen.append((done, of)))
-    assert seen == [(1, 2), (2, 2)]
+    progress: list[tuple[int, int]] = []
+    capacity.find(Wanted("p5.48xlarge", 2, 24), (REGION, "us-east-1"), REGION, lambda done, of: progress.append((done, of)))
+    assert progress == [(1, 2), (2, 2)]
 
 
 def test_an_unknown_type_or_region_is_refused() -> None:

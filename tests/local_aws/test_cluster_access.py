@@ -59,8 +59,8 @@ def session_of(world: World, arn: str, name: str = "ada@example.org") -> Any:
 
 def assumable_role(world: World, name: str = "viewers", path: str = "/") -> str:
     anybody = trust("ec2.amazonaws.com").replace('{"Service": "ec2.amazonaws.com"}', f'{{"AWS": "{ACCOUNT}"}}')
-    made = world.client("iam").create_role(RoleName=name, Path=path, AssumeRolePolicyDocument=anybody)
-    return str(made["Role"]["Arn"])
+    role = world.client("iam").create_role(RoleName=name, Path=path, AssumeRolePolicyDocument=anybody)
+    return str(role["Role"]["Arn"])
 
 
 def test_the_clusters_creator_is_its_admin(world: World) -> None:
@@ -138,13 +138,13 @@ def test_a_token_of_a_session_without_its_session_token_is_refused(world: World)
 def test_a_deactivated_key_is_refused_by_sts(world: World) -> None:
     iam = world.client("iam")
     iam.create_user(UserName="ada")
-    made = iam.create_access_key(UserName="ada")["AccessKey"]
+    access_key = iam.create_access_key(UserName="ada")["AccessKey"]
     arn = iam.get_user(UserName="ada")["User"]["Arn"]
     world.eks.create_access_entry(clusterName="demo", principalArn=arn)
-    sts = world.client("sts", aws_access_key_id=made["AccessKeyId"], aws_secret_access_key=made["SecretAccessKey"])
+    sts = world.client("sts", aws_access_key_id=access_key["AccessKeyId"], aws_secret_access_key=access_key["SecretAccessKey"])
     text = token(sts)
     assert authenticate(text)["username"] == arn
-    iam.update_access_key(UserName="ada", AccessKeyId=made["AccessKeyId"], Status="Inactive")
+    iam.update_access_key(UserName="ada", AccessKeyId=access_key["AccessKeyId"], Status="Inactive")
     with pytest.raises(InvalidToken, match="STS returned 403"):
         authenticate(text)
 

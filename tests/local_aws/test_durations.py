@@ -164,11 +164,11 @@ def test_a_slow_call_does_not_block_others(server: LocalAws) -> None:
         started = time.monotonic()
         key = pool.submit(kms.create_key)
         sts.get_caller_identity()
-        others = time.monotonic() - started
+        other_calls_seconds = time.monotonic() - started
         key.result()
     server.control("PUT", "delays", {"factor": 0})
     assert time.monotonic() - started >= seconds
-    assert others < seconds
+    assert other_calls_seconds < seconds
 
 
 def test_the_server_applies_the_duration_to_a_file_system(server: LocalAws) -> None:
@@ -176,9 +176,9 @@ def test_the_server_applies_the_duration_to_a_file_system(server: LocalAws) -> N
     server.control("PUT", "delays", {"factor": 0.1})
     seconds = server.control("GET", "delays")["durations"]["efs-file-system"]["seconds"] * 0.1
     started = time.monotonic()
-    made = efs.create_file_system(CreationToken="t")
-    assert made["LifeCycleState"] == "creating"
-    while efs.describe_file_systems(FileSystemId=made["FileSystemId"])["FileSystems"][0]["LifeCycleState"] == "creating":
+    file_system = efs.create_file_system(CreationToken="t")
+    assert file_system["LifeCycleState"] == "creating"
+    while efs.describe_file_systems(FileSystemId=file_system["FileSystemId"])["FileSystems"][0]["LifeCycleState"] == "creating":
         assert time.monotonic() - started < 30
     server.control("PUT", "delays", {"factor": 0})
     assert time.monotonic() - started >= seconds
@@ -211,15 +211,15 @@ def test_a_gated_step_is_due_when_its_gate_opens_and_the_next_step_starts_then(c
 
 
 def test_a_state_is_entered_only_after_its_check(clock: Clock) -> None:
-    thing, seen = Thing(), []
+    thing, statuses = Thing(), []
 
     def check() -> str:
-        seen.append(thing.status)
+        statuses.append(thing.status)
         return "CREATE_FAILED"
 
     durations.schedule(thing, "status", "CREATING", check, "thing")
     durations.settle()
-    assert (seen, thing.status) == (["CREATING"], "CREATE_FAILED")
+    assert (statuses, thing.status) == (["CREATING"], "CREATE_FAILED")
 
 
 def broken() -> bool:
@@ -261,12 +261,12 @@ def test_every_step_with_a_check_says_how_its_operation_fails() -> None:
     ]
     checked = []
     for name, call in calls:
-        given = {*list(inspect.signature(durations.schedule).parameters)[: len(call.args)]} | {
-            str(one.arg) for one in call.keywords
+        arguments = {*list(inspect.signature(durations.schedule).parameters)[: len(call.args)]} | {
+            str(keyword.arg) for keyword in call.keywords
         }
-        if given & {"then", "gate"} or not isinstance(call.args[3], ast.Constant | ast.IfExp | ast.Name):
+        if arguments & {"then", "gate"} or not isinstance(call.args[3], ast.Constant | ast.IfExp | ast.Name):
             checked.append(name)
-            assert "fail" in given, f"{name}:{call.lineno}"
+            assert "fail" in arguments, f"{name}:{call.lineno}"
     assert len(checked) > 15
 
 

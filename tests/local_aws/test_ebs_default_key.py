@@ -91,8 +91,8 @@ def test_the_plan_reports_a_key_exactly_when_nodes_cannot_start(world: World, ca
     if change:
         change(kms, key)
 
-    found = [problem for problem in problems() if problem.startswith("account: ")]
-    assert [expected in problem for problem in found] == ([True] if expected else [])
+    reported = [problem for problem in problems() if problem.startswith("account: ")]
+    assert [expected in problem for problem in reported] == ([True] if expected else [])
 
     group = world.node_group(launchTemplate=world.template("encrypted", **ENCRYPTED))
     launched = [] if not expected else ["AsgInstanceLaunchFailures"]

@@ -25,17 +25,17 @@ def target(reservation: str) -> dict[str, object]:
 def test_a_placement_group_is_found_by_name_id_tag_and_strategy(aws: Client) -> None:
     ec2 = aws("ec2")
     tags = [{"ResourceType": "placement-group", "Tags": [{"Key": "pool", "Value": "train"}]}]
-    made = ec2.create_placement_group(GroupName="train", Strategy="cluster", TagSpecifications=tags)["PlacementGroup"]
+    placement_group = ec2.create_placement_group(GroupName="train", Strategy="cluster", TagSpecifications=tags)["PlacementGroup"]
     ec2.create_placement_group(GroupName="apart", Strategy="partition", PartitionCount=3)
-    assert made["State"] == "available"
+    assert placement_group["State"] == "available"
     for question in (
         {"GroupNames": ["train"]},
-        {"GroupIds": [made["GroupId"]]},
+        {"GroupIds": [placement_group["GroupId"]]},
         {"Filters": [{"Name": "tag:pool", "Values": ["train"]}]},
         {"Filters": [{"Name": "strategy", "Values": ["cluster"]}]},
     ):
-        assert ec2.describe_placement_groups(**question)["PlacementGroups"] == [made]
-    ec2.create_tags(Resources=[made["GroupId"]], Tags=[{"Key": "pool", "Value": "other"}])
+        assert ec2.describe_placement_groups(**question)["PlacementGroups"] == [placement_group]
+    ec2.create_tags(Resources=[placement_group["GroupId"]], Tags=[{"Key": "pool", "Value": "other"}])
     assert ec2.describe_placement_groups(GroupNames=["train"])["PlacementGroups"][0]["Tags"] == [
         {"Key": "pool", "Value": "other"}
     ]
@@ -129,5 +129,5 @@ def test_a_reservation_can_be_changed_and_cancelled(world: World) -> None:
     shown = ec2.describe_capacity_reservations(CapacityReservationIds=[reservation])["CapacityReservations"][0]
     assert (shown["TotalInstanceCount"], shown["InstanceMatchCriteria"]) == (3, "targeted")
     ec2.cancel_capacity_reservation(CapacityReservationId=reservation)
-    found = ec2.describe_capacity_reservations(Filters=[{"Name": "state", "Values": ["cancelled"]}])["CapacityReservations"]
-    assert [(item["CapacityReservationId"], item["AvailableInstanceCount"]) for item in found] == [(reservation, 0)]
+    cancelled = ec2.describe_capacity_reservations(Filters=[{"Name": "state", "Values": ["cancelled"]}])["CapacityReservations"]
+    assert [(item["CapacityReservationId"], item["AvailableInstanceCount"]) for item in cancelled] == [(reservation, 0)]

@@ -53,17 +53,17 @@ def test_more_than_fifteen_launch_templates_are_listed(aws: Client) -> None:
 
 def test_a_templates_tags_are_its_own(aws: Client) -> None:
     ec2 = aws("ec2")
-    made = ec2.create_launch_template(
+    created = ec2.create_launch_template(
         LaunchTemplateName="nodes",
         LaunchTemplateData={"KeyName": "k"},
         TagSpecifications=[{"ResourceType": "launch-template", "Tags": [{"Key": "pool", "Value": "train"}]}],
     )["LaunchTemplate"]
-    assert made["Tags"] == [{"Key": "pool", "Value": "train"}]
+    assert created["Tags"] == [{"Key": "pool", "Value": "train"}]
     version = ec2.describe_launch_template_versions(LaunchTemplateName="nodes")["LaunchTemplateVersions"][0]
     assert version["LaunchTemplateData"] == {"KeyName": "k"}, "the template's own tags are not part of its data"
-    ec2.create_tags(Resources=[made["LaunchTemplateId"]], Tags=[{"Key": "pool", "Value": "other"}])
-    found = ec2.describe_launch_templates(Filters=[{"Name": "tag:pool", "Values": ["other"]}])["LaunchTemplates"]
-    assert [item["LaunchTemplateName"] for item in found] == ["nodes"]
+    ec2.create_tags(Resources=[created["LaunchTemplateId"]], Tags=[{"Key": "pool", "Value": "other"}])
+    templates = ec2.describe_launch_templates(Filters=[{"Name": "tag:pool", "Values": ["other"]}])["LaunchTemplates"]
+    assert [item["LaunchTemplateName"] for item in templates] == ["nodes"]
 
 
 def test_images_are_found_by_owner_and_name_and_are_those_of_the_parameters(aws: Client) -> None:
@@ -72,10 +72,10 @@ def test_images_are_found_by_owner_and_name_and_are_those_of_the_parameters(aws:
         {"Name": "name", "Values": ["amazon-eks-node-al2023-x86_64-nvidia-1.35-*"]},
         {"Name": "state", "Values": ["available"]},
     ]
-    found = ec2.describe_images(Owners=["amazon"], Filters=filters)["Images"]
-    assert [item["ImageId"] for item in found] == [image()]
+    images = ec2.describe_images(Owners=["amazon"], Filters=filters)["Images"]
+    assert [item["ImageId"] for item in images] == [image()]
     assert image() in parameters(REGION).values()
-    shown = found[0]
+    shown = images[0]
     assert (shown["Architecture"], shown["RootDeviceName"], shown["BlockDeviceMappings"][0]["Ebs"]["VolumeSize"]) == (
         "x86_64",
         "/dev/xvda",
@@ -94,10 +94,10 @@ def test_a_network_card_lists_its_interface_types(aws: Client) -> None:
 
 def test_offerings_are_found_by_type_pattern_and_zone(aws: Client) -> None:
     filters = [{"Name": "instance-type", "Values": ["p4d.*"]}, {"Name": "location", "Values": ["us-west-2a", "us-west-2b"]}]
-    found = aws("ec2").describe_instance_type_offerings(LocationType="availability-zone", Filters=filters)[
+    offered = aws("ec2").describe_instance_type_offerings(LocationType="availability-zone", Filters=filters)[
         "InstanceTypeOfferings"
     ]
-    assert sorted((item["InstanceType"], item["Location"]) for item in found) == [
+    assert sorted((item["InstanceType"], item["Location"]) for item in offered) == [
         ("p4d.24xlarge", "us-west-2a"),
         ("p4d.24xlarge", "us-west-2b"),
     ]

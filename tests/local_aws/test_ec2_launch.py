@@ -40,11 +40,11 @@ def test_an_instance_has_all_its_interfaces_and_one_address(world: World, instan
     instance = world.run(InstanceType=instance_type, SubnetId=None, SecurityGroupIds=None, NetworkInterfaces=layout)[0]
     interfaces = world.described(instance["InstanceId"])[0]["NetworkInterfaces"]
     asked = [(item["NetworkCardIndex"], item["DeviceIndex"], item["InterfaceType"]) for item in layout]
-    given = [
+    actual = [
         (item["Attachment"]["NetworkCardIndex"], item["Attachment"]["DeviceIndex"], item["InterfaceType"]) for item in interfaces
     ]
-    assert given == asked
-    assert (len(given), sum(kind == "efa-only" for _, _, kind in given)) == (total, efa)
+    assert actual == asked
+    assert (len(actual), sum(kind == "efa-only" for _, _, kind in actual)) == (total, efa)
     assert [bool(item.get("PrivateIpAddress")) for item in interfaces] == [True] + [False] * efa
     assert all(item["Groups"] == [{"GroupId": world.group, "GroupName": "nodes"}] for item in interfaces)
     assert world.free_addresses(subnet) == before - 1
@@ -182,11 +182,11 @@ def test_an_instance_of_an_arm_type_runs_an_arm_image(world: World) -> None:
 def test_instances_are_found_by_filter(world: World, name: str, value: str) -> None:
     world.ec2.create_placement_group(GroupName="close")
     tags = [{"ResourceType": "instance", "Tags": [{"Key": "pool", "Value": "train"}]}]
-    wanted = world.run(Placement={"GroupName": "close"}, TagSpecifications=tags)[0]["InstanceId"]
+    matching = world.run(Placement={"GroupName": "close"}, TagSpecifications=tags)[0]["InstanceId"]
     other = world.run(
         InstanceType="m7i.large", SubnetId=world.subnets[1], SecurityGroupIds=None, ImageId=image(variant="standard")
     )[0]
     world.ec2.stop_instances(InstanceIds=[other["InstanceId"]])
     value = value.format(subnet=world.subnets[0], group=world.group)
     reservations = world.ec2.describe_instances(Filters=[{"Name": name, "Values": [value]}])["Reservations"]
-    assert [item["InstanceId"] for reservation in reservations for item in reservation["Instances"]] == [wanted]
+    assert [item["InstanceId"] for reservation in reservations for item in reservation["Instances"]] == [matching]

@@ -163,18 +163,18 @@ def test_interfaces_get_the_lowest_free_addresses(world: World) -> None:
     def make() -> dict[str, Any]:
         return dict(world.ec2.create_network_interface(SubnetId=world.subnets[0])["NetworkInterface"])
 
-    made = [make() for _ in range(3)]
-    assert [item["PrivateIpAddress"] for item in made] == ["10.0.0.4", "10.0.0.5", "10.0.0.6"], (
+    interfaces = [make() for _ in range(3)]
+    assert [item["PrivateIpAddress"] for item in interfaces] == ["10.0.0.4", "10.0.0.5", "10.0.0.6"], (
         "AWS reserves the first four addresses"
     )
-    world.ec2.delete_network_interface(NetworkInterfaceId=made[1]["NetworkInterfaceId"])
+    world.ec2.delete_network_interface(NetworkInterfaceId=interfaces[1]["NetworkInterfaceId"])
     assert make()["PrivateIpAddress"] == "10.0.0.5"
 
 
 @pytest.mark.parametrize("kind", ["efa", "efa-only"])
 def test_an_efa_interface_has_interface_type_efa(world: World, kind: str) -> None:
-    made = world.ec2.create_network_interface(SubnetId=world.subnets[0], InterfaceType=kind)["NetworkInterface"]
-    shown = world.ec2.describe_network_interfaces(NetworkInterfaceIds=[made["NetworkInterfaceId"]])["NetworkInterfaces"][0]
+    interface = world.ec2.create_network_interface(SubnetId=world.subnets[0], InterfaceType=kind)["NetworkInterface"]
+    shown = world.ec2.describe_network_interfaces(NetworkInterfaceIds=[interface["NetworkInterfaceId"]])["NetworkInterfaces"][0]
     assert (shown["InterfaceType"], "PrivateIpAddress" in shown) == (kind, kind == "efa")
 
 

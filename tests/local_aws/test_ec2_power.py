@@ -31,8 +31,8 @@ def refused(code: str, action: Any, **params: Any) -> str:
 
 
 def test_a_stopped_instance_keeps_its_address_and_starts_again(world: World) -> None:
-    made = world.run()[0]
-    name, address = made["InstanceId"], made["PrivateIpAddress"]
+    instance = world.run()[0]
+    name, address = instance["InstanceId"], instance["PrivateIpAddress"]
     assert state(world, name) == "running"
     change = world.ec2.stop_instances(InstanceIds=[name])["StoppingInstances"][0]
     assert (change["PreviousState"]["Name"], change["CurrentState"]["Name"]) == ("running", "stopping")
@@ -79,34 +79,34 @@ def test_a_group_replaces_a_stopped_or_unhealthy_instance(world: World, how: str
     else:
         groups.set_instance_health(InstanceId=lost, HealthStatus="Unhealthy")
     members()
-    (found,) = members()
-    assert found != lost and state(world, lost) == "terminated"
+    (replacement,) = members()
+    assert replacement != lost and state(world, lost) == "terminated"
 
 
 def test_an_image_of_an_instance_is_the_accounts_own_until_it_is_deregistered(world: World) -> None:
     name = world.run()[0]["InstanceId"]
     state(world, name)
     tags = [{"ResourceType": kind, "Tags": [{"Key": "gpumpi:ami", "Value": "ec2"}]} for kind in ("image", "snapshot")]
-    made = world.ec2.create_image(InstanceId=name, Name="nodes", TagSpecifications=tags)["ImageId"]
-    found = world.ec2.describe_images(Owners=["self"], Filters=[{"Name": "tag:gpumpi:ami", "Values": ["ec2"]}])["Images"]
-    assert [(one["ImageId"], one["State"], one["SourceInstanceId"]) for one in found] == [(made, "available", name)]
+    image_id = world.ec2.create_image(InstanceId=name, Name="nodes", TagSpecifications=tags)["ImageId"]
+    images = world.ec2.describe_images(Owners=["self"], Filters=[{"Name": "tag:gpumpi:ami", "Values": ["ec2"]}])["Images"]
+    assert [(image["ImageId"], image["State"], image["SourceInstanceId"]) for image in images] == [(image_id, "available", name)]
     refused("InvalidAMIName.Duplicate", world.ec2.create_image, InstanceId=name, Name="nodes")
-    assert world.run(ImageId=made)[0]["ImageId"] == made
-    world.ec2.deregister_image(ImageId=made)
+    assert world.run(ImageId=image_id)[0]["ImageId"] == image_id
+    world.ec2.deregister_image(ImageId=image_id)
     assert not world.ec2.describe_images(Owners=["self"])["Images"]
 
 
 def test_an_image_and_its_copy_keep_imds_support(world: World) -> None:
     name = world.run()[0]["InstanceId"]
     state(world, name)
-    made = world.ec2.create_image(InstanceId=name, Name="nodes")["ImageId"]
-    (before,) = world.ec2.describe_images(ImageIds=[made])["Images"]
+    image_id = world.ec2.create_image(InstanceId=name, Name="nodes")["ImageId"]
+    (before,) = world.ec2.describe_images(ImageIds=[image_id])["Images"]
     assert "ImdsSupport" not in before
-    refused("InvalidParameterValue", world.ec2.modify_image_attribute, ImageId=made, ImdsSupport={"Value": "v1.0"})
-    world.ec2.modify_image_attribute(ImageId=made, ImdsSupport={"Value": "v2.0"})
-    world.ec2.modify_image_attribute(ImageId=made, Description={"Value": "nodes of ours"})
-    copy = world.ec2.copy_image(SourceRegion=REGION, SourceImageId=made, Name="copy")["ImageId"]
-    (shown,) = world.ec2.describe_images(ImageIds=[made])["Images"]
+    refused("InvalidParameterValue", world.ec2.modify_image_attribute, ImageId=image_id, ImdsSupport={"Value": "v1.0"})
+    world.ec2.modify_image_attribute(ImageId=image_id, ImdsSupport={"Value": "v2.0"})
+    world.ec2.modify_image_attribute(ImageId=image_id, Description={"Value": "nodes of ours"})
+    copy = world.ec2.copy_image(SourceRegion=REGION, SourceImageId=image_id, Name="copy")["ImageId"]
+    (shown,) = world.ec2.describe_images(ImageIds=[image_id])["Images"]
     assert (shown["ImdsSupport"], shown["Description"]) == ("v2.0", "nodes of ours")
     assert world.ec2.describe_images(ImageIds=[copy])["Images"][0]["ImdsSupport"] == "v2.0"
 

@@ -16,8 +16,10 @@ def world(aws: Client) -> World:
 
 def rules(world: World) -> dict[str, dict[str, Any]]:
     """Return the group's ingress rules, keyed by id."""
-    found = world.ec2.describe_security_group_rules(Filters=[{"Name": "group-id", "Values": [world.group]}])["SecurityGroupRules"]
-    return {item["SecurityGroupRuleId"]: item for item in found if not item["IsEgress"]}
+    group_rules = world.ec2.describe_security_group_rules(Filters=[{"Name": "group-id", "Values": [world.group]}])[
+        "SecurityGroupRules"
+    ]
+    return {item["SecurityGroupRuleId"]: item for item in group_rules if not item["IsEgress"]}
 
 
 def allow(world: World, **source: Any) -> str:
@@ -27,8 +29,8 @@ def allow(world: World, **source: Any) -> str:
     return str(answer["SecurityGroupRules"][0]["SecurityGroupRuleId"])
 
 
-def change(world: World, rule: str, **wanted: Any) -> dict[str, Any]:
-    full = {"IpProtocol": "tcp", "FromPort": 80, "ToPort": 81, **wanted}
+def change(world: World, rule: str, **fields: Any) -> dict[str, Any]:
+    full = {"IpProtocol": "tcp", "FromPort": 80, "ToPort": 81, **fields}
     world.ec2.modify_security_group_rules(
         GroupId=world.group, SecurityGroupRules=[{"SecurityGroupRuleId": rule, "SecurityGroupRule": full}]
     )
@@ -36,15 +38,15 @@ def change(world: World, rule: str, **wanted: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("given", "wanted"),
+    ("source", "new_source"),
     [
         ({"IpRanges": [{"CidrIp": "10.0.0.0/8", "Description": "old"}]}, {"CidrIpv4": "10.9.0.0/16"}),
         ({"Ipv6Ranges": [{"CidrIpv6": "2001:db8::/48", "Description": "old"}]}, {"CidrIpv6": "2001:db8:1::/48"}),
     ],
 )
-def test_modifying_a_cidr_rule_replaces_all_its_fields(world: World, given: dict[str, Any], wanted: dict[str, str]) -> None:
-    shown = change(world, allow(world, **given), **wanted)
-    assert {name: shown[name] for name in wanted} == wanted
+def test_modifying_a_cidr_rule_replaces_all_its_fields(world: World, source: dict[str, Any], new_source: dict[str, str]) -> None:
+    shown = change(world, allow(world, **source), **new_source)
+    assert {name: shown[name] for name in new_source} == new_source
     assert (shown["FromPort"], shown["ToPort"], "Description" in shown) == (80, 81, False)
 
 
@@ -80,17 +82,17 @@ def test_ec2_refuses_a_bad_rule(world: World, permission: dict[str, Any], messag
 
 
 @pytest.mark.parametrize(
-    ("wanted", "code"),
+    ("new_source", "code"),
     [
         ({"ReferencedGroupId": "{group}"}, "InvalidParameterValue"),
         ({"CidrIpv4": "10.1.0.0/16", "CidrIpv6": "2001:db8::/48"}, "InvalidParameterCombination"),
         ({}, "MissingParameter"),
     ],
 )
-def test_ec2_refuses_a_bad_change(world: World, wanted: dict[str, str], code: str) -> None:
+def test_ec2_refuses_a_bad_change(world: World, new_source: dict[str, str], code: str) -> None:
     """https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_ModifySecurityGroupRules.html"""
     rule = allow(world, IpRanges=[{"CidrIp": "10.0.0.0/8"}])
     before = rules(world)
     with pytest.raises(ClientError) as refused:
-        change(world, rule, **{name: value.format(group=world.group) for name, value in wanted.items()})
+        change(world, rule, **{name: value.format(group=world.group) for name, value in new_source.items()})
     assert (refused.value.response["Error"]["Code"], rules(world)) == (code, before)

@@ -18,30 +18,31 @@ def create(efs: Any, **params: Any) -> str:
 
 
 def described(efs: Any, file_system: str) -> dict[str, Any]:
-    found: dict[str, Any] = efs.describe_file_systems(FileSystemId=file_system)["FileSystems"][0]
-    return found
+    record: dict[str, Any] = efs.describe_file_systems(FileSystemId=file_system)["FileSystems"][0]
+    return record
 
 
 def test_a_file_system_has_every_requested_property(aws: Client) -> None:
     efs = aws("efs")
-    made = create(efs, Encrypted=True, ThroughputMode="elastic", Tags=[{"Key": "Name", "Value": "shared"}])
+    file_system = create(efs, Encrypted=True, ThroughputMode="elastic", Tags=[{"Key": "Name", "Value": "shared"}])
     efs.put_lifecycle_configuration(
-        FileSystemId=made, LifecyclePolicies=[{"TransitionToIA": "AFTER_30_DAYS"}, {"TransitionToArchive": "AFTER_90_DAYS"}]
+        FileSystemId=file_system,
+        LifecyclePolicies=[{"TransitionToIA": "AFTER_30_DAYS"}, {"TransitionToArchive": "AFTER_90_DAYS"}],
     )
-    efs.put_file_system_policy(FileSystemId=made, Policy=NO_PLAIN_MOUNTS)
-    efs.put_backup_policy(FileSystemId=made, BackupPolicy={"Status": "ENABLED"})
-    efs.update_file_system_protection(FileSystemId=made, ReplicationOverwriteProtection="DISABLED")
-    found = described(efs, made)
-    assert (found["LifeCycleState"], found["Encrypted"], found["ThroughputMode"], found["Name"]) == (
+    efs.put_file_system_policy(FileSystemId=file_system, Policy=NO_PLAIN_MOUNTS)
+    efs.put_backup_policy(FileSystemId=file_system, BackupPolicy={"Status": "ENABLED"})
+    efs.update_file_system_protection(FileSystemId=file_system, ReplicationOverwriteProtection="DISABLED")
+    record = described(efs, file_system)
+    assert (record["LifeCycleState"], record["Encrypted"], record["ThroughputMode"], record["Name"]) == (
         "available",
         True,
         "elastic",
         "shared",
     )
-    assert found["FileSystemProtection"] == {"ReplicationOverwriteProtection": "DISABLED"}
-    assert len(efs.describe_lifecycle_configuration(FileSystemId=made)["LifecyclePolicies"]) == 2
-    assert efs.describe_file_system_policy(FileSystemId=made)["Policy"] == NO_PLAIN_MOUNTS
-    assert efs.describe_backup_policy(FileSystemId=made)["BackupPolicy"] == {"Status": "ENABLED"}
+    assert record["FileSystemProtection"] == {"ReplicationOverwriteProtection": "DISABLED"}
+    assert len(efs.describe_lifecycle_configuration(FileSystemId=file_system)["LifecyclePolicies"]) == 2
+    assert efs.describe_file_system_policy(FileSystemId=file_system)["Policy"] == NO_PLAIN_MOUNTS
+    assert efs.describe_backup_policy(FileSystemId=file_system)["BackupPolicy"] == {"Status": "ENABLED"}
 
 
 def test_a_file_system_without_a_key_uses_the_aws_managed_key(aws: Client) -> None:
@@ -53,27 +54,27 @@ def test_a_file_system_without_a_key_uses_the_aws_managed_key(aws: Client) -> No
 
 def test_throughput_is_changed_in_place(aws: Client) -> None:
     efs = aws("efs")
-    made = create(efs)
-    assert efs.update_file_system(FileSystemId=made, ThroughputMode="provisioned", ProvisionedThroughputInMibps=64)[
+    file_system = create(efs)
+    assert efs.update_file_system(FileSystemId=file_system, ThroughputMode="provisioned", ProvisionedThroughputInMibps=64)[
         "LifeCycleState"
     ] == ("updating")
-    found = described(efs, made)
-    assert (found["LifeCycleState"], found["ProvisionedThroughputInMibps"]) == ("available", 64)
+    record = described(efs, file_system)
+    assert (record["LifeCycleState"], record["ProvisionedThroughputInMibps"]) == ("available", 64)
 
 
 def test_file_systems_become_available_and_disappear_after_deletion(aws: Client) -> None:
     efs = aws("efs")
     subnet = aws("ec2").describe_subnets()["Subnets"][0]["SubnetId"]
-    made = create(efs)
-    target = efs.create_mount_target(FileSystemId=made, SubnetId=subnet)
-    point = efs.create_access_point(FileSystemId=made, ClientToken="c", Tags=[{"Key": "k", "Value": "v"}])
+    file_system = create(efs)
+    target = efs.create_mount_target(FileSystemId=file_system, SubnetId=subnet)
+    point = efs.create_access_point(FileSystemId=file_system, ClientToken="c", Tags=[{"Key": "k", "Value": "v"}])
     assert (target["LifeCycleState"], point["LifeCycleState"]) == ("creating", "creating")
-    assert efs.describe_mount_targets(FileSystemId=made)["MountTargets"][0]["LifeCycleState"] == "available"
-    assert efs.describe_access_points(FileSystemId=made)["AccessPoints"][0]["LifeCycleState"] == "available"
+    assert efs.describe_mount_targets(FileSystemId=file_system)["MountTargets"][0]["LifeCycleState"] == "available"
+    assert efs.describe_access_points(FileSystemId=file_system)["AccessPoints"][0]["LifeCycleState"] == "available"
     efs.delete_access_point(AccessPointId=point["AccessPointId"])
     efs.delete_mount_target(MountTargetId=target["MountTargetId"])
-    efs.delete_file_system(FileSystemId=made)
-    Refusal("a deleted file system", "describe_file_systems", {"FileSystemId": made}, "FileSystemNotFound", "").check(efs)
+    efs.delete_file_system(FileSystemId=file_system)
+    Refusal("a deleted file system", "describe_file_systems", {"FileSystemId": file_system}, "FileSystemNotFound", "").check(efs)
     assert aws("ec2").describe_network_interfaces()["NetworkInterfaces"] == []
     assert [str(leftover) for leftover in inventory.leftovers()] == []
 
@@ -81,10 +82,10 @@ def test_file_systems_become_available_and_disappear_after_deletion(aws: Client)
 def test_a_creating_file_system_accepts_no_mount_target(aws: Client) -> None:
     efs = aws("efs")
     durations.set_factor(100)
-    made = create(efs)
+    file_system = create(efs)
     subnet = aws("ec2").describe_subnets()["Subnets"][0]["SubnetId"]
     with pytest.raises(ClientError, match="IncorrectFileSystemLifeCycleState"):
-        efs.create_mount_target(FileSystemId=made, SubnetId=subnet)
+        efs.create_mount_target(FileSystemId=file_system, SubnetId=subnet)
 
 
 def test_a_mount_target_without_security_groups_has_the_vpcs_default(aws: Client) -> None:

@@ -57,7 +57,7 @@ class World:
 
     def launch(self, subnet: int = 0, group: str | None = None) -> str:
         image = self.ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
-        made = self.ec2.run_instances(
+        launch = self.ec2.run_instances(
             ImageId=image,
             MinCount=1,
             MaxCount=1,
@@ -65,21 +65,21 @@ class World:
             SubnetId=self.subnets[subnet],
             SecurityGroupIds=[group or self.nodes],
         )
-        return str(made["Instances"][0]["InstanceId"])
+        return str(launch["Instances"][0]["InstanceId"])
 
     def create(self, token: str) -> str:
         return str(self.efs.create_file_system(CreationToken=token)["FileSystemId"])
 
     def access_point(self, path: str = "/shared", file_system: str | None = None, creation: bool = True) -> str:
         info = {"CreationInfo": {"OwnerUid": 1000, "OwnerGid": 1001, "Permissions": "0770"}} if creation else {}
-        made = self.efs.create_access_point(
+        response = self.efs.create_access_point(
             ClientToken=f"{path}{file_system}",
             FileSystemId=file_system or self.file_system,
             PosixUser={"Uid": 1000, "Gid": 1001},
             RootDirectory={"Path": path, **info},
         )
         self.efs.describe_access_points()
-        return str(made["AccessPointId"])
+        return str(response["AccessPointId"])
 
     def mount(self, point: str | None = None, instance: str | None = None, **settings: Any) -> Mounted:
         asked = {"fileSystem": self.file_system, "accessPoint": point} | settings

@@ -70,8 +70,8 @@ def test_policies_are_associated_rescoped_and_disassociated(world: World) -> Non
     policy = POLICIES + "AmazonEKSEditPolicy"
     world.eks.associate_access_policy(**named, policyArn=policy, accessScope={"type": "namespace", "namespaces": ["jobs"]})
     world.eks.associate_access_policy(**named, policyArn=policy, accessScope={"type": "cluster"})
-    [found] = world.eks.list_associated_access_policies(**named)["associatedAccessPolicies"]
-    assert (found["policyArn"], found["accessScope"]["type"]) == (policy, "cluster")
+    [association] = world.eks.list_associated_access_policies(**named)["associatedAccessPolicies"]
+    assert (association["policyArn"], association["accessScope"]["type"]) == (policy, "cluster")
     assert world.eks.list_access_entries(clusterName="demo", associatedPolicyArn=policy)["accessEntries"] == [world.admin_role]
     world.eks.disassociate_access_policy(**named, policyArn=policy)
     assert world.eks.list_associated_access_policies(**named)["associatedAccessPolicies"] == []
@@ -103,15 +103,15 @@ def test_a_cluster_created_in_a_role_session_belongs_to_the_role(aws: Client) ->
 
 def test_an_association_is_created_found_changed_and_deleted(world: World) -> None:
     other = world.role("other", trust("pods.eks.amazonaws.com", "sts:AssumeRole", "sts:TagSession"))
-    made = world.eks.create_pod_identity_association(
+    association = world.eks.create_pod_identity_association(
         clusterName="demo", namespace="jobs", serviceAccount="mpi", roleArn=world.pod_role, tags={"team": "mpi"}
     )["association"]
-    assert made["associationId"].startswith("a-")
-    assert made["associationArn"].endswith(f":podidentityassociation/demo/{made['associationId']}")
-    found = world.eks.list_pod_identity_associations(clusterName="demo", namespace="jobs", serviceAccount="mpi")["associations"]
-    assert [item["associationId"] for item in found] == [made["associationId"]]
+    assert association["associationId"].startswith("a-")
+    assert association["associationArn"].endswith(f":podidentityassociation/demo/{association['associationId']}")
+    listed = world.eks.list_pod_identity_associations(clusterName="demo", namespace="jobs", serviceAccount="mpi")["associations"]
+    assert [item["associationId"] for item in listed] == [association["associationId"]]
     assert world.eks.list_pod_identity_associations(clusterName="demo", namespace="elsewhere")["associations"] == []
-    named = {"clusterName": "demo", "associationId": made["associationId"]}
+    named = {"clusterName": "demo", "associationId": association["associationId"]}
     world.eks.update_pod_identity_association(**named, roleArn=other, disableSessionTags=True)
     after = world.eks.describe_pod_identity_association(**named)["association"]
     assert (after["roleArn"], after["disableSessionTags"], after["tags"]) == (other, True, {"team": "mpi"})
@@ -123,8 +123,8 @@ def test_an_association_is_created_found_changed_and_deleted(world: World) -> No
 def test_a_target_role_gets_an_external_id(world: World) -> None:
     target = "arn:aws:iam::999999999999:role/data"
     named = {"clusterName": "demo", "namespace": "jobs", "serviceAccount": "mpi", "roleArn": world.pod_role}
-    made = world.eks.create_pod_identity_association(**named, targetRoleArn=target)["association"]
-    assert (made["targetRoleArn"], bool(made["externalId"])) == (target, True)
+    association = world.eks.create_pod_identity_association(**named, targetRoleArn=target)["association"]
+    assert (association["targetRoleArn"], bool(association["externalId"])) == (target, True)
 
 
 # --- tags

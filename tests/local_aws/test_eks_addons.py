@@ -31,8 +31,8 @@ def addon(world: World, name: str, **settings: Any) -> dict[str, Any]:
 
 
 def describe(world: World, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = world.eks.describe_addon(clusterName="demo", addonName=name)["addon"]
-    return found
+    record: dict[str, Any] = world.eks.describe_addon(clusterName="demo", addonName=name)["addon"]
+    return record
 
 
 def update(world: World, name: str, **change: Any) -> dict[str, Any]:
@@ -57,15 +57,15 @@ def test_every_add_on_has_a_default_version_for_every_kubernetes_version(name: s
 def test_add_on_versions_list_their_compatibilities(world: World) -> None:
     [info] = world.eks.describe_addon_versions(addonName="coredns", kubernetesVersion="1.35")["addons"]
     compatibilities = {item["addonVersion"]: item["compatibilities"] for item in info["addonVersions"]}
-    assert all([found["clusterVersion"] for found in each] == ["1.35"] for each in compatibilities.values())
-    default = [version for version, [found] in compatibilities.items() if found["defaultVersion"]]
+    assert all([compatibility["clusterVersion"] for compatibility in each] == ["1.35"] for each in compatibilities.values())
+    default = [version for version, [compatibility] in compatibilities.items() if compatibility["defaultVersion"]]
     assert default == ["v1.13.2-eksbuild.31"]
     assert "v1.11.4-eksbuild.60" not in compatibilities
 
 
 def test_the_list_of_add_ons_can_be_filtered(world: World) -> None:
-    found = world.eks.describe_addon_versions(types=["storage"])["addons"]
-    assert {item["addonName"] for item in found} == {"aws-efs-csi-driver", "aws-ebs-csi-driver", "aws-fsx-csi-driver"}
+    addons = world.eks.describe_addon_versions(types=["storage"])["addons"]
+    assert {item["addonName"] for item in addons} == {"aws-efs-csi-driver", "aws-ebs-csi-driver", "aws-fsx-csi-driver"}
 
 
 @pytest.mark.parametrize("name", DAEMON_SETS)
@@ -113,7 +113,7 @@ def test_an_update_is_published_with_the_new_values(world: World) -> None:
         update(world, "vpc-cni", configurationValues='{"enableNetworkPolicy": "true"}')
     finally:
         unregister()
-    (event,) = [one for one in heard if one.kind == "add-on"]
+    (event,) = [event for event in heard if event.kind == "add-on"]
     assert (event.action, event.name) == ("changed", "demo/vpc-cni")
     assert event.details["configurationValues"] == '{"enableNetworkPolicy": "true"}'
 

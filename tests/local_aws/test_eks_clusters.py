@@ -84,8 +84,8 @@ def test_every_cluster_has_its_own_endpoint_issuer_and_certificate(world: World)
 
 
 def test_a_realizer_gives_a_cluster_its_endpoint_and_certificate(world: World) -> None:
-    seen: list[events.Event] = []
-    unregister = events.register(seen.append)
+    published: list[events.Event] = []
+    unregister = events.register(published.append)
     try:
         world.eks.create_cluster(**world.cluster_request())
         clusters.set_endpoint(ACCOUNT, REGION, "demo", "https://127.0.0.1:6443", "Q0E=")
@@ -95,7 +95,7 @@ def test_a_realizer_gives_a_cluster_its_endpoint_and_certificate(world: World) -
     finally:
         unregister()
     assert (cluster["endpoint"], cluster["certificateAuthority"]["data"]) == ("https://127.0.0.1:6443", "Q0E=")
-    actions = [event.action for event in seen if (event.kind, event.name) == ("cluster", "demo")]
+    actions = [event.action for event in published if (event.kind, event.name) == ("cluster", "demo")]
     assert (actions[0], actions[-1]) == ("created", "gone")
 
 
@@ -105,24 +105,24 @@ def test_the_cluster_security_group_allows_its_members_and_all_egress(world: Wor
     assert group["GroupName"].startswith("eks-cluster-sg-demo-")
     assert {"Key": "aws:eks:cluster-name", "Value": "demo"} in group["Tags"]
     rules = world.ec2.describe_security_group_rules(Filters=[{"Name": "group-id", "Values": [group_id]}])["SecurityGroupRules"]
-    found = {(rule["IsEgress"], rule.get("CidrIpv4"), rule.get("ReferencedGroupInfo", {}).get("GroupId")) for rule in rules}
-    assert found == {(False, None, group_id), (True, None, group_id), (True, "0.0.0.0/0", None)}
+    allowed = {(rule["IsEgress"], rule.get("CidrIpv4"), rule.get("ReferencedGroupInfo", {}).get("GroupId")) for rule in rules}
+    assert allowed == {(False, None, group_id), (True, None, group_id), (True, "0.0.0.0/0", None)}
     assert {rule["IpProtocol"] for rule in rules} == {"-1"}
 
 
 def interfaces(world: World) -> list[dict[str, Any]]:
     """Return the control plane's network interfaces."""
     filters = [{"Name": "description", "Values": ["Amazon EKS demo"]}]
-    found: list[dict[str, Any]] = world.ec2.describe_network_interfaces(Filters=filters)["NetworkInterfaces"]
-    return found
+    control_plane: list[dict[str, Any]] = world.ec2.describe_network_interfaces(Filters=filters)["NetworkInterfaces"]
+    return control_plane
 
 
 def test_the_control_plane_has_an_interface_in_each_zone_with_its_security_groups(world: World) -> None:
     extra = world.security_group()
     vpc = world.cluster(vpc={"securityGroupIds": [extra]})["resourcesVpcConfig"]
-    found = interfaces(world)
-    assert {interface["SubnetId"] for interface in found} == set(world.subnets)
-    groups = {group["GroupId"] for interface in found for group in interface["Groups"]}
+    control_plane = interfaces(world)
+    assert {interface["SubnetId"] for interface in control_plane} == set(world.subnets)
+    groups = {group["GroupId"] for interface in control_plane for group in interface["Groups"]}
     assert groups == {vpc["clusterSecurityGroupId"], extra}
 
 
@@ -202,9 +202,9 @@ def test_the_endpoint_can_be_made_private_and_public_again(world: World) -> None
 
 def test_other_subnets_move_the_interfaces(world: World) -> None:
     world.cluster()
-    others = [world.subnet(10 + index, zone) for index, zone in enumerate("abc")]
-    assert update(world, resourcesVpcConfig={"subnetIds": others})["type"] == "VpcConfigUpdate"
-    assert {interface["SubnetId"] for interface in interfaces(world)} == set(others)
+    other_subnets = [world.subnet(10 + index, zone) for index, zone in enumerate("abc")]
+    assert update(world, resourcesVpcConfig={"subnetIds": other_subnets})["type"] == "VpcConfigUpdate"
+    assert {interface["SubnetId"] for interface in interfaces(world)} == set(other_subnets)
 
 
 def test_access_entries_can_be_turned_on_and_admit_the_creator(world: World) -> None:
@@ -257,12 +257,12 @@ def test_deletion_protection_is_enforced_until_it_is_lifted(world: World) -> Non
 
 
 def test_cluster_versions_list_their_support_dates(world: World) -> None:
-    found = {item["clusterVersion"]: item for item in world.eks.describe_cluster_versions()["clusterVersions"]}
-    assert list(found) == ["1.36", "1.35", "1.34", "1.33", "1.32", "1.31"]
-    assert [name for name, item in found.items() if item["defaultVersion"]] == ["1.35"]
-    assert found["1.35"]["versionStatus"] == "STANDARD_SUPPORT"
-    assert found["1.33"]["versionStatus"] == "EXTENDED_SUPPORT"
-    assert found["1.34"]["endOfStandardSupportDate"].date().isoformat() == "2026-12-02"
+    versions = {item["clusterVersion"]: item for item in world.eks.describe_cluster_versions()["clusterVersions"]}
+    assert list(versions) == ["1.36", "1.35", "1.34", "1.33", "1.32", "1.31"]
+    assert [name for name, item in versions.items() if item["defaultVersion"]] == ["1.35"]
+    assert versions["1.35"]["versionStatus"] == "STANDARD_SUPPORT"
+    assert versions["1.33"]["versionStatus"] == "EXTENDED_SUPPORT"
+    assert versions["1.34"]["endOfStandardSupportDate"].date().isoformat() == "2026-12-02"
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,7 @@ def without_agent(world: Private) -> Restore:
 
 
 def without_pod_credentials(world: Private) -> Restore:
-    world.permit_node(*(one for one in NODE_ACTIONS if not one.startswith("eks-auth:")))
+    world.permit_node(*(action for action in NODE_ACTIONS if not action.startswith("eks-auth:")))
     return lambda: world.permit_node(*NODE_ACTIONS)
 
 
@@ -153,10 +153,10 @@ def without_pod_credentials(world: Private) -> Restore:
 )
 def test_a_missing_endpoint_keeps_nodes_out_and_is_named(private: Private, service: str, beginning: str) -> None:
     restore = private.remove(service)
-    found = private.problem()
+    problem = private.problem()
     restore()
     subnet = private.subnets[0]
-    assert found == (
+    assert problem == (
         f"{beginning}{HOSTS[service]} cannot be reached from {subnet}: {private.vpc} has no endpoint for {service}, "
         f"and {subnet} has no route to the internet"
     )
@@ -176,9 +176,9 @@ def test_a_missing_endpoint_keeps_nodes_out_and_is_named(private: Private, servi
 )
 def test_an_unusable_endpoint_keeps_nodes_out(private: Private, breaks: Callable[[Private], Restore], reason: str) -> None:
     restore = breaks(private)
-    found = private.problem()
+    problem = private.problem()
     restore()
-    assert reason in found
+    assert reason in problem
 
 
 def test_sts_is_needed_only_if_the_pod_network_has_a_role_for_service_accounts(private: Private) -> None:

@@ -47,11 +47,11 @@ def fleet(world: World, crashes: list[Crash], monkeypatch: pytest.MonkeyPatch) -
     api = SimpleNamespace(find=lambda path: None, delete=lambda path: None)
     where = {"id": "1-demo", "name": "demo", "account": ACCOUNT, "region": REGION, "namespace": None, "addresses": None}
     cluster = SimpleNamespace(**where, supervisor=supervisor, api=api, publish=lambda: None)
-    made = Fleet(cast(RunningCluster, cluster))
-    unregister = events.register(made.event, lambda kind, name, *_: made.progress(kind, name))
-    yield made
+    simulated = Fleet(cast(RunningCluster, cluster))
+    unregister = events.register(simulated.event, lambda kind, name, *_: simulated.progress(kind, name))
+    yield simulated
     unregister()
-    made.stop()
+    simulated.stop()
 
 
 def created(world: World, **settings: Any) -> dict[str, Any]:
@@ -105,11 +105,11 @@ def test_an_update_to_user_data_that_does_not_fit_fails_and_keeps_the_nodes(
     assert created(world, launchTemplate=template)["status"] == "ACTIVE"
     data = {"ImageId": eks_image(), "UserData": node_config(name="other")}
     world.ec2.create_launch_template_version(LaunchTemplateId=template["id"], LaunchTemplateData=data)
-    made = world.eks.update_nodegroup_version(
+    started_update = world.eks.update_nodegroup_version(
         clusterName="demo", nodegroupName="workers", launchTemplate={"id": template["id"], "version": "2"}
     )["update"]
     update = wait_while(
-        lambda: world.eks.describe_update(name="demo", nodegroupName="workers", updateId=made["id"])["update"],
+        lambda: world.eks.describe_update(name="demo", nodegroupName="workers", updateId=started_update["id"])["update"],
         lambda update: update["status"] == "InProgress",
     )
     [error] = update["errors"]

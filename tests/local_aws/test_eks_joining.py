@@ -54,7 +54,7 @@ def test_the_node_role_needs_each_permission(world: World) -> None:
     for action in NODE_ACTIONS:
         if action == "eks-auth:AssumeRoleForPodIdentity":
             continue  # only Pod Identity needs this action: see test_eks_endpoints_of_nodes.py
-        world.permit_node(*(one for one in NODE_ACTIONS if one != action))
+        world.permit_node(*(allowed for allowed in NODE_ACTIONS if allowed != action))
         assert f"{world.node_role} may not call {action}; attach Amazon" in problem(world)
         world.eks.delete_nodegroup(clusterName="demo", nodegroupName="workers")
 
@@ -72,8 +72,8 @@ def test_the_managed_policies_of_nodes_are_enough(aws: Client) -> None:
 
 def test_nodes_need_an_access_entry_of_their_type(world: World) -> None:
     world.eks.create_access_entry(clusterName="demo", principalArn=world.node_role, type="STANDARD")
-    told = f"{NOT_REGISTERED}Unauthorized: {world.node_role} has no access entry of type EC2_LINUX in cluster demo"
-    assert problem(world) == told
+    expected = f"{NOT_REGISTERED}Unauthorized: {world.node_role} has no access entry of type EC2_LINUX in cluster demo"
+    assert problem(world) == expected
 
 
 def test_a_managed_node_group_creates_its_access_entry(world: World) -> None:
@@ -106,11 +106,11 @@ def test_a_deleted_nat_gateway_is_no_route(world: World) -> None:
 def test_security_groups_without_egress_block_the_internet(world: World) -> None:
     group, everything = world.security_group(), {"IpProtocol": "-1", "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}
     world.ec2.revoke_security_group_egress(GroupId=group, IpPermissions=[everything])
-    made = world.node_group(launchTemplate=world.template(SecurityGroupIds=[group]))
-    assert "the node's security groups do not allow egress to 0.0.0.0/0 on port 443" in issues(made)[0][1]
+    node_group = world.node_group(launchTemplate=world.template(SecurityGroupIds=[group]))
+    assert "the node's security groups do not allow egress to 0.0.0.0/0 on port 443" in issues(node_group)[0][1]
 
 
 def test_a_role_of_another_name_needs_its_own_permissions(world: World) -> None:
     bare = world.role("bare", trust("ec2.amazonaws.com"))
-    made = world.node_group(nodeRole=bare)
-    assert f"{bare} may not call ec2:DescribeInstances" in issues(made)[0][1]
+    node_group = world.node_group(nodeRole=bare)
+    assert f"{bare} may not call ec2:DescribeInstances" in issues(node_group)[0][1]

@@ -34,7 +34,9 @@ def test_eks_recreates_the_log_group_of_a_deleted_cluster_without_retention_and_
     (group,) = logs.describe_log_groups(logGroupNamePrefix=LOGS)["logGroups"]
     assert "retentionInDays" not in group and "kmsKeyId" not in group
     assert logs.list_tags_for_resource(resourceArn=group["logGroupArn"])["tags"] == {}
-    assert not [one for one in inventory.leftovers() if one.service == "logs"], "EKS created the group, not the user"
+    assert not [leftover for leftover in inventory.leftovers() if leftover.service == "logs"], (
+        "EKS created the group, not the user"
+    )
     with pytest.raises(logs.exceptions.ResourceAlreadyExistsException):
         logs.create_log_group(logGroupName=LOGS)
     logs.delete_log_group(logGroupName=LOGS)

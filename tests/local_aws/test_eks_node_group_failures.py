@@ -34,7 +34,7 @@ def test_insufficient_capacity_fails_the_creation(world: World) -> None:
 @pytest.mark.parametrize("code", ["VcpuLimitExceeded", "MaxSpotInstanceCountExceeded", "UnfulfillableCapacity"])
 def test_a_refused_launch_fails_the_creation(world: World, code: str) -> None:
     faults.add(Fault("ec2", "RunInstances", code, "No."))
-    assert [found for found, _ in issues(world.node_group())] == ["AsgInstanceLaunchFailures"]
+    assert [code for code, _ in issues(world.node_group())] == ["AsgInstanceLaunchFailures"]
 
 
 def test_a_full_subnet_fails_the_creation(world: World) -> None:

@@ -39,14 +39,14 @@ class Nodes:
         return self.drains.get(name, self.drain) if kind == "instance" and ("draining", name) in self.heard else DONE
 
     def ids(self, action: str) -> list[str]:
-        return [name for found, name in self.heard if found == action]
+        return [name for event_action, name in self.heard if event_action == action]
 
 
 @pytest.fixture
 def nodes() -> Iterator[Nodes]:
-    made = Nodes()
-    unregister = events.register(made.hear, made.asked)
-    yield made
+    recorder = Nodes()
+    unregister = events.register(recorder.hear, recorder.asked)
+    yield recorder
     unregister()
 
 

@@ -174,15 +174,15 @@ def test_a_node_group_of_size_zero_is_active_without_instances(world: World) -> 
 
 
 def test_realizers_receive_node_group_events(world: World) -> None:
-    seen: list[events.Event] = []
-    unregister = events.register(seen.append)
+    published: list[events.Event] = []
+    unregister = events.register(published.append)
     try:
         world.node_group()
         world.eks.delete_nodegroup(clusterName="demo", nodegroupName="workers")
         world.eks.list_nodegroups(clusterName="demo")
     finally:
         unregister()
-    heard = [event for event in seen if event.kind == "node-group"]
+    heard = [event for event in published if event.kind == "node-group"]
     assert {event.name for event in heard} == {"demo/workers"}
     assert [event.action for event in heard] == ["created", "changed", "changed", "gone"]
     assert heard[1].details["status"] == "ACTIVE"

@@ -23,10 +23,10 @@ def fault(number: int, reason: str = BUS, condition: str = GPU_CONDITION, minute
 
 
 def due(
-    config: dict[str, Any], size: int, *found: Fault, minutes: int = 10, repairing: tuple[str, ...] = ()
+    config: dict[str, Any], size: int, *node_faults: Fault, minutes: int = 10, repairing: tuple[str, ...] = ()
 ) -> list[tuple[str, str]]:
-    decided = repair_rules.due(config, size, found, repairing, START + timedelta(minutes=minutes))
-    return [(one.instance, one.action) for one in decided]
+    decided = repair_rules.due(config, size, node_faults, repairing, START + timedelta(minutes=minutes))
+    return [(repair.instance, repair.action) for repair in decided]
 
 
 @pytest.mark.parametrize(
@@ -39,9 +39,9 @@ def due(
     ],
 )
 def test_a_fault_is_repaired_after_the_wait_of_the_user_guide(reason: str, condition: str, action: str, minutes: int) -> None:
-    found = fault(0, reason, condition)
-    assert due(ON, 3, found, minutes=minutes - 1) == []
-    assert due(ON, 3, found, minutes=minutes) == [("i-0", action)]
+    node_fault = fault(0, reason, condition)
+    assert due(ON, 3, node_fault, minutes=minutes - 1) == []
+    assert due(ON, 3, node_fault, minutes=minutes) == [("i-0", action)]
 
 
 def test_what_the_user_guide_does_not_list_is_not_repaired() -> None:
@@ -65,19 +65,19 @@ def test_repairs_stop_above_the_threshold() -> None:
 
 
 def test_only_so_many_nodes_are_repaired_at_once_and_the_oldest_fault_goes_first() -> None:
-    found = (fault(0), fault(1, minute=-5), fault(2))
-    assert due({**ON, "maxParallelNodesRepairedCount": 1}, 4, *found) == [("i-1", "Replace")]
-    assert due({**ON, "maxParallelNodesRepairedCount": 1}, 4, *found, repairing=("i-1",)) == []
-    assert len(due({**ON, "maxParallelNodesRepairedPercentage": 70}, 4, *found)) == 2
+    node_faults = (fault(0), fault(1, minute=-5), fault(2))
+    assert due({**ON, "maxParallelNodesRepairedCount": 1}, 4, *node_faults) == [("i-1", "Replace")]
+    assert due({**ON, "maxParallelNodesRepairedCount": 1}, 4, *node_faults, repairing=("i-1",)) == []
+    assert len(due({**ON, "maxParallelNodesRepairedPercentage": 70}, 4, *node_faults)) == 2
 
 
 @pytest.fixture
 def world(aws: Client, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     monkeypatch.setattr(clock, "system", lambda: START)
-    made = World(aws)
-    made.cluster()
-    made.node_group(nodeRepairConfig=ON, scalingConfig={"minSize": 0, "maxSize": 3, "desiredSize": 2})
-    yield made
+    eks_world = World(aws)
+    eks_world.cluster()
+    eks_world.node_group(nodeRepairConfig=ON, scalingConfig={"minSize": 0, "maxSize": 3, "desiredSize": 2})
+    yield eks_world
 
 
 def breaks(instance: str, reason: str = BUS) -> None:
@@ -99,15 +99,15 @@ def test_a_broken_node_is_replaced_once(world: World) -> None:
 
 
 def test_a_rebooted_node_stays_and_is_not_rebooted_again_while_its_condition_is_stale(world: World) -> None:
-    seen: list[tuple[str, str]] = []
-    unregister = events.register(lambda event: seen.append((event.name, event.action)) if event.kind == "instance" else None)
+    published: list[tuple[str, str]] = []
+    unregister = events.register(lambda event: published.append((event.name, event.action)) if event.kind == "instance" else None)
     broken = min(world.instance_ids())
     breaks(broken, RESET)
     clock.advance(timedelta(minutes=10))
     for _ in range(3):
         clock.advance(timedelta(minutes=10))
     unregister()
-    assert seen == [(broken, "draining"), (broken, "rebooting"), (broken, "uncordoning")]
+    assert published == [(broken, "draining"), (broken, "rebooting"), (broken, "uncordoning")]
     assert broken in world.instance_ids()
 
 

@@ -34,9 +34,9 @@ class Realizer:
 
 @pytest.fixture
 def realizer() -> Iterator[Realizer]:
-    made = Realizer()
-    unregister = events.register(made.hear, made.asked)
-    yield made
+    recorder = Realizer()
+    unregister = events.register(recorder.hear, recorder.asked)
+    yield recorder
     unregister()
 
 
@@ -173,8 +173,8 @@ class Deaf(Realizer):
 
 @pytest.fixture
 def deaf(request: pytest.FixtureRequest) -> Iterator[None]:
-    made = Deaf(*request.param)
-    unregister = events.register(made.hear, made.asked)
+    silent = Deaf(*request.param)
+    unregister = events.register(silent.hear, silent.asked)
     yield
     unregister()
 
@@ -265,8 +265,8 @@ class NoMonitoredNodes(Realizer):
             self.says["node-group"] = DONE
 
 
-@pytest.mark.parametrize(("strategy", "kept"), [("DEFAULT", 2), ("MINIMAL", 1)])
-def test_an_update_whose_new_nodes_never_join_fails_and_keeps_the_node_count(world: World, strategy: str, kept: int) -> None:
+@pytest.mark.parametrize(("strategy", "expected"), [("DEFAULT", 2), ("MINIMAL", 1)])
+def test_an_update_whose_new_nodes_never_join_fails_and_keeps_the_node_count(world: World, strategy: str, expected: int) -> None:
     world.cluster()
     template = world.template(EbsOptimized=True)
     sizes = {"minSize": 0, "maxSize": 2, "desiredSize": 2}
@@ -290,4 +290,4 @@ def test_an_update_whose_new_nodes_never_join_fails_and_keeps_the_node_count(wor
     assert (update["status"], group["status"], group["launchTemplate"]["version"]) == ("Failed", "ACTIVE", "1")
     assert group["health"]["issues"] == []
     assert [instance["Monitoring"]["State"] for instance in world.instances(group)] == ["disabled", "disabled"]
-    assert len(before & world.instance_ids()) == kept
+    assert len(before & world.instance_ids()) == expected

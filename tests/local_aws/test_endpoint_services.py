@@ -42,9 +42,9 @@ def refused(ec2: Any, service: str, zone: str) -> str:
     vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
     subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.0.0.0/24", AvailabilityZone=zone)["Subnet"]["SubnetId"]
     name = f"com.amazonaws.{REGION}.{service}"
-    wanted = {"VpcId": vpc, "ServiceName": name, "VpcEndpointType": "Interface", "PrivateDnsEnabled": False}
+    request = {"VpcId": vpc, "ServiceName": name, "VpcEndpointType": "Interface", "PrivateDnsEnabled": False}
     try:
-        ec2.create_vpc_endpoint(**wanted, SubnetIds=[subnet])
+        ec2.create_vpc_endpoint(**request, SubnetIds=[subnet])
     except ClientError as error:
         return str(error.response["Error"]["Code"])
     return ""
@@ -52,7 +52,7 @@ def refused(ec2: Any, service: str, zone: str) -> str:
 
 def test_all_services_of_a_private_cluster_are_offered(ec2: Any) -> None:
     assert problems() == []
-    assert endpoint_names(settings(), gather(settings())) == {one: f"com.amazonaws.{REGION}.{one}" for one in FOR_EKS}
+    assert endpoint_names(settings(), gather(settings())) == {service: f"com.amazonaws.{REGION}.{service}" for service in FOR_EKS}
     assert refused(ec2, "eks-auth", ZONE) == ""
 
 
@@ -67,7 +67,7 @@ def test_a_service_that_a_zone_lacks(ec2: Any) -> None:
 
 def test_a_service_that_the_region_lacks(ec2: Any) -> None:
     endpoint_services.not_offered(backend_of("ec2", ACCOUNT, REGION)).in_region.add("ec2messages")
-    assert [one.partition(". ")[0] for one in problems()] == [
+    assert [problem.partition(". ")[0] for problem in problems()] == [
         f"network.interfaceEndpoints: {REGION} has no interface endpoint for ec2messages"
     ]
     assert "ec2messages" not in endpoint_names(settings(), gather(settings()))
@@ -77,7 +77,7 @@ def test_a_service_that_the_region_lacks(ec2: Any) -> None:
 def test_services_are_found_by_name_and_type(ec2: Any) -> None:
     def types(**params: Any) -> list[tuple[str, str]]:
         details = ec2.describe_vpc_endpoint_services(**params)["ServiceDetails"]
-        return [(one["ServiceName"].rpartition(".")[2], one["ServiceType"][0]["ServiceType"]) for one in details]
+        return [(detail["ServiceName"].rpartition(".")[2], detail["ServiceType"][0]["ServiceType"]) for detail in details]
 
     s3 = f"com.amazonaws.{REGION}.s3"
     assert types(ServiceNames=[s3]) == [("s3", "Gateway"), ("s3", "Interface")]

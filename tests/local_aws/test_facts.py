@@ -22,16 +22,16 @@ def settings(*pools: dict[str, Any], stack: str = "test", **sections: Any) -> Se
 
 
 def test_the_facts_of_a_new_stack(aws: Client) -> None:
-    found = gather(settings({"name": "train", "instanceType": "p5.48xlarge", "maxSize": 2}))
-    assert found.caller.principal_arn == USER_ARN
-    assert "1.35" in found.kubernetes_versions
-    wanted = addon_versions("1.35")
-    without_fsx = set(wanted) - {"aws-fsx-csi-driver"}
-    assert {name: versions >= {wanted[name]} for name, versions in found.addon_versions.items()} == dict.fromkeys(
+    facts = gather(settings({"name": "train", "instanceType": "p5.48xlarge", "maxSize": 2}))
+    assert facts.caller.principal_arn == USER_ARN
+    assert "1.35" in facts.kubernetes_versions
+    expected_versions = addon_versions("1.35")
+    without_fsx = set(expected_versions) - {"aws-fsx-csi-driver"}
+    assert {name: versions >= {expected_versions[name]} for name, versions in facts.addon_versions.items()} == dict.fromkeys(
         without_fsx, True
     )
-    assert found.instance_types["p5.48xlarge"].efa_maximum == 32
-    assert found.existing.cluster_version is None
+    assert facts.instance_types["p5.48xlarge"].efa_maximum == 32
+    assert facts.existing.cluster_version is None
 
 
 LOGS = "/aws/eks/gpumpi-test/cluster"
@@ -68,21 +68,21 @@ def test_reservations_and_placement_groups_are_found(aws: Client) -> None:
         InstanceCount=4,
         InstanceMatchCriteria="targeted",
     )["CapacityReservation"]
-    made = reservation["CapacityReservationId"]
+    id = reservation["CapacityReservationId"]
     gone = "cr-0123456789abcdef0"
-    found = gather(
+    facts = gather(
         settings(
             {"name": "a", "instanceType": "g5.8xlarge", "maxSize": 2, "placementGroup": "own"},
             {"name": "b", "instanceType": "g5.8xlarge", "maxSize": 2, "placementGroup": "theirs"},
-            _reserved("c", made),
+            _reserved("c", id),
             _reserved("d", gone),
         )
     )
-    assert found.placement_groups == {"own": "cluster"}
-    assert found.reservations == {
-        made: CapacityReservation(made, "default", "active", "p5.48xlarge", f"{REGION}b", 4, 4, start=reservation["StartDate"]),
+    assert facts.placement_groups == {"own": "cluster"}
+    assert facts.reservations == {
+        id: CapacityReservation(id, "default", "active", "p5.48xlarge", f"{REGION}b", 4, 4, start=reservation["StartDate"]),
     }
-    assert found.not_found == {"theirs", gone}
+    assert facts.not_found == {"theirs", gone}
 
 
 def _reserved(name: str, reservation: str) -> dict[str, Any]:
@@ -173,5 +173,5 @@ def test_the_time_limit_of_workers_to_join_is_read_from_their_group(aws: Client)
         ],
     )
     values = {"target": {"kind": "ec2"}, "pools": [{"name": "workers", "instanceType": "g6.48xlarge", "maxSize": 4}]}
-    found = gather(load(values, stack="plain", region=REGION))
-    assert found.existing.pools["workers"].join_seconds == 900
+    facts = gather(load(values, stack="plain", region=REGION))
+    assert facts.existing.pools["workers"].join_seconds == 900

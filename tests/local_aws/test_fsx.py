@@ -27,21 +27,21 @@ def world(aws: Client, tmp_path: Path) -> Iterator[LustreWorld]:
 def synchronize(association: str) -> None:
     """Synchronize one linked directory with its bucket, as the background thread does every half second."""
     with gateway.LOCK:
-        found = associations(backend_of("fsx", ACCOUNT, REGION))[association]
-        repository.synchronize(found)
+        linked_association = associations(backend_of("fsx", ACCOUNT, REGION))[association]
+        repository.synchronize(linked_association)
 
 
 def launch(world: LustreWorld, group: str) -> str:
     image = world.ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
-    made = world.ec2.run_instances(
+    launched = world.ec2.run_instances(
         ImageId=image, MinCount=1, MaxCount=1, InstanceType="m5.large", SubnetId=world.subnets[0], SecurityGroupIds=[group]
     )
-    return str(made["Instances"][0]["InstanceId"])
+    return str(launched["Instances"][0]["InstanceId"])
 
 
 def source_of(world: LustreWorld, name: str) -> str:
-    found = world.described(name)
-    return f"{found['DNSName']}@tcp:/{found['LustreConfiguration']['MountName']}"
+    file_system = world.described(name)
+    return f"{file_system['DNSName']}@tcp:/{file_system['LustreConfiguration']['MountName']}"
 
 
 # --- states
@@ -56,13 +56,15 @@ def test_a_file_system_is_created_deleted_and_leaves_no_network_interface(world:
     world.fsx.delete_file_system(FileSystemId=name, LustreConfiguration={"SkipFinalBackup": True})
     assert world.fsx.describe_file_systems()["FileSystems"] == []
     assert not [
-        one for one in world.ec2.describe_network_interfaces()["NetworkInterfaces"] if one["NetworkInterfaceId"] in interfaces
+        interface
+        for interface in world.ec2.describe_network_interfaces()["NetworkInterfaces"]
+        if interface["NetworkInterfaceId"] in interfaces
     ]
 
 
 def test_a_new_file_system_is_creating_first(world: LustreWorld) -> None:
-    made = world.fsx.create_file_system(**world.wanted())["FileSystem"]
-    assert made["Lifecycle"] == "CREATING" and made["KmsKeyId"].startswith("arn:aws:kms:")
+    file_system = world.fsx.create_file_system(**world.wanted())["FileSystem"]
+    assert file_system["Lifecycle"] == "CREATING" and file_system["KmsKeyId"].startswith("arn:aws:kms:")
 
 
 def test_the_capacity_grows_once_in_six_hours(world: LustreWorld, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,8 +85,8 @@ def test_the_capacity_grows_once_in_six_hours(world: LustreWorld, monkeypatch: p
 def test_a_bucket_that_does_not_exist_makes_the_association_fail(world: LustreWorld) -> None:
     name = world.create()
     world.described(name)
-    found = world.association(world.link(name, DataRepositoryPath="s3://missing-bucket"))
-    assert found["Lifecycle"] == "FAILED" and "does not exist" in found["FailureDetails"]["Message"]
+    association = world.association(world.link(name, DataRepositoryPath="s3://missing-bucket"))
+    assert association["Lifecycle"] == "FAILED" and "does not exist" in association["FailureDetails"]["Message"]
 
 
 # --- files
@@ -133,8 +135,8 @@ def test_new_and_changed_files_are_exported(world: LustreWorld) -> None:
     (folder / "out").mkdir()
     (folder / "out" / "model.pt").write_text("weights")
     synchronize(association)
-    found = world.s3.get_object(Bucket=BUCKET, Key="sets/out/model.pt")
-    assert found["Body"].read() == b"weights" and found["Metadata"]["file-permissions"].endswith("644")
+    exported = world.s3.get_object(Bucket=BUCKET, Key="sets/out/model.pt")
+    assert exported["Body"].read() == b"weights" and exported["Metadata"]["file-permissions"].endswith("644")
     (folder / "out" / "model.pt").write_text("better weights")
     synchronize(association)
     assert world.s3.get_object(Bucket=BUCKET, Key="sets/out/model.pt")["Body"].read() == b"better weights"
@@ -146,7 +148,7 @@ def test_deleting_a_file_deletes_its_object_only_on_request(world: LustreWorld, 
     association, folder = linked(world, S3={"AutoExportPolicy": {"Events": events}})
     (folder / "a.txt").unlink()
     synchronize(association)
-    assert [one["Key"] for one in world.s3.list_objects_v2(Bucket=BUCKET).get("Contents", [])] == left
+    assert [entry["Key"] for entry in world.s3.list_objects_v2(Bucket=BUCKET).get("Contents", [])] == left
 
 
 def test_without_events_nothing_travels_after_the_first_import(world: LustreWorld) -> None:
@@ -155,7 +157,7 @@ def test_without_events_nothing_travels_after_the_first_import(world: LustreWorl
     put(world, "sets/b.txt", "two")
     (folder / "c.txt").write_text("three")
     synchronize(association)
-    assert sorted(one.name for one in folder.iterdir()) == ["a.txt", "c.txt"]
+    assert sorted(file.name for file in folder.iterdir()) == ["a.txt", "c.txt"]
     assert len(world.s3.list_objects_v2(Bucket=BUCKET)["Contents"]) == 2
 
 

@@ -63,18 +63,18 @@ def error_of(call: Any, **params: Any) -> dict[str, Any]:
 def test_an_extension_receives_parsed_parameters_and_returns_an_answer(
     aws: Client, extend: Extend, service: str, operation: str, method: str, params: dict[str, Any], answer: dict[str, Any]
 ) -> None:
-    seen: list[Call] = []
+    calls: list[Call] = []
 
     def handler(call: Call) -> dict[str, Any]:
-        seen.append(call)
+        calls.append(call)
         return answer
 
     extend(service, operation, handler)
     got = getattr(aws(service), method)(**params)
     got.pop("ResponseMetadata")
     assert got == answer
-    assert seen[0].params == params
-    assert (seen[0].region, seen[0].account) == ("us-east-1" if service == "iam" else "us-west-2", "123456789012")
+    assert calls[0].params == params
+    assert (calls[0].region, calls[0].account) == ("us-east-1" if service == "iam" else "us-west-2", "123456789012")
 
 
 def test_an_extension_may_amend_what_moto_answers(aws: Client, extend: Extend) -> None:

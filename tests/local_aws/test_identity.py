@@ -66,4 +66,4 @@ def test_awss_managed_policies_can_be_attached(aws: Client, policy: str) -> None
     iam.create_role(RoleName="node", AssumeRolePolicyDocument=EC2_TRUST)
     iam.attach_role_policy(RoleName="node", PolicyArn=f"arn:aws:iam::aws:policy/{policy}")
     attached = iam.list_attached_role_policies(RoleName="node")["AttachedPolicies"]
-    assert [found["PolicyName"] for found in attached] == [policy.rsplit("/", 1)[-1]]
+    assert [attachment["PolicyName"] for attachment in attached] == [policy.rsplit("/", 1)[-1]]

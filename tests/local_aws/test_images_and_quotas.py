@@ -53,7 +53,7 @@ def test_image_ids_differ_by_region_and_stay(aws: Client, server: LocalAws) -> N
 def test_public_parameters_are_found_by_their_path(aws: Client) -> None:
     path = "/aws/service/eks/optimized-ami/1.35/amazon-linux-2023"
     pages = aws("ssm").get_paginator("get_parameters_by_path").paginate(Path=path, Recursive=True)
-    assert len([found for page in pages for found in page["Parameters"]]) == 15
+    assert len([parameter for page in pages for parameter in page["Parameters"]]) == 15
 
 
 REFUSALS = [
@@ -125,9 +125,9 @@ def test_all_quotas_come_in_pages(aws: Client) -> None:
     pages = (
         aws("service-quotas").get_paginator("list_service_quotas").paginate(ServiceCode="ec2", PaginationConfig={"PageSize": 7})
     )
-    found = [item for page in pages for item in page["Quotas"]]
-    assert {item["QuotaCode"] for item in found} == {known.code for known in quotas.EC2_QUOTAS}
-    assert all(item["QuotaArn"].startswith("arn:aws:servicequotas:us-west-2:123456789012:ec2/") for item in found)
+    listed = [item for page in pages for item in page["Quotas"]]
+    assert {item["QuotaCode"] for item in listed} == {quota.code for quota in quotas.EC2_QUOTAS}
+    assert all(item["QuotaArn"].startswith("arn:aws:servicequotas:us-west-2:123456789012:ec2/") for item in listed)
 
 
 def test_a_lowered_quota_lasts_until_the_next_reset(server: LocalAws) -> None:

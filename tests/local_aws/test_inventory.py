@@ -24,10 +24,10 @@ def default_subnet(aws: Client) -> str:
 
 def default_of_vpc(aws: Client, what: str) -> str:
     """Return the id of the default VPC's main route table or default security group."""
-    mine = [{"Name": "vpc-id", "Values": [default_vpc(aws)]}]
+    vpc_filter = [{"Name": "vpc-id", "Values": [default_vpc(aws)]}]
     if what == "route table":
-        return str(aws("ec2").describe_route_tables(Filters=mine)["RouteTables"][0]["RouteTableId"])
-    return str(aws("ec2").describe_security_groups(Filters=mine)["SecurityGroups"][0]["GroupId"])
+        return str(aws("ec2").describe_route_tables(Filters=vpc_filter)["RouteTables"][0]["RouteTableId"])
+    return str(aws("ec2").describe_security_groups(Filters=vpc_filter)["SecurityGroups"][0]["GroupId"])
 
 
 def file_system(aws: Client) -> str:
@@ -169,14 +169,14 @@ def test_reading_an_account_leaves_nothing(aws: Client) -> None:
 def test_an_orphan_is_found(aws: Client, what: str) -> None:
     service, plant = ORPHANS[what]
     plant(aws)
-    found = inventory.leftovers()
-    assert found, f"the {what} is not found"
-    assert service in {leftover.service for leftover in found}
+    leftovers = inventory.leftovers()
+    assert leftovers, f"the {what} is not found"
+    assert service in {leftover.service for leftover in leftovers}
 
 
 def test_a_leftover_is_named_by_service_region_and_id(aws: Client) -> None:
     group = aws("ec2").create_security_group(GroupName="g", Description="d", VpcId=default_vpc(aws))["GroupId"]
-    leftover = next(found for found in inventory.leftovers() if found.key == group)
+    leftover = next(item for item in inventory.leftovers() if item.key == group)
     assert (leftover.service, leftover.account, leftover.region) == ("ec2", "123456789012", "us-west-2")
     assert leftover.description.startswith("SecurityGroup ")
     assert group in str(leftover)
@@ -184,7 +184,9 @@ def test_a_leftover_is_named_by_service_region_and_id(aws: Client) -> None:
 
 def test_a_route_in_the_default_route_table_is_found_where_it_is(aws: Client) -> None:
     stray_route(aws)
-    assert any(found.container.startswith("route_tables.") and "192.0.2.0/24" in found.key for found in inventory.leftovers())
+    assert any(
+        leftover.container.startswith("route_tables.") and "192.0.2.0/24" in leftover.key for leftover in inventory.leftovers()
+    )
 
 
 def test_resources_of_another_account_are_found(aws: Client) -> None:
@@ -240,7 +242,7 @@ def test_a_terminated_instance_with_its_tags_leaves_nothing(aws: Client) -> None
     ec2 = aws("ec2")
     image = ec2.describe_images(Filters=[{"Name": "name", "Values": ["al2023*x86_64"]}])["Images"][0]["ImageId"]
     specification = [{"ResourceType": "instance", "Tags": [{"Key": "stack", "Value": "s"}]}]
-    made = ec2.run_instances(
+    instance_id = ec2.run_instances(
         ImageId=image,
         InstanceType="m7i.large",
         MinCount=1,
@@ -249,7 +251,7 @@ def test_a_terminated_instance_with_its_tags_leaves_nothing(aws: Client) -> None
         TagSpecifications=specification,
     )["Instances"][0]["InstanceId"]
     assert inventory.leftovers()
-    ec2.terminate_instances(InstanceIds=[made])
+    ec2.terminate_instances(InstanceIds=[instance_id])
     ec2.describe_instances()
     assert [str(leftover) for leftover in inventory.leftovers()] == []
 
@@ -257,7 +259,7 @@ def test_a_terminated_instance_with_its_tags_leaves_nothing(aws: Client) -> None
 def test_the_server_reports_its_leftovers(server: LocalAws) -> None:
     assert server.control("GET", "inventory") == []
     server.client("sqs").create_queue(QueueName="forgotten")
-    assert [found["key"] for found in server.control("GET", "inventory")] == ["forgotten"]
+    assert [leftover["key"] for leftover in server.control("GET", "inventory")] == ["forgotten"]
 
 
 def test_prerequisites_may_stay_but_not_change(aws: Client) -> None:
@@ -266,4 +268,4 @@ def test_prerequisites_may_stay_but_not_change(aws: Client) -> None:
     assert inventory.leftovers() == []
     aws("ec2").create_tags(Resources=[vpc], Tags=[{"Key": "stack", "Value": "s"}])
     aws("sqs").create_queue(QueueName="q")
-    assert sorted((found.service, found.key) for found in inventory.leftovers()) == [("ec2", vpc), ("sqs", "q")]
+    assert sorted((leftover.service, leftover.key) for leftover in inventory.leftovers()) == [("ec2", vpc), ("sqs", "q")]

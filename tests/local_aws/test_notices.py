@@ -20,16 +20,16 @@ TWO = {"minSize": 0, "maxSize": 3, "desiredSize": 2}
 @pytest.fixture
 def world(aws: Client, monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(clock, "system", lambda: START)
-    made = World(aws)
-    made.cluster()
-    return made
+    eks_world = World(aws)
+    eks_world.cluster()
+    return eks_world
 
 
 @pytest.fixture
-def seen() -> Iterator[list[tuple[str, str]]]:
-    found: list[tuple[str, str]] = []
-    unregister = events.register(lambda event: found.append((event.name, event.action)) if event.kind == "instance" else None)
-    yield found
+def instance_events() -> Iterator[list[tuple[str, str]]]:
+    published: list[tuple[str, str]] = []
+    unregister = events.register(lambda event: published.append((event.name, event.action)) if event.kind == "instance" else None)
+    yield published
     unregister()
 
 
@@ -39,15 +39,15 @@ def metadata(name: str) -> dict[str, str]:
 
 
 def test_eks_drains_a_spot_node_at_its_notice_and_ec2_ends_it_two_minutes_later(
-    world: World, seen: list[tuple[str, str]]
+    world: World, instance_events: list[tuple[str, str]]
 ) -> None:
     world.node_group(capacityType="SPOT", scalingConfig=TWO)
     interrupted, other = sorted(world.instance_ids())
-    seen.clear()
+    instance_events.clear()
     assert metadata(interrupted) == {}
     for _ in range(2):
         assert notices.interrupt(None, interrupted) == {"instance": interrupted, "time": "2026-11-23T12:02:00Z"}
-    assert seen == [(interrupted, "draining")], "a notice comes once"
+    assert instance_events == [(interrupted, "draining")], "a notice comes once"
     notice = {"action": "terminate", "time": "2026-11-23T12:02:00Z"}
     assert json.loads(metadata(interrupted)["meta-data/spot/instance-action"]) == notice
     clock.advance(timedelta(seconds=119))
@@ -69,27 +69,27 @@ def joins() -> Iterator[list[events.Progress]]:
 
 
 def test_eks_drains_a_rebalanced_spot_node_only_after_its_replacement_has_joined(
-    world: World, seen: list[tuple[str, str]], joins: list[events.Progress]
+    world: World, instance_events: list[tuple[str, str]], joins: list[events.Progress]
 ) -> None:
     world.node_group(capacityType="SPOT", scalingConfig={**TWO, "maxSize": 2})
     old, other = sorted(world.instance_ids())
-    seen.clear()
+    instance_events.clear()
     joins.append(events.WAIT)
     for _ in range(2):
         assert notices.recommend_rebalance(None, old) == {"instance": old, "time": "2026-11-23T12:00:00Z"}
     recommended = {"meta-data/events/recommendations/rebalance": '{"noticeTime": "2026-11-23T12:00:00Z"}'}
     assert metadata(old) == recommended, "there is no two-minute notice"
     (new,) = world.instance_ids() - {old, other}
-    assert (old, "draining") not in seen
+    assert (old, "draining") not in instance_events
     joins.append(events.DONE)
     assert world.instance_ids() == {other, new}
-    assert seen.count((old, "draining")) == 1
-    causes = [one["Cause"] for one in world.autoscaling.describe_scaling_activities()["Activities"]]
+    assert instance_events.count((old, "draining")) == 1
+    causes = [activity["Cause"] for activity in world.autoscaling.describe_scaling_activities()["Activities"]]
     assert sum("in response to an EC2 instance rebalance recommendation" in cause for cause in causes) == 2
 
 
 def test_a_notice_before_the_replacement_has_joined_drains_the_node_at_once(
-    world: World, seen: list[tuple[str, str]], joins: list[events.Progress]
+    world: World, instance_events: list[tuple[str, str]], joins: list[events.Progress]
 ) -> None:
     world.node_group(capacityType="SPOT", scalingConfig=TWO)
     old, other = sorted(world.instance_ids())
@@ -97,7 +97,7 @@ def test_a_notice_before_the_replacement_has_joined_drains_the_node_at_once(
     notices.recommend_rebalance(None, old)
     (new,) = world.instance_ids() - {old, other}
     notices.interrupt(None, old)
-    assert (old, "draining") in seen
+    assert (old, "draining") in instance_events
     clock.advance(timedelta(minutes=2))
     assert world.instance_ids() == {other, new}
     joins.append(events.DONE)
@@ -135,6 +135,6 @@ def test_a_retirement_is_announced_two_weeks_ahead(world: World) -> None:
     (event,) = json.loads(metadata(name)["meta-data/events/maintenance/scheduled"])
     assert (event["Code"], event["NotBefore"]) == ("instance-retirement", "7 Dec 2026 12:00:00 GMT")
     everything = world.ec2.describe_instance_status()["InstanceStatuses"]
-    assert {one["InstanceId"]: len(one.get("Events", [])) for one in everything} == {name: 1, other: 0}
+    assert {status["InstanceId"]: len(status.get("Events", [])) for status in everything} == {name: 1, other: 0}
     clock.advance(timedelta(days=14))
     assert name not in world.instance_ids()

@@ -68,7 +68,7 @@ def refusal(call: Callable[[], Any]) -> str:
     [
         ("ec2", lambda ec2: ec2.create_vpc(CidrBlock="10.0.0.0/16"), "UnauthorizedOperation", 403, "ec2:CreateVpc"),
         ("iam", lambda iam: iam.list_roles(), "AccessDenied", 403, "iam:ListRoles"),
-        ("autoscaling", lambda one: one.describe_tags(), "AccessDenied", 403, "autoscaling:DescribeTags"),
+        ("autoscaling", lambda caller: caller.describe_tags(), "AccessDenied", 403, "autoscaling:DescribeTags"),
         ("eks", lambda eks: eks.list_clusters(), "AccessDeniedException", 403, "eks:ListClusters"),
         ("efs", lambda efs: efs.describe_file_systems(), "AccessDeniedException", 403, "elasticfilesystem:DescribeFileSystems"),
         ("kms", lambda kms: kms.create_key(), "AccessDeniedException", 400, "kms:CreateKey"),
@@ -80,10 +80,10 @@ def refusal(call: Callable[[], Any]) -> str:
 def test_a_user_without_policies_gets_awss_error(
     user: User, service: str, call: Callable[[Any], Any], code: str, status: int, action: str
 ) -> None:
-    found = error_of(lambda: call(user(service)))
-    assert found[:2] == (code, status)
-    assert f"User: {ADA} is not authorized to perform: {action}" in found[2]
-    assert f"because no identity-based policy allows the {action} action" in found[2]
+    error = error_of(lambda: call(user(service)))
+    assert error[:2] == (code, status)
+    assert f"User: {ADA} is not authorized to perform: {action}" in error[2]
+    assert f"because no identity-based policy allows the {action} action" in error[2]
 
 
 def test_everybody_may_ask_who_they_are(user: User) -> None:
@@ -111,9 +111,9 @@ def test_policies_of_a_users_groups_count(user: User) -> None:
 
 def role(user: User, *statements: dict[str, Any], **options: Any) -> str:
     """Create a role that user `ada` may assume, with these policy statements."""
-    found = user.iam.create_role(RoleName="work", AssumeRolePolicyDocument=trust({"AWS": ADA}), **options)["Role"]
+    created = user.iam.create_role(RoleName="work", AssumeRolePolicyDocument=trust({"AWS": ADA}), **options)["Role"]
     user.iam.put_role_policy(RoleName="work", PolicyName="work", PolicyDocument=policy(*statements))
-    return str(found["Arn"])
+    return str(created["Arn"])
 
 
 def test_a_permissions_boundary_limits_a_role(user: User) -> None:

@@ -38,20 +38,20 @@ GPUS = {"name": "train", "instanceType": "p4d.24xlarge", "maxSize": 2}
 
 
 def limit_answers(of: Settings) -> dict[str, Answer]:
-    return {one.check: one for one in limits.answers(of, gather(of))}
+    return {answer.check: answer for answer in limits.answers(of, gather(of))}
 
 
 # --- prices -------------------------------------------------------------------------------------------------------------
 
 
 def test_prices_come_from_the_price_list_with_its_filters(aws: Client) -> None:
-    found = price_list.read(Wanted(REGION, frozenset({"p4d.24xlarge", "m7i.large"}), frozenset()))
-    assert {name: price.usd for name, price in found.instances.items()} == {
+    price_table = price_list.read(Wanted(REGION, frozenset({"p4d.24xlarge", "m7i.large"}), frozenset()))
+    assert {name: price.usd for name, price in price_table.instances.items()} == {
         "m7i.large": Decimal("0.1008000000"),
         "p4d.24xlarge": Decimal("21.9576400000"),
     }
-    assert (found.item("nat-gateway-hour") or pytest.fail("no price")).usd == Decimal("0.045")
-    assert found.missing is None
+    assert (price_table.item("nat-gateway-hour") or pytest.fail("no price")).usd == Decimal("0.045")
+    assert price_table.missing is None
 
 
 def test_a_type_without_an_on_demand_price_has_none_and_not_zero(aws: Client) -> None:
@@ -59,23 +59,23 @@ def test_a_type_without_an_on_demand_price_has_none_and_not_zero(aws: Client) ->
 
 
 def test_spot_prices_are_those_of_the_zones(aws: Client) -> None:
-    found = price_list.read(Wanted(REGION, frozenset(), frozenset({"p4d.24xlarge"})))
-    assert {name for name, _ in found.spot} == {"p4d.24xlarge"}
-    assert found.spot_price("p4d.24xlarge", next(zone for _, zone in found.spot)) is not None
+    price_table = price_list.read(Wanted(REGION, frozenset(), frozenset({"p4d.24xlarge"})))
+    assert {name for name, _ in price_table.spot} == {"p4d.24xlarge"}
+    assert price_table.spot_price("p4d.24xlarge", next(zone for _, zone in price_table.spot)) is not None
 
 
 def test_prices_are_kept_for_a_day(aws: Client, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = Wanted(REGION, frozenset({"m7i.large"}), frozenset())
-    first = price_list.read(wanted)
+    query = Wanted(REGION, frozenset({"m7i.large"}), frozenset())
+    first = price_list.read(query)
     monkeypatch.setattr(price_list, "_rows", lambda *_: pytest.fail("queried again"))
     monkeypatch.setattr(price_list, "ITEMS", {name: row for name, row in price_list.ITEMS.items() if name in first.items})
-    assert price_list.read(wanted).instances == first.instances
+    assert price_list.read(query).instances == first.instances
 
 
 def test_a_refused_query_is_the_reason_why_prices_are_unknown(aws: Client) -> None:
     organization.deny("pricing:GetProducts")
-    found = price_list.read(Wanted(REGION, frozenset({"m7i.large"}), frozenset()))
-    assert (found.instances, found.missing) == ({}, "you are not allowed to call pricing:GetProducts")
+    price_table = price_list.read(Wanted(REGION, frozenset({"m7i.large"}), frozenset()))
+    assert (price_table.instances, price_table.missing) == ({}, "you are not allowed to call pricing:GetProducts")
 
 
 # --- quotas -------------------------------------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ def test_what_others_run_and_reserve_counts_against_the_quota(aws: Client) -> No
 
 
 def test_an_account_with_room_gets_only_yes(aws: Client) -> None:
-    assert {one.verdict for one in limit_answers(settings(GPUS)).values()} == {"yes"}
+    assert {answer.verdict for answer in limit_answers(settings(GPUS)).values()} == {"yes"}
 
 
 @pytest.mark.parametrize(
@@ -111,16 +111,16 @@ def test_an_account_with_room_gets_only_yes(aws: Client) -> None:
 )
 def test_a_limit_that_is_reached_is_a_no_with_the_request_that_raises_it(code: str, check: str, aws: Client) -> None:
     quotas.set_values({code: 0})
-    found = limit_answers(settings(GPUS))
-    assert [name for name, one in found.items() if one.verdict == "no"] == [check]
-    assert f"--quota-code {code}" in found[check].sentences[0]
+    by_check = limit_answers(settings(GPUS))
+    assert [name for name, answer in by_check.items() if answer.verdict == "no"] == [check]
+    assert f"--quota-code {code}" in by_check[check].sentences[0]
 
 
 def test_nat_gateways_of_others_count_in_their_zone_only(aws: Client) -> None:
     quotas.set_values({"L-FE5A380F": 1})
     ec2, of = aws("ec2"), settings(GPUS)
     zone = nat_zones(of, gather(of))[0]
-    subnets = {one["AvailabilityZone"]: one["SubnetId"] for one in ec2.describe_subnets()["Subnets"]}
+    subnets = {record["AvailabilityZone"]: record["SubnetId"] for record in ec2.describe_subnets()["Subnets"]}
     elsewhere = next(subnet for other, subnet in subnets.items() if other != zone)
     ec2.create_nat_gateway(SubnetId=elsewhere, ConnectivityType="private")
     assert limit_answers(of)["NAT gateways per Availability Zone"].verdict == "yes"
@@ -132,9 +132,9 @@ def test_nat_gateways_of_others_count_in_their_zone_only(aws: Client) -> None:
 def test_a_stack_in_an_existing_vpc_needs_no_vpc(aws: Client) -> None:
     quotas.set_values({"L-F678F1CE": 0, "L-0263D0A3": 0})
     vpc = aws("ec2").describe_vpcs()["Vpcs"][0]["VpcId"]
-    subnets = [one["SubnetId"] for one in aws("ec2").describe_subnets()["Subnets"]][:2]
-    found = limit_answers(settings(GPUS, network={"vpcId": vpc, "subnetIds": subnets}))
-    assert not {"VPCs per Region", "EC2-VPC Elastic IPs", "NAT gateways per Availability Zone"} & found.keys()
+    subnets = [subnet["SubnetId"] for subnet in aws("ec2").describe_subnets()["Subnets"]][:2]
+    by_check = limit_answers(settings(GPUS, network={"vpcId": vpc, "subnetIds": subnets}))
+    assert not {"VPCs per Region", "EC2-VPC Elastic IPs", "NAT gateways per Availability Zone"} & by_check.keys()
 
 
 # --- permissions --------------------------------------------------------------------------------------------------------
@@ -155,8 +155,8 @@ def test_the_documented_policies_are_enough(aws: Client) -> None:
         arn = iam.create_policy(PolicyName=name, PolicyDocument=document)["Policy"]["Arn"]
         iam.attach_user_policy(UserName=USER_NAME, PolicyArn=arn)
     iam.detach_user_policy(UserName=USER_NAME, PolicyArn=ADMINISTRATOR_ACCESS)
-    found = permission_answer(settings(GPUS, platform={"install": False, "imageRepositories": True}))
-    assert (found.verdict, found.sentences) == ("yes", ())
+    answer = permission_answer(settings(GPUS, platform={"install": False, "imageRepositories": True}))
+    assert (answer.verdict, answer.sentences) == ("yes", ())
 
 
 DENIED = (
@@ -169,16 +169,16 @@ DENIED = (
 def test_a_denied_action_is_a_no_that_names_it(action: str, aws: Client) -> None:
     organization.deny(action)
     aws("s3").create_bucket(Bucket="data", CreateBucketConfiguration={"LocationConstraint": REGION})
-    found = permission_answer(settings(GPUS, storage={"fsx": {"dataRepository": {"path": "s3://data"}}}))
-    assert found.verdict == "no"
-    assert f"may not call {action}." in found.sentences[0]
+    answer = permission_answer(settings(GPUS, storage={"fsx": {"dataRepository": {"path": "s3://data"}}}))
+    assert answer.verdict == "no"
+    assert f"may not call {action}." in answer.sentences[0]
 
 
 def test_without_the_simulator_permissions_are_unknown(aws: Client) -> None:
     organization.deny("iam:SimulatePrincipalPolicy")
-    found = permission_answer(settings(GPUS))
-    assert found.verdict == "unknown"
-    assert "iam:SimulatePrincipalPolicy" in found.sentences[0]
+    answer = permission_answer(settings(GPUS))
+    assert answer.verdict == "unknown"
+    assert "iam:SimulatePrincipalPolicy" in answer.sentences[0]
 
 
 # --- network interfaces and service-linked roles ------------------------------------------------------------------------
@@ -191,10 +191,10 @@ def test_interfaces_that_fit_only_below_the_maximum_size_are_a_warning(aws: Clie
     nodes.
     """
     quotas.set_values({"L-DF5E4CA3": fixed})
-    found = limit_answers(settings(small))["Network interfaces per Region"]
-    assert (found.verdict, found.sentences) == ("yes", ())
+    answer = limit_answers(settings(small))["Network interfaces per Region"]
+    assert (answer.verdict, answer.sentences) == ("yes", ())
     need = f"with every pool at maxSize, the stack needs {fixed + 1 + 2 * 5} more, but the account uses 0 of {fixed}."
-    assert found.warnings[0].startswith(need)
+    assert answer.warnings[0].startswith(need)
     quotas.set_values({"L-DF5E4CA3": fixed - 1})
     assert limit_answers(settings(small))["Network interfaces per Region"].verdict == "no"
 
@@ -202,24 +202,24 @@ def test_interfaces_that_fit_only_below_the_maximum_size_are_a_warning(aws: Clie
 def test_interfaces_of_endpoints_and_of_fsx_count(aws: Client) -> None:
     closed = {"network": {"natGateways": "none", "interfaceEndpoints": True}, "storage": {"efs": "none", "fsx": {}}}
     quotas.set_values({"L-DF5E4CA3": 30})
-    found = limit_answers(settings(**closed))["Network interfaces per Region"]
-    assert found.verdict == "no" and found.sentences[0].startswith("the stack needs 43 more, but the account uses 0 of 30.")
+    answer = limit_answers(settings(**closed))["Network interfaces per Region"]
+    assert answer.verdict == "no" and answer.sentences[0].startswith("the stack needs 43 more, but the account uses 0 of 30.")
 
 
 def test_roles_that_exist_but_may_not_be_created_are_unknown(aws: Client) -> None:
     organization.deny("iam:CreateServiceLinkedRole")
-    found = limit_answers(settings(GPUS))["service-linked roles"]
-    assert found.verdict == "unknown"
-    assert "you may not call iam:CreateServiceLinkedRole, which AWS may still require" in found.sentences[0]
+    answer = limit_answers(settings(GPUS))["service-linked roles"]
+    assert answer.verdict == "unknown"
+    assert "you may not call iam:CreateServiceLinkedRole, which AWS may still require" in answer.sentences[0]
 
 
 def test_missing_roles_are_unknown_and_not_yes_without_the_simulator(aws: Client) -> None:
     organization.deny("iam:SimulatePrincipalPolicy")
     faults.add(faults.Fault("iam", "GetRole", "NoSuchEntity"))
-    found = limit_answers(settings())["service-linked roles"]
-    assert found.verdict == "unknown"
-    assert found.sentences[0].startswith("the account lacks AWSServiceRoleFor")
-    assert found.sentences[0].endswith(
+    answer = limit_answers(settings())["service-linked roles"]
+    assert answer.verdict == "unknown"
+    assert answer.sentences[0].startswith("the account lacks AWSServiceRoleFor")
+    assert answer.sentences[0].endswith(
         "to create service-linked roles could not be checked: you may not call iam:SimulatePrincipalPolicy"
     )
 
@@ -228,7 +228,7 @@ def test_the_stack_s_own_addresses_are_not_needed_again(aws: Client) -> None:
     tags = [{"Key": "gpumpi:stack", "Value": "test"}]
     aws("ec2").allocate_address(Domain="vpc", TagSpecifications=[{"ResourceType": "elastic-ip", "Tags": tags}])
     quotas.set_values({"L-0263D0A3": 1})
-    one = settings(GPUS)
-    assert one.stack == "test" and limit_answers(one)["EC2-VPC Elastic IPs"].verdict == "yes"
+    stack_settings = settings(GPUS)
+    assert stack_settings.stack == "test" and limit_answers(stack_settings)["EC2-VPC Elastic IPs"].verdict == "yes"
     each = limit_answers(settings(GPUS, network={"natGateways": "perZone"}))["EC2-VPC Elastic IPs"]
     assert each.sentences[0].startswith("the stack needs 2 more, but the account uses 1 of 1.")

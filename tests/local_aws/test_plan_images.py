@@ -32,7 +32,7 @@ def stack(image: str, instance_type: str = "g5.8xlarge", workers: int = 2) -> Se
 
 
 def answers(of: Settings) -> dict[str, Answer]:
-    return {one.check: one for one in images.answers(of, facts(of))}
+    return {answer.check: answer for answer in images.answers(of, facts(of))}
 
 
 def push(aws: Client, repository: str, tag: str) -> None:
@@ -46,17 +46,17 @@ def test_a_stack_without_jobs_has_no_such_checks() -> None:
 
 def test_an_image_of_the_stack_s_own_repository_is_looked_up_with_its_short_name(aws: Client) -> None:
     push(aws, "gpumpi-test/mpi", "1")
-    found = answers(stack("mpi:1"))
-    assert (found[EXIST].verdict, found[EFA].verdict) == ("yes", "yes")
+    by_check = answers(stack("mpi:1"))
+    assert (by_check[EXIST].verdict, by_check[EFA].verdict) == ("yes", "yes")
     missing = answers(stack("mpi:2"))[EXIST]
     assert missing.verdict == "no"
     assert missing.sentences == (f"jobs[0].image: {ECR}/gpumpi-test/mpi:2 does not exist. Push it, or correct the name.",)
 
 
 def test_a_repository_that_up_will_create_is_unknown() -> None:
-    found = answers(stack("mpi:1"))[EXIST]
-    assert found.verdict == "unknown"
-    assert "the repository gpumpi-test/mpi does not exist; `pulumi up` creates it" in found.sentences[0]
+    by_check = answers(stack("mpi:1"))[EXIST]
+    assert by_check.verdict == "unknown"
+    assert "the repository gpumpi-test/mpi does not exist; `pulumi up` creates it" in by_check.sentences[0]
 
 
 def test_another_repository_that_does_not_exist_is_a_no() -> None:
@@ -65,8 +65,8 @@ def test_another_repository_that_does_not_exist_is_a_no() -> None:
 
 def test_a_repository_that_the_caller_may_not_read_is_unknown() -> None:
     organization.deny("ecr:DescribeImages")
-    found = answers(stack(f"{ECR}/team/train:1"))[EXIST]
-    assert (found.verdict, "you may not call ecr:DescribeImages" in found.sentences[0]) == ("unknown", True)
+    by_check = answers(stack(f"{ECR}/team/train:1"))[EXIST]
+    assert (by_check.verdict, "you may not call ecr:DescribeImages" in by_check.sentences[0]) == ("unknown", True)
 
 
 @pytest.mark.parametrize(
@@ -82,8 +82,8 @@ def test_images_elsewhere_are_looked_up_in_their_registry(
     configuration: dict[str, Any] | None, verdicts: tuple[str, str | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(images, "configuration", lambda image, architecture: configuration)
-    found = answers(stack("registry.example.com/train:1"))
-    assert tuple(found[one].verdict if one in found else None for one in (EXIST, EFA)) == verdicts
+    by_check = answers(stack("registry.example.com/train:1"))
+    assert tuple(by_check[check].verdict if check in by_check else None for check in (EXIST, EFA)) == verdicts
 
 
 def test_a_registry_that_does_not_answer_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,8 +91,8 @@ def test_a_registry_that_does_not_answer_is_unknown(monkeypatch: pytest.MonkeyPa
         raise registry_api.NotAnswered("registry.example.com requires a login")
 
     monkeypatch.setattr(images, "configuration", refuse)
-    found = answers(stack("registry.example.com/train:1"))[EXIST]
-    assert found.sentences == ("registry.example.com/train:1: registry.example.com requires a login",)
+    answer = answers(stack("registry.example.com/train:1"))[EXIST]
+    assert answer.sentences == ("registry.example.com/train:1: registry.example.com requires a login",)
 
 
 @pytest.mark.parametrize(("instance_type", "workers"), [("g5.8xlarge", 1), ("g5.xlarge", 2)])

@@ -33,10 +33,10 @@ def world(aws: Client) -> World:
 
 
 def associate(world: World, role: str | None = None, **settings: Any) -> str:
-    made = world.eks.create_pod_identity_association(
+    response = world.eks.create_pod_identity_association(
         clusterName="demo", namespace="jobs", serviceAccount="trainer", roleArn=role or world.pod_role, **settings
     )
-    return str(made["association"]["associationId"])
+    return str(response["association"]["associationId"])
 
 
 def credentials(pod: Pod = POD) -> dict[str, str]:
@@ -147,8 +147,8 @@ def test_an_sdk_finds_credentials_through_the_pods_environment(tmp_path: Path, m
     with agent(answer) as url:
         monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{url}/v1/credentials")
         monkeypatch.setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", str(token))
-        found = ContainerProvider().load().get_frozen_credentials()
-    assert (found.access_key, found.secret_key, found.token) == ("ASIA1", "s", "pod-token")
+        frozen = ContainerProvider().load().get_frozen_credentials()
+    assert (frozen.access_key, frozen.secret_key, frozen.token) == ("ASIA1", "s", "pod-token")
 
 
 def test_a_refusal_gives_the_reason() -> None:

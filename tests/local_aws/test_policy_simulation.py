@@ -35,12 +35,12 @@ def allow(*actions: str, **more: Any) -> dict[str, Any]:
 
 
 def simulate(iam: Any, arn: str, *actions: str, **more: Any) -> dict[str, dict[str, Any]]:
-    found = iam.simulate_principal_policy(PolicySourceArn=arn, ActionNames=list(actions), **more)["EvaluationResults"]
-    return {one["EvalActionName"]: one for one in found}
+    results = iam.simulate_principal_policy(PolicySourceArn=arn, ActionNames=list(actions), **more)["EvaluationResults"]
+    return {result["EvalActionName"]: result for result in results}
 
 
 def decisions(iam: Any, arn: str, *actions: str, **more: Any) -> dict[str, str]:
-    return {name: one["EvalDecision"] for name, one in simulate(iam, arn, *actions, **more).items()}
+    return {name: result["EvalDecision"] for name, result in simulate(iam, arn, *actions, **more).items()}
 
 
 def test_a_role_has_the_decisions_of_its_policies(iam: Any) -> None:
@@ -63,9 +63,9 @@ def test_a_user_has_the_policies_of_its_groups(iam: Any) -> None:
     group = iam.create_group(GroupName="admins")["Group"]["Arn"]
     iam.attach_group_policy(GroupName="admins", PolicyArn=ADMINISTRATOR_ACCESS)
     iam.add_user_to_group(GroupName="admins", UserName="other")
-    assert {one["eks:CreateCluster"] for one in (decisions(iam, name, "eks:CreateCluster") for name in (arn, group))} == {
-        "allowed"
-    }
+    assert {
+        decision["eks:CreateCluster"] for decision in (decisions(iam, name, "eks:CreateCluster") for name in (arn, group))
+    } == {"allowed"}
 
 
 def test_missing_context_is_named(iam: Any) -> None:
@@ -74,15 +74,15 @@ def test_missing_context_is_named(iam: Any) -> None:
     [without] = simulate(iam, arn, "ec2:RunInstances").values()
     assert (without["EvalDecision"], without["MissingContextValues"]) == ("implicitDeny", ["aws:RequestTag/team"])
     entry = {"ContextKeyName": "aws:RequestTag/team", "ContextKeyValues": ["gpu"], "ContextKeyType": "string"}
-    [given] = simulate(iam, arn, "ec2:RunInstances", ContextEntries=[entry]).values()
-    assert (given["EvalDecision"], given["MissingContextValues"]) == ("allowed", [])
+    [matched] = simulate(iam, arn, "ec2:RunInstances", ContextEntries=[entry]).values()
+    assert (matched["EvalDecision"], matched["MissingContextValues"]) == ("allowed", [])
 
 
 def test_verdicts_by_resource(iam: Any) -> None:
     ours = "arn:aws:iam::123456789012:role/gpumpi-node"
     arn = role(iam, {"Effect": "Allow", "Action": "iam:PassRole", "Resource": "arn:aws:iam::123456789012:role/gpumpi-*"})
     [result] = simulate(iam, arn, "iam:PassRole", ResourceArns=[ours, "arn:aws:iam::123456789012:role/other"]).values()
-    assert [one["EvalResourceDecision"] for one in result["ResourceSpecificResults"]] == ["allowed", "implicitDeny"]
+    assert [verdict["EvalResourceDecision"] for verdict in result["ResourceSpecificResults"]] == ["allowed", "implicitDeny"]
 
 
 def test_a_boundary_limits_what_is_allowed(iam: Any) -> None:
@@ -91,7 +91,7 @@ def test_a_boundary_limits_what_is_allowed(iam: Any) -> None:
     arn = role(iam, allow("*"))
     iam.put_role_permissions_boundary(RoleName="builder", PermissionsBoundary=boundary)
     result = simulate(iam, arn, "ec2:CreateVpc", "eks:CreateCluster")
-    assert [one["EvalDecision"] for one in result.values()] == ["allowed", "implicitDeny"]
+    assert [decision["EvalDecision"] for decision in result.values()] == ["allowed", "implicitDeny"]
     assert result["eks:CreateCluster"]["PermissionsBoundaryDecisionDetail"] == {"AllowedByPermissionsBoundary": False}
 
 
@@ -109,7 +109,10 @@ def test_results_come_in_pages(iam: Any) -> None:
     pages = iam.get_paginator("simulate_principal_policy").paginate(
         PolicySourceArn=USER_ARN, ActionNames=actions, PaginationConfig={"PageSize": 2}
     )
-    assert [[one["EvalActionName"] for one in page["EvaluationResults"]] for page in pages] == [actions[:2], actions[2:]]
+    assert [[evaluation["EvalActionName"] for evaluation in page["EvaluationResults"]] for page in pages] == [
+        actions[:2],
+        actions[2:],
+    ]
 
 
 @pytest.mark.parametrize(

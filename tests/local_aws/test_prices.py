@@ -12,12 +12,12 @@ from localcloud.aws import scarcity
 from testkit.aws_clients import Client
 
 
-def filters(**wanted: str) -> list[dict[str, str]]:
-    return [{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in wanted.items()]
+def filters(**attributes: str) -> list[dict[str, str]]:
+    return [{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in attributes.items()]
 
 
-def rows(aws: Client, service: str, **wanted: str) -> list[dict[str, Any]]:
-    pages = aws("pricing", "us-east-1").get_paginator("get_products").paginate(ServiceCode=service, Filters=filters(**wanted))
+def rows(aws: Client, service: str, **attributes: str) -> list[dict[str, Any]]:
+    pages = aws("pricing", "us-east-1").get_paginator("get_products").paginate(ServiceCode=service, Filters=filters(**attributes))
     return [json.loads(row) for page in pages for row in page["PriceList"]]
 
 
@@ -28,14 +28,14 @@ def usd(row: dict[str, Any]) -> str:
 
 
 def test_one_row_has_the_on_demand_price_of_a_type(aws: Client) -> None:
-    wanted = {**INSTANCE_FILTERS, "instanceType": "p5.48xlarge", "regionCode": "us-west-2"}
-    [row] = rows(aws, "AmazonEC2", **wanted)
+    attributes = {**INSTANCE_FILTERS, "instanceType": "p5.48xlarge", "regionCode": "us-west-2"}
+    [row] = rows(aws, "AmazonEC2", **attributes)
     assert usd(row) == "55.0400000000"
 
 
 def test_capacity_blocks_have_rows_of_their_own_at_zero(aws: Client) -> None:
-    found = rows(aws, "AmazonEC2", instanceType="p5.48xlarge", regionCode="us-west-2")
-    assert {row["product"]["attributes"]["marketoption"]: float(usd(row)) for row in found} == {
+    products = rows(aws, "AmazonEC2", instanceType="p5.48xlarge", regionCode="us-west-2")
+    assert {row["product"]["attributes"]["marketoption"]: float(usd(row)) for row in products} == {
         "OnDemand": 55.04,
         "CapacityBlock": 0,
     }
@@ -44,8 +44,8 @@ def test_capacity_blocks_have_rows_of_their_own_at_zero(aws: Client) -> None:
 def test_every_item_of_the_snapshot_is_found_by_its_filters(aws: Client) -> None:
     for name, price in prices.snapshot("us-west-2").items.items():
         item = ITEMS[name]
-        found = rows(aws, item.service, regionCode="us-west-2", **item.attributes)
-        matching = [row for row in found if item.has_usage_type(row["product"]["attributes"]["usagetype"])]
+        products = rows(aws, item.service, regionCode="us-west-2", **item.attributes)
+        matching = [row for row in products if item.has_usage_type(row["product"]["attributes"]["usagetype"])]
         assert [float(usd(row)) for row in matching] == [float(price.usd)], name
 
 
@@ -72,8 +72,10 @@ def test_the_price_list_rejects(aws: Client, region: str, params: dict[str, Any]
 
 
 def test_spot_prices_are_below_on_demand_prices_and_differ_by_zone(aws: Client) -> None:
-    found = aws("ec2", "us-east-1").describe_spot_price_history(InstanceTypes=["g5.8xlarge"], ProductDescriptions=["Linux/UNIX"])
-    by_zone = {row["AvailabilityZone"]: float(row["SpotPrice"]) for row in found["SpotPriceHistory"]}
+    history = aws("ec2", "us-east-1").describe_spot_price_history(
+        InstanceTypes=["g5.8xlarge"], ProductDescriptions=["Linux/UNIX"]
+    )
+    by_zone = {row["AvailabilityZone"]: float(row["SpotPrice"]) for row in history["SpotPriceHistory"]}
     assert len(by_zone) > 2 and len(set(by_zone.values())) > 1
     assert all(0.30 * 2.448 <= price <= 0.45 * 2.448 for price in by_zone.values())
 
@@ -83,9 +85,9 @@ def test_a_type_without_a_known_price_has_no_spot_price(aws: Client) -> None:
 
 
 def scores(aws: Client, *types: str) -> dict[str, int]:
-    wanted = {"InstanceTypes": list(types), "TargetCapacity": 2, "SingleAvailabilityZone": True, "RegionNames": ["us-west-2"]}
-    found = aws("ec2").get_spot_placement_scores(**wanted)["SpotPlacementScores"]
-    return {one["AvailabilityZoneId"]: one["Score"] for one in found}
+    request = {"InstanceTypes": list(types), "TargetCapacity": 2, "SingleAvailabilityZone": True, "RegionNames": ["us-west-2"]}
+    zone_scores = aws("ec2").get_spot_placement_scores(**request)["SpotPlacementScores"]
+    return {zone_score["AvailabilityZoneId"]: zone_score["Score"] for zone_score in zone_scores}
 
 
 def test_fewer_than_three_types_score_low(aws: Client) -> None:

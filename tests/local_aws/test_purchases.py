@@ -179,7 +179,7 @@ def test_each_purchase_has_its_own_tag(serve: Callable[..., Ec2]) -> None:
     server = serve(close)
     for _ in range(2):
         order.buy(Clients(REGION), offering())
-    first, second = (one["TagSpecification.1.Tag.1.Value"] for one in server.purchases)
+    first, second = (purchase["TagSpecification.1.Tag.1.Value"] for purchase in server.purchases)
     assert first != second and first.startswith("cb-0123456789abcdef0.")
 
 
@@ -252,15 +252,15 @@ HARMLESS = {"copy_object": "the key contains a random ID", "create_tags": "repea
 
 def untokened() -> dict[str, str]:
     """Return boto3 method -> service of all operations that create something and have no idempotency token."""
-    session, found = botocore.session.get_session(), {}
+    session, methods = botocore.session.get_session(), {}
     for service in ("autoscaling", "ec2", "ecr", "efs", "eks", "fsx", "iam", "kms", "logs", "s3", "service-quotas", "ssm"):
         model = session.get_service_model(service)
         for name in model.operation_names:
             shape = model.operation_model(name).input_shape
-            tokens = [one for one in shape.members.values() if one.metadata.get("idempotencyToken")] if shape else []
+            tokens = [member for member in shape.members.values() if member.metadata.get("idempotencyToken")] if shape else []
             if not tokens and PAID.fullmatch(xform_name(name)):
-                found[xform_name(name)] = service
-    return found
+                methods[xform_name(name)] = service
+    return methods
 
 
 def test_every_paid_call_without_a_client_token_is_sent_at_most_once() -> None:

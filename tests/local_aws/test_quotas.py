@@ -48,8 +48,8 @@ def usual_quotas() -> Iterator[None]:
     ],
 )
 def test_instance_types_count_against_the_quota_of_their_family_and_market(name: str, market: str, code: str) -> None:
-    found = limits.quota_of(name, market)
-    assert [quota.name for quota in quotas.QUOTAS if quota.code == found] == [code]
+    quota_code = limits.quota_of(name, market)
+    assert [quota.name for quota in quotas.QUOTAS if quota.code == quota_code] == [code]
 
 
 def test_on_demand_instances_share_the_quota_of_their_family(world: World) -> None:
@@ -77,9 +77,9 @@ def test_a_reservation_uses_the_quota_and_its_instances_do_not(world: World) -> 
     world.run(MinCount=2, MaxCount=2)
     with pytest.raises(ClientError, match=VCPU_TEXT):
         world.run()
-    wanted = {"InstanceType": "g5.8xlarge", "InstancePlatform": "Linux/UNIX", "AvailabilityZone": "us-west-2a"}
+    request = {"InstanceType": "g5.8xlarge", "InstancePlatform": "Linux/UNIX", "AvailabilityZone": "us-west-2a"}
     with pytest.raises(ClientError, match=VCPU_TEXT):
-        world.ec2.create_capacity_reservation(**wanted, InstanceCount=1)
+        world.ec2.create_capacity_reservation(**request, InstanceCount=1)
 
 
 def test_a_capacity_block_uses_no_quota(world: World) -> None:
@@ -185,10 +185,10 @@ def test_roles_are_limited(aws: Client) -> None:
 
 
 def test_iam_has_its_quotas_in_one_region(aws: Client) -> None:
-    wanted = {"ServiceCode": "iam", "QuotaCode": "L-FE177D64"}
-    assert aws("service-quotas", "us-east-1").get_service_quota(**wanted)["Quota"]["GlobalQuota"]
+    quota = {"ServiceCode": "iam", "QuotaCode": "L-FE177D64"}
+    assert aws("service-quotas", "us-east-1").get_service_quota(**quota)["Quota"]["GlobalQuota"]
     with pytest.raises(ClientError, match="NoSuchResourceException"):
-        aws("service-quotas", "us-west-2").get_service_quota(**wanted)
+        aws("service-quotas", "us-west-2").get_service_quota(**quota)
 
 
 def test_a_new_account_has_default_quotas_and_gets_service_linked_roles_on_first_use(aws: Client) -> None:
@@ -212,13 +212,19 @@ def test_without_permission_no_role_for_spot_instances_is_created(aws: Client) -
 
 
 def test_an_established_account_has_the_service_linked_roles(aws: Client) -> None:
-    found = {role["RoleName"] for role in aws("iam").list_roles(PathPrefix="/aws-service-role/")["Roles"]}
-    assert found == set(service_linked_roles.NAMES.values())
+    role_names = {role["RoleName"] for role in aws("iam").list_roles(PathPrefix="/aws-service-role/")["Roles"]}
+    assert role_names == set(service_linked_roles.NAMES.values())
 
 
 @pytest.mark.parametrize(("code", "data"), [("L-3819A6DF", SPOT), ("L-DF5E4CA3", {}), ("L-DB2E81BA", {})])
 def test_an_empty_group_needs_no_quota_yet(code: str, data: dict[str, Any], world: World) -> None:
     quotas.set_values({code: 0})
     template = {"LaunchTemplateId": world.template(**data)}
-    wanted = {"AutoScalingGroupName": "nodes", "MinSize": 0, "MaxSize": 1, "DesiredCapacity": 0, "LaunchTemplate": template}
-    world.client("autoscaling").create_auto_scaling_group(**wanted, VPCZoneIdentifier=world.subnets[0])
+    group_request = {
+        "AutoScalingGroupName": "nodes",
+        "MinSize": 0,
+        "MaxSize": 1,
+        "DesiredCapacity": 0,
+        "LaunchTemplate": template,
+    }
+    world.client("autoscaling").create_auto_scaling_group(**group_request, VPCZoneIdentifier=world.subnets[0])

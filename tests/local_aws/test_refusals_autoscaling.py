@@ -37,7 +37,7 @@ def create(**changes: Any) -> Any:
 
 
 def tag(**changes: Any) -> dict[str, Any]:
-    one = {
+    tag_fields = {
         "ResourceId": "nodes",
         "ResourceType": "auto-scaling-group",
         "Key": "a",
@@ -45,7 +45,7 @@ def tag(**changes: Any) -> dict[str, Any]:
         "PropagateAtLaunch": True,
         **changes,
     }
-    return {"Tags": [one]}
+    return {"Tags": [tag_fields]}
 
 
 GROUPS = [
@@ -298,20 +298,20 @@ def world() -> Iterator[World]:
     nothing.
     """
     with mock_aws():
-        made = make_world(lambda service, region=REGION: boto3.client(service, region, config=NO_RETRIES))
-        made.template()
-        made.template("no-image", ImageId=None)
-        made.template("no-such-image", ImageId="ami-00000000000000000")
+        refusing = make_world(lambda service, region=REGION: boto3.client(service, region, config=NO_RETRIES))
+        refusing.template()
+        refusing.template("no-image", ImageId=None)
+        refusing.template("no-such-image", ImageId="ami-00000000000000000")
         interfaces = [{"DeviceIndex": 0}, {"DeviceIndex": 1, "InterfaceType": "efa-only"}]
-        made.template("no-efa", InstanceType="g5.xlarge", SecurityGroupIds=None, NetworkInterfaces=interfaces)
-        made.client("autoscaling").create_auto_scaling_group(
+        refusing.template("no-efa", InstanceType="g5.xlarge", SecurityGroupIds=None, NetworkInterfaces=interfaces)
+        refusing.client("autoscaling").create_auto_scaling_group(
             AutoScalingGroupName="nodes",
             MinSize=1,
             MaxSize=2,
-            VPCZoneIdentifier=",".join(made.subnets),
+            VPCZoneIdentifier=",".join(refusing.subnets),
             LaunchTemplate={"LaunchTemplateName": "nodes"},
         )
-        yield made
+        yield refusing
 
 
 @pytest.mark.parametrize("refusal", [*GROUPS, *REST], ids=str)

@@ -11,8 +11,8 @@ from tests.local_aws.refusals import Refusal
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[World]:
-    with refusing_world() as made:
-        yield made
+    with refusing_world() as refusing:
+        yield refusing
 
 
 def default_group(world: World) -> str:

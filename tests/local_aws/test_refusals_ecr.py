@@ -123,20 +123,20 @@ REFUSALS = [
 ]
 
 
-def known(aws: Client) -> str:
-    made = aws("ecr").create_repository(repositoryName="known", imageTagMutability="IMMUTABLE")
+def repository(aws: Client) -> str:
+    response = aws("ecr").create_repository(repositoryName="known", imageTagMutability="IMMUTABLE")
     aws("ecr").put_image(repositoryName="known", imageManifest=MANIFEST, imageTag="1")
-    arn: str = made["repository"]["repositoryArn"]
+    arn: str = response["repository"]["repositoryArn"]
     return arn
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)
 def test_ecr_refuses(aws: Client, refusal: Refusal) -> None:
-    refusal.check(aws("ecr"), arn=known(aws))
+    refusal.check(aws("ecr"), arn=repository(aws))
 
 
 def test_a_rejected_policy_leaves_the_old_one(aws: Client) -> None:
-    known(aws)
+    repository(aws)
     ecr, text = aws("ecr"), json.dumps({"rules": [rule()]}, indent=4)
     ecr.put_lifecycle_policy(repositoryName="known", lifecyclePolicyText=text)
     put("equal priorities", rule(1), rule(1)).check(ecr)
@@ -152,12 +152,12 @@ def test_a_repository_has_the_requested_properties(aws: Client) -> None:
         encryptionConfiguration={"encryptionType": "KMS"},
         tags=[{"Key": "a", "Value": "1"}],
     )
-    (found,) = ecr.describe_repositories(repositoryNames=["gpumpi-a/train"])["repositories"]
-    assert found["repositoryUri"] == "123456789012.dkr.ecr.us-west-2.amazonaws.com/gpumpi-a/train"
-    assert found["imageTagMutability"] == "IMMUTABLE" and found["imageScanningConfiguration"] == {"scanOnPush": True}
-    key = aws("kms").describe_key(KeyId=found["encryptionConfiguration"]["kmsKey"])["KeyMetadata"]
-    assert (found["encryptionConfiguration"]["encryptionType"], key["KeyManager"]) == ("KMS", "AWS")
-    assert ecr.list_tags_for_resource(resourceArn=found["repositoryArn"])["tags"] == [{"Key": "a", "Value": "1"}]
+    (repository,) = ecr.describe_repositories(repositoryNames=["gpumpi-a/train"])["repositories"]
+    assert repository["repositoryUri"] == "123456789012.dkr.ecr.us-west-2.amazonaws.com/gpumpi-a/train"
+    assert repository["imageTagMutability"] == "IMMUTABLE" and repository["imageScanningConfiguration"] == {"scanOnPush": True}
+    key = aws("kms").describe_key(KeyId=repository["encryptionConfiguration"]["kmsKey"])["KeyMetadata"]
+    assert (repository["encryptionConfiguration"]["encryptionType"], key["KeyManager"]) == ("KMS", "AWS")
+    assert ecr.list_tags_for_resource(resourceArn=repository["repositoryArn"])["tags"] == [{"Key": "a", "Value": "1"}]
 
 
 @pytest.mark.parametrize(("region", "suffix"), [("us-west-2", "amazonaws.com"), ("cn-north-1", "amazonaws.com.cn")])

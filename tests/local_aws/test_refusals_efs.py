@@ -30,7 +30,11 @@ def point(what: str, code: str, **params: Any) -> Refusal:
 
 def target(what: str, code: str, params: Callable[..., dict[str, Any]]) -> Refusal:
     return Refusal(
-        what, "create_mount_target", lambda file_system, **made: {"FileSystemId": file_system, **params(**made)}, code, TARGET
+        what,
+        "create_mount_target",
+        lambda file_system, **resources: {"FileSystemId": file_system, **params(**resources)},
+        code,
+        TARGET,
     )
 
 

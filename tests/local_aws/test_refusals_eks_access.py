@@ -305,8 +305,8 @@ def test_eks_refuses_bad_access(refusing: Refusing, refusal: Refusal) -> None:
 
 @pytest.mark.parametrize("operation", ["update_pod_identity_association", "delete_pod_identity_association"])
 def test_an_association_of_an_add_on_is_changed_through_the_add_on(refusing: Refusing, operation: str) -> None:
-    found = refusing.eks.list_pod_identity_associations(clusterName="demo", namespace="kube-system")["associations"]
-    request = {"clusterName": "demo", "associationId": found[0]["associationId"]}
+    associations = refusing.eks.list_pod_identity_associations(clusterName="demo", namespace="kube-system")["associations"]
+    request = {"clusterName": "demo", "associationId": associations[0]["associationId"]}
     Refusal("an association owned by an add-on", operation, request, REQUEST, guide("update-addon-role"), "owned by").check(
         refusing.eks
     )

@@ -32,8 +32,8 @@ def update(what: str, code: str, **changes: Any) -> Refusal:
 
 def link(what: str, code: str, **changes: Any) -> Refusal:
     def params(scratch: str, **_: Any) -> dict[str, Any]:
-        wanted = {"FileSystemId": scratch, "FileSystemPath": "/other", "DataRepositoryPath": f"s3://{BUCKET}/other"}
-        return wanted | changes
+        request = {"FileSystemId": scratch, "FileSystemPath": "/other", "DataRepositoryPath": f"s3://{BUCKET}/other"}
+        return request | changes
 
     return Refusal(what, "create_data_repository_association", params, code, LINK)
 

@@ -123,8 +123,8 @@ def test_iam_refuses(aws: Client, refusal: Refusal) -> None:
     iam.create_role(RoleName="node", AssumeRolePolicyDocument=EC2_TRUST)
     iam.create_role(RoleName="full", AssumeRolePolicyDocument=EC2_TRUST)
     for number in range(10):
-        made = iam.create_policy(PolicyName=f"p{number}", PolicyDocument=READ_OBJECTS)["Policy"]["Arn"]
-        iam.attach_role_policy(RoleName="full", PolicyArn=made)
+        policy_arn = iam.create_policy(PolicyName=f"p{number}", PolicyDocument=READ_OBJECTS)["Policy"]["Arn"]
+        iam.attach_role_policy(RoleName="full", PolicyArn=policy_arn)
     refusal.check(iam)
 
 

@@ -19,12 +19,12 @@ def bad_policy(what: str, text: str, message: str = "") -> Refusal:
 def of_it(what: str, operation: str, code: str, key: str = "key", **params: Any) -> Refusal:
     """Return a rejected call for the test's key."""
     source = f"{API}{''.join(word.capitalize() for word in operation.split('_'))}.html"
-    return Refusal(what, operation, lambda **made: {"KeyId": made[key], **params}, code, source)
+    return Refusal(what, operation, lambda **keys: {"KeyId": keys[key], **params}, code, source)
 
 
 def alias(what: str, name: str, code: str, key: str = "key") -> Refusal:
     return Refusal(
-        what, "create_alias", lambda **made: {"AliasName": name, "TargetKeyId": made[key]}, code, f"{API}CreateAlias.html"
+        what, "create_alias", lambda **keys: {"AliasName": name, "TargetKeyId": keys[key]}, code, f"{API}CreateAlias.html"
     )
 
 

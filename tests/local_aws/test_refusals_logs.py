@@ -17,10 +17,10 @@ CREATE, RETAIN = f"{API}CreateLogGroup.html", f"{API}PutRetentionPolicy.html"
 PUT, NOW = f"{API}PutLogEvents.html", int(time.time() * 1000)
 
 
-def events(what: str, *found: tuple[int, str]) -> Refusal:
+def events(what: str, *aged_messages: tuple[int, str]) -> Refusal:
     """Return the expected rejection of these log events, given as (age in hours, message)."""
-    made = [{"timestamp": NOW - hours * 3_600_000, "message": message} for hours, message in found]
-    params = {"logGroupName": "group", "logStreamName": "stream", "logEvents": made}
+    log_events = [{"timestamp": NOW - hours * 3_600_000, "message": message} for hours, message in aged_messages]
+    params = {"logGroupName": "group", "logStreamName": "stream", "logEvents": log_events}
     return Refusal(what, "put_log_events", params, "InvalidParameterException", PUT)
 
 

@@ -12,7 +12,7 @@ from tests.local_aws.vpc_world import LINK, S3, STS, Network, check, refusing_ne
 
 
 @pytest.fixture(scope="module")
-def made() -> Iterator[tuple[World, Network]]:
+def world_and_network() -> Iterator[tuple[World, Network]]:
     with refusing_network() as network:
         yield network
 
@@ -113,5 +113,5 @@ ENDPOINTS = [
 
 
 @pytest.mark.parametrize("refusal", ENDPOINTS, ids=str)
-def test_ec2_refuses_and_creates_nothing(made: tuple[World, Network], refusal: Refusal) -> None:
-    check(made, refusal)
+def test_ec2_refuses_and_creates_nothing(world_and_network: tuple[World, Network], refusal: Refusal) -> None:
+    check(world_and_network, refusal)

@@ -46,9 +46,9 @@ def test_the_snapshot_gets_the_prices_of_the_price_list_with_today_s_date(aws: C
 def test_cached_prices_do_not_get_today_s_date(aws: Client, snapshot: Path, tmp_path: Path) -> None:
     price_list.read(Wanted(REGION, frozenset({"m7i.large"}), frozenset()))
     [cache] = (tmp_path / "cache").rglob("*.json")
-    kept = json.loads(cache.read_text())
+    cached = json.loads(cache.read_text())
     earlier = (datetime.now(UTC) - timedelta(hours=23)).isoformat()
-    cache.write_text(json.dumps({name: {"usd": "1", "read": earlier} for name in kept}))
+    cache.write_text(json.dumps({name: {"usd": "1", "read": earlier} for name in cached}))
     assert price_list.read(Wanted(REGION, frozenset({"m7i.large"}), frozenset())).instances["m7i.large"].usd == Decimal(1)
     renew_prices.renew(REGION)
     assert renewed(snapshot)[1]["m7i.large"] == M7I

@@ -122,15 +122,15 @@ def test_a_role_session_has_its_roles_permissions(aws: Client, s3: Any) -> None:
             allow(Action="s3:GetObject", Resource=f"{BUCKET}/*"),
         ),
     )
-    made = aws("sts").assume_role(RoleArn=role["Arn"], RoleSessionName="i-1")
-    keys = made["Credentials"]
+    session = aws("sts").assume_role(RoleArn=role["Arn"], RoleSessionName="i-1")
+    keys = session["Credentials"]
     node = aws(
         "s3",
         aws_access_key_id=keys["AccessKeyId"],
         aws_secret_access_key=keys["SecretAccessKey"],
         aws_session_token=keys["SessionToken"],
     )
-    node.put_object(Bucket="key-bucket", Key=f"nodes/{made['AssumedRoleUser']['AssumedRoleId']}/key", Body=b"x")
+    node.put_object(Bucket="key-bucket", Key=f"nodes/{session['AssumedRoleUser']['AssumedRoleId']}/key", Body=b"x")
     s3.put_object(Bucket="key-bucket", Key="nodes/other/key", Body=b"x")
     assert not is_denied(node.get_object, Bucket="key-bucket", Key="nodes/other/key")
     assert is_denied(node.put_object, Bucket="key-bucket", Key="nodes/other/key", Body=b"y")

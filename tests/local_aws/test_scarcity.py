@@ -35,9 +35,9 @@ def test_spot_instances_and_new_reservations_fail_too(world: World) -> None:
     scarcity.begin(NAME, ZONE)
     with pytest.raises(ClientError, match=r"InsufficientInstanceCapacity.*no Spot capacity available"):
         world.run(InstanceMarketOptions={"MarketType": "spot"})
-    wanted = {"InstanceType": NAME, "InstancePlatform": "Linux/UNIX", "AvailabilityZone": ZONE, "InstanceCount": 1}
+    request = {"InstanceType": NAME, "InstancePlatform": "Linux/UNIX", "AvailabilityZone": ZONE, "InstanceCount": 1}
     with pytest.raises(ClientError, match="InsufficientInstanceCapacity"):
-        world.ec2.create_capacity_reservation(**wanted)
+        world.ec2.create_capacity_reservation(**request)
 
 
 def test_reserved_capacity_stays_usable(world: World) -> None:

@@ -30,26 +30,26 @@ def world(aws: Client) -> World:
 
 def group(world: World, **sizes: int) -> Any:
     client, template = world.client("autoscaling"), world.template()
-    wanted = {"MinSize": 0, "MaxSize": 4, "DesiredCapacity": 0, **sizes}
+    request = {"MinSize": 0, "MaxSize": 4, "DesiredCapacity": 0, **sizes}
     client.create_auto_scaling_group(
-        AutoScalingGroupName="nodes", LaunchTemplate={"LaunchTemplateId": template}, VPCZoneIdentifier=world.subnets[0], **wanted
+        AutoScalingGroupName="nodes", LaunchTemplate={"LaunchTemplateId": template}, VPCZoneIdentifier=world.subnets[0], **request
     )
     return client
 
 
 def desired(client: Any) -> tuple[int, int]:
-    [found] = client.describe_auto_scaling_groups(AutoScalingGroupNames=["nodes"])["AutoScalingGroups"]
-    return found["MinSize"], found["DesiredCapacity"]
+    [scaling_group] = client.describe_auto_scaling_groups(AutoScalingGroupNames=["nodes"])["AutoScalingGroups"]
+    return scaling_group["MinSize"], scaling_group["DesiredCapacity"]
 
 
 def put(client: Any, name: str, after: timedelta, **sizes: int) -> None:
-    wanted = {"AutoScalingGroupName": "nodes", "ScheduledActionName": name, "StartTime": NOW + after}
-    client.put_scheduled_update_group_action(**wanted, **sizes)
+    request = {"AutoScalingGroupName": "nodes", "ScheduledActionName": name, "StartTime": NOW + after}
+    client.put_scheduled_update_group_action(**request, **sizes)
 
 
 def names(client: Any) -> list[str]:
-    found = client.describe_scheduled_actions(AutoScalingGroupName="nodes")["ScheduledUpdateGroupActions"]
-    return [one["ScheduledActionName"] for one in found]
+    actions = client.describe_scheduled_actions(AutoScalingGroupName="nodes")["ScheduledUpdateGroupActions"]
+    return [action["ScheduledActionName"] for action in actions]
 
 
 def test_an_action_changes_the_sizes_at_its_time_and_is_gone_then(world: World) -> None:
@@ -103,5 +103,5 @@ def test_eks_empties_a_node_group_40_minutes_before_its_block_ends(aws: Client) 
     [action] = client.describe_scheduled_actions()["ScheduledUpdateGroupActions"]
     assert (action["ScheduledActionName"], action["StartTime"]) == (END_OF_BLOCK, NOW + timedelta(days=1, minutes=-40))
     clock.advance(timedelta(days=1, minutes=-40))
-    [found] = client.describe_auto_scaling_groups()["AutoScalingGroups"]
-    assert found["DesiredCapacity"] == 0
+    [scaling_group] = client.describe_auto_scaling_groups()["AutoScalingGroups"]
+    assert scaling_group["DesiredCapacity"] == 0

@@ -98,16 +98,20 @@ def test_many_clients_at_once_get_their_own_answers(server: LocalAws) -> None:
         return str(vpc["VpcId"])
 
     with ThreadPoolExecutor(16) as pool:
-        made = set(pool.map(create, range(40)))
-    found = {vpc["VpcId"] for vpc in ec2.describe_vpcs(Filters=[{"Name": "is-default", "Values": ["false"]}])["Vpcs"]}
-    assert len(made) == 40
-    assert found == made
+        created = set(pool.map(create, range(40)))
+    listed = {vpc["VpcId"] for vpc in ec2.describe_vpcs(Filters=[{"Name": "is-default", "Values": ["false"]}])["Vpcs"]}
+    assert len(created) == 40
+    assert listed == created
 
 
 def test_a_capacity_reservation_can_be_created_without_aws_approval(server: LocalAws) -> None:
-    made = server.control("POST", "capacity-reservations", {"instance_type": "p5.48xlarge", "zone": "us-west-2a", "count": 2})
-    found = server.client("ec2").describe_capacity_reservations(CapacityReservationIds=[made["id"]])["CapacityReservations"]
-    assert found[0]["TotalInstanceCount"] == 2
+    reservation = server.control(
+        "POST", "capacity-reservations", {"instance_type": "p5.48xlarge", "zone": "us-west-2a", "count": 2}
+    )
+    reservations = server.client("ec2").describe_capacity_reservations(CapacityReservationIds=[reservation["id"]])[
+        "CapacityReservations"
+    ]
+    assert reservations[0]["TotalInstanceCount"] == 2
 
 
 def test_a_bad_control_request_names_the_valid_ones(server: LocalAws) -> None:

@@ -138,8 +138,8 @@ def test_temporary_credentials_need_their_session_token(server: LocalAws, sessio
 
 
 def test_secret_keys_of_sessions_are_random(server: LocalAws, session: dict[str, str]) -> None:
-    others = [server.client("sts").get_session_token()["Credentials"] for _ in range(3)]
-    secrets = {keys["SecretAccessKey"] for keys in (session, *others)}
+    other_sessions = [server.client("sts").get_session_token()["Credentials"] for _ in range(3)]
+    secrets = {keys["SecretAccessKey"] for keys in (session, *other_sessions)}
     assert (len(secrets), {len(secret) for secret in secrets}) == (4, {40})
 
 

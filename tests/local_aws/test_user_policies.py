@@ -47,8 +47,8 @@ def test_each_source_in_this_repository_exists() -> None:
 
 
 def test_no_policy_allows_an_unknown_action() -> None:
-    known = {*actions.resource_types(), "eks:DescribeClusterVersions", "route53:AssociateVPCWithHostedZone"}
-    unknown = {action for action in iam_policies.sources() if action not in known and not action.startswith("s3:")}
+    documented = {*actions.resource_types(), "eks:DescribeClusterVersions", "route53:AssociateVPCWithHostedZone"}
+    unknown = {action for action in iam_policies.sources() if action not in documented and not action.startswith("s3:")}
     assert unknown == set()
 
 
@@ -177,13 +177,13 @@ Modules without policies call only the local AWS, as an administrator.
 @cache
 def actions_of_methods() -> dict[str, set[str]]:
     """Return boto3 method name -> IAM actions of the operations with this name, for all services that we use."""
-    session, found = botocore.session.get_session(), dict(TRANSFERS)
+    session, by_method = botocore.session.get_session(), dict(TRANSFERS)
     services = ("autoscaling", "ec2", "ecr", "efs", "eks", "fsx", "iam", "kms", "logs", "pricing", "s3", "service-quotas", "sts")
     for service in services:
         for operation in session.get_service_model(service).operation_names:
             name = s3_actions.ACTIONS.get(operation, operation) if service == "s3" else operation
-            found.setdefault(xform_name(operation), set()).add(f"{actions.prefix_of(service)}:{name}")
-    return found
+            by_method.setdefault(xform_name(operation), set()).add(f"{actions.prefix_of(service)}:{name}")
+    return by_method
 
 
 def called(module: Path) -> dict[str, set[str]]:
@@ -195,16 +195,18 @@ def called(module: Path) -> dict[str, set[str]]:
 
 def test_the_policies_allow_every_call_in_the_code_of_their_users() -> None:
     lacking, calls = [], 0
-    for module in sorted(one for folder in ("infra", "cli", "localcloud/engine") for one in (ROOT / folder).rglob("*.py")):
+    for module in sorted(file for folder in ("infra", "cli", "localcloud/engine") for file in (ROOT / folder).rglob("*.py")):
         path = str(module.relative_to(ROOT))
         policies = next((policies for beginning, policies in CALLERS if path.startswith(beginning)), ())
         if not policies:
             continue
-        allowed = set().union(PLUMBING, UNUSED, *(iam_policies.actions(iam_policies.FOLDER / f"{one}.json") for one in policies))
-        for method, wanted in called(module).items():
+        allowed = set().union(
+            PLUMBING, UNUSED, *(iam_policies.actions(iam_policies.FOLDER / f"{policy}.json") for policy in policies)
+        )
+        for method, possible in called(module).items():
             calls += 1
-            if not wanted & allowed:
-                lacking.append(f"{path}: {method} needs {' or '.join(sorted(wanted))} in {' or '.join(policies)}.json")
+            if not possible & allowed:
+                lacking.append(f"{path}: {method} needs {' or '.join(sorted(possible))} in {' or '.join(policies)}.json")
     assert lacking == []
     assert calls > 200
 

@@ -85,9 +85,9 @@ def counts(ec2: Any, vpc: str) -> dict[str, int]:
     }
 
 
-def check(made: tuple[World, Network], refusal: Refusal) -> None:
+def check(world_and_network: tuple[World, Network], refusal: Refusal) -> None:
     """Check that the call fails with AWS's error and neither creates nor deletes anything."""
-    world, network = made
+    world, network = world_and_network
     before = counts(world.ec2, world.vpc)
     refusal.check(world.ec2, **({"network": network} if callable(refusal.params) else {}))
     assert counts(world.ec2, world.vpc) == before
