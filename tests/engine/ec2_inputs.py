@@ -157,8 +157,8 @@ UNWAITED: Args = {"forceDelete": True, "waitForCapacityTimeout": "0"}
 
 def named(world: w.World) -> str:
     """Return the launch template's name."""
-    found = world.ec2.describe_launch_templates(LaunchTemplateIds=[world.launch_template])["LaunchTemplates"]
-    return str(found[0]["LaunchTemplateName"])
+    templates = world.ec2.describe_launch_templates(LaunchTemplateIds=[world.launch_template])["LaunchTemplates"]
+    return str(templates[0]["LaunchTemplateName"])
 
 
 def autoscaling_group(world: w.World) -> Args:

@@ -162,13 +162,13 @@ class World:
 
     @cached_property
     def image(self) -> str:
-        wanted = [{"Name": "architecture", "Values": ["x86_64"]}]
-        return str(self.ec2.describe_images(Owners=["amazon"], Filters=wanted)["Images"][0]["ImageId"])
+        filters = [{"Name": "architecture", "Values": ["x86_64"]}]
+        return str(self.ec2.describe_images(Owners=["amazon"], Filters=filters)["Images"][0]["ImageId"])
 
     @cached_property
     def instance(self) -> str:
-        one = {"MinCount": 1, "MaxCount": 1, "InstanceType": "m7i.large"}
-        answer = self.ec2.run_instances(ImageId=self.image, SubnetId=self.subnet, **one)
+        request = {"MinCount": 1, "MaxCount": 1, "InstanceType": "m7i.large"}
+        answer = self.ec2.run_instances(ImageId=self.image, SubnetId=self.subnet, **request)
         return str(answer["Instances"][0]["InstanceId"])
 
     @cached_property

@@ -17,9 +17,9 @@ class Life:
         self.name = name
         self.inputs: Args = {}
         self.inputs = self.checked(inputs)
-        made = lifecycle.create(resource, aws, name, self.inputs)
-        self.id = made.id
-        self.state: State = made.state
+        creation = lifecycle.create(resource, aws, name, self.inputs)
+        self.id = creation.id
+        self.state: State = creation.state
 
     def checked(self, inputs: Args) -> Args:
         """Return the inputs after the provider's Check; the test fails if Check rejects them."""
@@ -33,8 +33,8 @@ class Life:
 
     def differences(self, inputs: Args | None = None) -> frozenset[str]:
         """Return the properties that the next `up` would change."""
-        wanted = self.inputs if inputs is None else self.checked(inputs)
-        return lifecycle.difference(self.resource, self.state, wanted).keys
+        next_inputs = self.inputs if inputs is None else self.checked(inputs)
+        return lifecycle.difference(self.resource, self.state, next_inputs).keys
 
     def replaced(self, inputs: Args) -> frozenset[str]:
         """Return the properties that would make the next `up` replace the resource."""
@@ -46,9 +46,9 @@ class Life:
 
     def refresh(self) -> State | None:
         """Update the state from AWS and return the new state, or None if the resource no longer exists."""
-        found = lifecycle.read(self.resource, self.aws, self.id, self.state)
-        self.state = self.state if found is None else found
-        return found
+        current = lifecycle.read(self.resource, self.aws, self.id, self.state)
+        self.state = self.state if current is None else current
+        return current
 
     def delete(self) -> None:
         lifecycle.delete(self.resource, self.aws, self.id, self.state)
@@ -71,7 +71,7 @@ class Recorder(dict[str, Any]):
     def _wrapped(self, value: Any, path: str) -> Any:
         if isinstance(value, dict):
             return Recorder(value, self.reads, path)
-        return [self._wrapped(one, path) for one in value] if isinstance(value, list) else value
+        return [self._wrapped(element, path) for element in value] if isinstance(value, list) else value
 
     def __getitem__(self, name: str) -> Any:
         if name not in self:
@@ -79,8 +79,8 @@ class Recorder(dict[str, Any]):
         return self._read(name)
 
     def get(self, name: str, default: Any = None) -> Any:
-        found = self._read(name)
-        return default if found is None else found
+        member = self._read(name)
+        return default if member is None else member
 
     def __iter__(self) -> Any:
         return super().__iter__()  # overridden so that `{**recorder}` reads each member

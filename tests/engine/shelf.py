@@ -55,7 +55,7 @@ class Shelf(Resource):
             raise Partial(id, "no paint")
         return id
 
-    def read(self, aws: Aws, id: str, known: State) -> State | None:
+    def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         return self.shelves.get(id)
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:

@@ -29,8 +29,8 @@ def changes(prop: Prop, old: Any, new: Any) -> list[str]:
     means that the property is missing.
     """
     state, inputs = ({name: value for name, value in (("x", side),) if value is not None} for side in (old, new))
-    found = compare({"x": prop}, state, inputs)
-    return [f"{change.kind}{'!' if change.replace else ''} {show(change.path)}" for change in found.changes]
+    difference = compare({"x": prop}, state, inputs)
+    return [f"{change.kind}{'!' if change.replace else ''} {show(change.path)}" for change in difference.changes]
 
 
 @pytest.mark.parametrize(
@@ -110,15 +110,15 @@ def test_ignored_paths_are_no_changes() -> None:
     props = {"scaling": Prop(fields={"size": PLAIN, "max": PLAIN}), "tags": PLAIN}
     state = {"scaling": {"size": 5, "max": 8}, "tags": {"a.b": "1"}}
     inputs = {"scaling": {"size": 2, "max": 9}, "tags": {"a.b": "2"}}
-    found = compare(props, state, inputs, [parse("scaling.size"), parse('tags["a.b"]')])
-    assert found.changes == (Change(("scaling", "max"), "update"),)
+    difference = compare(props, state, inputs, [parse("scaling.size"), parse('tags["a.b"]')])
+    assert difference.changes == (Change(("scaling", "max"), "update"),)
 
 
 def test_a_diff_lists_changed_properties_and_replacements() -> None:
     props = {"a": NEEDS_NEW, "b": PLAIN, "c": NEEDS_NEW}
-    found = compare(props, {"a": 1, "b": [1], "c": 1}, {"a": 2, "b": [2], "c": 1})
-    assert found.keys == {"a", "b"}
-    assert found.replaces == {"a"}
+    difference = compare(props, {"a": 1, "b": [1], "c": 1}, {"a": 2, "b": [2], "c": 1})
+    assert difference.keys == {"a", "b"}
+    assert difference.replaces == {"a"}
 
 
 @pytest.mark.parametrize("text", ["a", "a.b", "a[0]", "a[0].b[11].c", 'a["b.c"]', 'a["b\\"c"].d', "a.gpumpi:stack", "a[*].b"])
@@ -171,8 +171,8 @@ def as_aws_tells(prop: Prop, value: Any, chance: random.Random) -> Any:
     if prop.json and value:
         return json.dumps(json.loads(value), indent=2, sort_keys=True)
     if isinstance(value, list):
-        told = [as_aws_tells(Prop(fields=prop.fields), element, chance) for element in value]
-        return chance.sample(told, len(told)) if prop.unordered else told
+        reported = [as_aws_tells(Prop(fields=prop.fields), element, chance) for element in value]
+        return chance.sample(reported, len(reported)) if prop.unordered else reported
     if isinstance(value, dict) and prop.fields:
         return {"arn": "arn:aws:..."} | {name: as_aws_tells(prop.fields[name], member, chance) for name, member in value.items()}
     return value
@@ -187,25 +187,25 @@ def test_an_equivalent_value_from_aws_is_no_change(resource: Resource, chance: r
 @given(resources, resources)
 def test_after_an_update_there_are_no_changes(old: Resource, new: Resource) -> None:
     props = props_of(new)
-    found = compare(props, values_of(old), values_of(new))
-    changed = {name: value for name, value in values_of(new).items() if name in found.keys}
+    difference = compare(props, values_of(old), values_of(new))
+    changed = {name: value for name, value in values_of(new).items() if name in difference.keys}
     assert not compare(props, {**values_of(old), **changed}, values_of(new))
 
 
 @given(resources, resources)
 def test_replacements_are_among_the_changes(old: Resource, new: Resource) -> None:
-    found = compare(props_of(new), values_of(old), values_of(new))
-    assert found.replaces <= found.keys <= new.keys()
-    assert {name for name in found.keys if new[name][0].replace} <= found.replaces
+    difference = compare(props_of(new), values_of(old), values_of(new))
+    assert difference.replaces <= difference.keys <= new.keys()
+    assert {name for name in difference.keys if new[name][0].replace} <= difference.replaces
 
 
 @given(resources, st.data())
 def test_an_unknown_value_is_always_a_change(resource: Resource, data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(resource)))
     inputs = {**values_of(resource), name: UNKNOWN}
-    found = compare(props_of(resource), values_of(resource), inputs)
-    assert found.keys == {name}
-    assert (name in found.replaces) == resource[name][0].replace
+    difference = compare(props_of(resource), values_of(resource), inputs)
+    assert difference.keys == {name}
+    assert (name in difference.replaces) == resource[name][0].replace
 
 
 @given(resources, st.data())

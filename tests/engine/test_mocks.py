@@ -36,14 +36,14 @@ def mocks() -> Iterator[MotoMocks]:
 def run(mocks: MotoMocks, program: Callable[[], Any]) -> Any:
     """Run the program to completion; return its result with all outputs resolved."""
     pulumi.runtime.set_mocks(mocks, project="tiny", stack="test", preview=mocks.preview)
-    told: list[Any] = []
+    results: list[Any] = []
 
     @pulumi.runtime.test  # type: ignore[untyped-decorator]
     def everything() -> pulumi.Output[None]:
-        return pulumi.Output.from_input(program()).apply(told.append)
+        return pulumi.Output.from_input(program()).apply(results.append)
 
     everything()
-    return told[0] if told else None
+    return results[0] if results else None
 
 
 def network() -> list[pulumi.Output[Any]]:
@@ -188,7 +188,7 @@ def test_errors_that_a_failed_program_leaves_in_its_futures_are_not_printed(
     loop.create_future().set_exception(ValueError("raised by the program"))
     gc.collect()  # asyncio reports such an error when the future is deleted
     loop.call_exception_handler({"message": "another error"})
-    assert [one.message for one in caplog.records if one.name == "asyncio"] == ["another error"]
+    assert [record.message for record in caplog.records if record.name == "asyncio"] == ["another error"]
 
 
 def test_a_test_that_runs_no_program_does_not_block_the_next_one() -> None:

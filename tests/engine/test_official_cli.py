@@ -32,12 +32,12 @@ language_host.main()
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The first folder on PATH, which contains the CLI."""
-    made = tmp_path / "bin"
-    made.mkdir()
-    (made / "pulumi").symlink_to(ensure(PULUMI, print))
-    others = [one for one in os.environ["PATH"].split(os.pathsep) if not Path(one, LANGUAGE_HOST).exists()]
-    monkeypatch.setenv("PATH", os.pathsep.join([str(made), *others]))
-    return made
+    cli_folder = tmp_path / "bin"
+    cli_folder.mkdir()
+    (cli_folder / "pulumi").symlink_to(ensure(PULUMI, print))
+    other_folders = [entry for entry in os.environ["PATH"].split(os.pathsep) if not Path(entry, LANGUAGE_HOST).exists()]
+    monkeypatch.setenv("PATH", os.pathsep.join([str(cli_folder), *other_folders]))
+    return cli_folder
 
 
 @pytest.fixture

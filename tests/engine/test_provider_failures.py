@@ -98,16 +98,16 @@ def test_a_killed_engine_ends_only_its_own_waits(project: Project) -> None:
     other = Project(project.cloud, project.folder.parent / "other", "other")
     other.create(CLUSTER)
     try:
-        with project.running("up") as (engine, _), other.running("up") as (others, events):
+        with project.running("up") as (engine, _), other.running("up") as (other_engine, events):
             wait_until(lambda: len(eks.list_clusters()["clusters"]) == 2)
             assert creation not in log.read_text(), "the provider still waits for the cluster"
             kill_engine(engine)
             wait_until(lambda: creation in log.read_text())
             assert log.read_text().count(creation) == 1, "the provider still waits for the other engine's cluster"
-            assert others.poll() is None
+            assert other_engine.poll() is None
             control(project.cloud, "PUT", "delays", {"factor": 0})
-            others.communicate()
-            assert others.returncode == 0, events.errors
+            other_engine.communicate()
+            assert other_engine.returncode == 0, events.errors
     finally:
         control(project.cloud, "PUT", "delays", {"factor": 0})
     assert set(project.state()) >= {"net", "parta", "partb", "control"}, "the state records completed steps"

@@ -46,11 +46,15 @@ def serving(module: str, ready: Path) -> Iterator[subprocess.Popen[bytes]]:
 def test_it_serves_on_loopback_and_stops_on_request(module: str, tmp_path: Path) -> None:
     ready = tmp_path / "ready"
     with serving(module, ready) as process:
-        told = json.loads(ready.read_text())
-        assert told["pid"] == process.pid
-        listening = [one.laddr for one in psutil.Process(process.pid).net_connections("inet") if one.status == psutil.CONN_LISTEN]
-        assert [(address.ip.removeprefix("::ffff:"), address.port) for address in listening] == [("127.0.0.1", told["port"])]
-        with grpc.insecure_channel(f"127.0.0.1:{told['port']}") as channel:
+        report = json.loads(ready.read_text())
+        assert report["pid"] == process.pid
+        listening = [
+            connection.laddr
+            for connection in psutil.Process(process.pid).net_connections("inet")
+            if connection.status == psutil.CONN_LISTEN
+        ]
+        assert [(address.ip.removeprefix("::ffff:"), address.port) for address in listening] == [("127.0.0.1", report["port"])]
+        with grpc.insecure_channel(f"127.0.0.1:{report['port']}") as channel:
             assert provider_pb2_grpc.ResourceProviderStub(channel).GetPluginInfo(empty_pb2.Empty()).version == VERSIONS[module]()
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0

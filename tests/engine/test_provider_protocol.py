@@ -58,10 +58,10 @@ def test_a_generated_name_is_kept(engine: Engine) -> None:
     assert engine.check({"place": "floor"}, first)[0]["name"] == first["name"]
 
 
-@pytest.mark.parametrize("given", [{"name": "mine"}, {"namePrefix": "mine-"}])
-def test_a_resource_that_the_program_names_is_not_named_again(engine: Engine, given: dict[str, str]) -> None:
-    inputs, _ = engine.check(given, {"name": "books-1234567", DEFAULTS: ["name"]})
-    assert inputs == {**given, DEFAULTS: []}
+@pytest.mark.parametrize("named", [{"name": "mine"}, {"namePrefix": "mine-"}])
+def test_a_resource_that_the_program_names_is_not_named_again(engine: Engine, named: dict[str, str]) -> None:
+    inputs, _ = engine.check(named, {"name": "books-1234567", DEFAULTS: ["name"]})
+    assert inputs == {**named, DEFAULTS: []}
 
 
 def test_a_name_too_long_for_the_suffix_is_refused(engine: Engine) -> None:

@@ -10,9 +10,9 @@ from testkit.projects import Project
 SECRET = "import pulumi\npulumi.export('token', pulumi.Output.secret('hush'))\n"
 
 
-@pytest.mark.parametrize(("given", "problem"), [("wrong", "is wrong"), (None, "is not set")])
+@pytest.mark.parametrize(("passphrase", "problem"), [("wrong", "is wrong"), (None, "is not set")])
 def test_recover_names_a_wrong_passphrase_in_one_sentence(
-    project: Project, monkeypatch: pytest.MonkeyPatch, given: str | None, problem: str
+    project: Project, monkeypatch: pytest.MonkeyPatch, passphrase: str | None, problem: str
 ) -> None:
     project.create(SECRET)
     assert project.run("up").ok
@@ -21,8 +21,8 @@ def test_recover_names_a_wrong_passphrase_in_one_sentence(
     for name, value in project.cloud.process_environment().items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("PULUMI_CONFIG_PASSPHRASE")
-    if given:
-        monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", given)
+    if passphrase:
+        monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", passphrase)
     monkeypatch.setattr(pulumi_program, "CLONE", project.folder)
     assert os.environ["PULUMI_BACKEND_URL"].startswith("file://"), "the test must not touch the user's own stacks"
     with pytest.raises(pulumi_program.CommandError) as refused:

@@ -74,15 +74,16 @@ def test_every_declared_property_is_tested(token: str, ec2_world: World) -> None
 
 @pytest.mark.parametrize(("token", "inputs"), CASES)
 def test_aws_has_the_requested_properties(token: str, inputs: Any, ec2_world: World) -> None:
-    wanted = inputs(ec2_world)
-    thing = ec2_world.make(token, **wanted)
+    requested = inputs(ec2_world)
+    thing = ec2_world.make(token, **requested)
     props = thing.resource.props
-    known = {name: wanted[name] for name in IDENTITY.get(token, ()) if name in wanted}
-    seen = thing.resource.read(ec2_world.aws, thing.id, known)  # pass only these inputs, so that all other values come from AWS
-    assert seen is not None
-    told = {name: value for name, value in wanted.items() if not props[name].write_only}
-    ignored = [name for name, value in told.items() if not same(props[name], seen.get(name), value)]
-    assert not ignored, f"requested {[wanted[name] for name in ignored]}, AWS has {[seen.get(name) for name in ignored]}"
+    identity = {name: requested[name] for name in IDENTITY.get(token, ()) if name in requested}
+    # Pass only the identity, so that all other values come from AWS.
+    state = thing.resource.read(ec2_world.aws, thing.id, identity)
+    assert state is not None
+    readable = {name: value for name, value in requested.items() if not props[name].write_only}
+    ignored = [name for name, value in readable.items() if not same(props[name], state.get(name), value)]
+    assert not ignored, f"requested {[requested[name] for name in ignored]}, AWS has {[state.get(name) for name in ignored]}"
 
 
 @pytest.mark.parametrize(("token", "inputs"), CASES)
@@ -109,7 +110,7 @@ def sdk_names(token: str, suffix: str = "") -> set[str]:
     members = vars(getattr(importlib.import_module(f"pulumi_aws.{module}"), name + suffix))
     getters = {name: inspect.getsource(member.fget) for name, member in members.items() if isinstance(member, property)}
     renamed = {name: re.search(r'@pulumi\.getter\(name="(\w+)"\)', source) for name, source in getters.items()}
-    return {found[1] if found else name for name, found in renamed.items()}
+    return {getter[1] if getter else name for name, getter in renamed.items()}
 
 
 @pytest.mark.parametrize("token", sorted(HANDLERS))

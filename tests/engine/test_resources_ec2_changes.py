@@ -156,12 +156,12 @@ def names(changes: Changes) -> set[str]:
 )
 def test_a_change_happens_in_place(token: str, variant: int, changes: Changes, ec2_world: World) -> None:
     thing = ec2_world.make(token, **INPUTS[token][variant](ec2_world))
-    wanted, id = changes(ec2_world), thing.id
-    new = thing.changed(**wanted)
-    assert (thing.differences(new), thing.replaced(new)) == (set(wanted), set())
+    changed, id = changes(ec2_world), thing.id
+    new = thing.changed(**changed)
+    assert (thing.differences(new), thing.replaced(new)) == (set(changed), set())
     thing.update(new)
     assert thing.id == id
-    for name, value in wanted.items():
+    for name, value in changed.items():
         prop = thing.resource.props[name]
         expected = prop.default if value is None else value
         assert expected is None or same(prop, thing.state.get(name), expected), (name, thing.state.get(name))

@@ -110,7 +110,7 @@ def test_creation_and_deletion_wait_for_aws(token: str, ec2_world: World, monkey
         w.NAT_GATEWAY: lambda: ec2_world.ec2.describe_nat_gateways()["NatGateways"],
         w.VPC_ENDPOINT: lambda: ec2_world.ec2.describe_vpc_endpoints()["VpcEndpoints"],
     }[token]()
-    assert {one["State"] for one in described} <= {"deleted"}
+    assert {gateway["State"] for gateway in described} <= {"deleted"}
 
 
 def test_a_group_with_revoke_rules_on_delete_is_deleted_although_others_reference_it(

@@ -18,23 +18,25 @@ def push(world: World, repository: str) -> None:
 
 
 def test_a_repository_with_images_is_not_deleted(world: World) -> None:
-    made = Life(REPOSITORY, world.aws, {"name": world.name("train")})
-    push(world, made.id)
+    repository = Life(REPOSITORY, world.aws, {"name": world.name("train")})
+    push(world, repository.id)
     with pytest.raises(OperationFailed, match=r"ECR Repository \(.*train\): not empty, consider using force_delete: .*images"):
-        made.delete()
-    assert made.refresh() is not None
+        repository.delete()
+    assert repository.refresh() is not None
 
 
 def test_force_delete_deletes_a_repository_with_its_images(world: World) -> None:
-    made = Life(REPOSITORY, world.aws, {"name": world.name("train"), "forceDelete": True})
-    push(world, made.id)
-    made.delete()
-    assert made.refresh() is None
+    repository = Life(REPOSITORY, world.aws, {"name": world.name("train"), "forceDelete": True})
+    push(world, repository.id)
+    repository.delete()
+    assert repository.refresh() is None
 
 
 def test_kms_encryption_without_a_key_uses_the_key_of_aws(world: World) -> None:
-    made = Life(REPOSITORY, world.aws, {"name": world.name("train"), "encryptionConfigurations": [{"encryptionType": "KMS"}]})
-    (encryption,) = made.state["encryptionConfigurations"]
+    repository = Life(
+        REPOSITORY, world.aws, {"name": world.name("train"), "encryptionConfigurations": [{"encryptionType": "KMS"}]}
+    )
+    (encryption,) = repository.state["encryptionConfigurations"]
     assert world.client("kms").describe_key(KeyId=encryption["kmsKey"])["KeyMetadata"]["KeyManager"] == "AWS"
-    made.refresh()
-    assert made.differences() == set()
+    repository.refresh()
+    assert repository.differences() == set()

@@ -95,13 +95,13 @@ def test_creating_a_second_resource_with_the_same_name_is_refused(world: World, 
 def test_a_failed_update_reports_what_and_why_and_the_next_one_completes_it(world: World) -> None:
     cluster = Life(CLUSTER, world.aws, inputs(world))
     faults.add(Fault("eks", "UpdateClusterConfig", "ServerException", "Internal failure.", times=20, status=400))
-    wanted = inputs(world, enabledClusterLogTypes=["api"], tags={"Name": "it"})
+    new_inputs = inputs(world, enabledClusterLogTypes=["api"], tags={"Name": "it"})
     with pytest.raises(InitializationFailed, match=r"updating EKS Cluster .*UpdateClusterConfig.*Internal failure") as failed:
-        cluster.update(wanted)
+        cluster.update(new_inputs)
     faults.clear()
     cluster.state = failed.value.state
-    assert cluster.differences(wanted) == {"enabledClusterLogTypes"}
-    cluster.update(wanted)
+    assert cluster.differences(new_inputs) == {"enabledClusterLogTypes"}
+    cluster.update(new_inputs)
     assert cluster.differences() == set()
 
 

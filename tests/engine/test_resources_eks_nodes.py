@@ -42,10 +42,10 @@ def inputs(world: World, **more: Any) -> Args:
 
 def failed_group(world: World) -> State:
     """Return the state of a node group in status CREATE_FAILED."""
-    given = inputs(world)
+    group_inputs = inputs(world)
     faults.add(Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", NO_CAPACITY, times=1000))
     try:
-        Life(NODE_GROUP, world.aws, given)
+        Life(NODE_GROUP, world.aws, group_inputs)
     except InitializationFailed as failed:
         return failed.state
     finally:
@@ -59,18 +59,18 @@ def test_a_group_is_waited_for_until_it_has_nodes_and_until_it_is_gone(world: Wo
     assert group.state["status"] == "ACTIVE"
     name = group.state["resources"][0]["autoscalingGroups"][0]["name"]
     autoscaling = world.client("autoscaling")
-    found = autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"]
-    assert [instance["LifecycleState"] for instance in found[0]["Instances"]] == ["InService"]
+    scaling_groups = autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"]
+    assert [instance["LifecycleState"] for instance in scaling_groups[0]["Instances"]] == ["InService"]
     group.update(inputs(world, labels={"a": "b"}))
     group.delete()
     assert autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"] == []
 
 
 def test_a_group_without_capacity_fails_with_its_health_issue_and_stays_in_the_state(world: World) -> None:
-    given = inputs(world)
+    group_inputs = inputs(world)
     faults.add(Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", NO_CAPACITY, times=1000))
     with pytest.raises(InitializationFailed) as failed:
-        Life(NODE_GROUP, world.aws, given)
+        Life(NODE_GROUP, world.aws, group_inputs)
     faults.clear()
     id = f"{world.cluster}:{world.name('train')}"
     scaling_group = failed.value.state["resources"][0]["autoscalingGroups"][0]["name"]
@@ -112,20 +112,20 @@ def test_a_size_that_the_autoscaler_chose_survives_a_change_of_the_limits(world:
     name = group.state["resources"][0]["autoscalingGroups"][0]["name"]
     world.client("autoscaling").set_desired_capacity(AutoScalingGroupName=name, DesiredCapacity=2)
     group.refresh()
-    wanted = inputs(world, scalingConfig={"desiredSize": 1, "maxSize": 5, "minSize": 0})
-    group.update(wanted, ignored=["scalingConfig.desiredSize"])
+    new_inputs = inputs(world, scalingConfig={"desiredSize": 1, "maxSize": 5, "minSize": 0})
+    group.update(new_inputs, ignored=["scalingConfig.desiredSize"])
     assert group.state["scalingConfig"] == {"desiredSize": 2, "maxSize": 5, "minSize": 0}
 
 
 def test_labels_and_taints_change_one_by_one(world: World) -> None:
-    kept, changed, gone = (
+    unchanged, changed, gone = (
         {"key": "kept", "value": "1", "effect": "NO_SCHEDULE"},
         {"key": "changed", "value": "1", "effect": "NO_SCHEDULE"},
         {"key": "gone", "effect": "NO_EXECUTE"},
     )
-    before = inputs(world, labels={"kept": "1", "changed": "1", "gone": "1"}, taints=[kept, changed, gone])
+    before = inputs(world, labels={"kept": "1", "changed": "1", "gone": "1"}, taints=[unchanged, changed, gone])
     group = Life(NODE_GROUP, world.aws, before)
-    taints = [kept, {**changed, "value": "2"}, {"key": "new", "value": "1", "effect": "NO_EXECUTE"}]
+    taints = [unchanged, {**changed, "value": "2"}, {"key": "new", "value": "1", "effect": "NO_EXECUTE"}]
     group.update(inputs(world, labels={"kept": "1", "changed": "2", "new": "1"}, taints=taints))
     assert group.state["labels"] == {"kept": "1", "changed": "2", "new": "1"}
     assert sorted(taint["key"] for taint in group.state["taints"]) == ["changed", "kept", "new"]
@@ -161,10 +161,10 @@ def test_an_unchanged_group_is_only_read(world: World) -> None:
 
 def test_an_addons_conflict_rules_are_for_its_own_creation_and_update(world: World) -> None:
     """If only a conflict rule changes, the handler does not call EKS."""
-    given = {"clusterName": world.cluster, "addonName": "vpc-cni", "resolveConflictsOnCreate": "OVERWRITE"}
-    addon = Life(ADDON, world.aws, given)
+    addon_inputs = {"clusterName": world.cluster, "addonName": "vpc-cni", "resolveConflictsOnCreate": "OVERWRITE"}
+    addon = Life(ADDON, world.aws, addon_inputs)
     calls.clear()
-    addon.update({**given, "resolveConflictsOnUpdate": "OVERWRITE"})
+    addon.update({**addon_inputs, "resolveConflictsOnUpdate": "OVERWRITE"})
     assert not calls.writes()
     assert addon.state["resolveConflictsOnUpdate"] == "OVERWRITE"
 
@@ -178,10 +178,15 @@ def test_an_addon_of_a_deleted_cluster_is_gone(world: World) -> None:
 
 
 def test_an_addons_version_and_identity_change_together(world: World) -> None:
-    given = {"clusterName": world.cluster, "addonName": "vpc-cni", "addonVersion": "v1.23.1-eksbuild.1"}
-    addon = Life(ADDON, world.aws, given)
+    addon_inputs = {"clusterName": world.cluster, "addonName": "vpc-cni", "addonVersion": "v1.23.1-eksbuild.1"}
+    addon = Life(ADDON, world.aws, addon_inputs)
     identity = [{"roleArn": world.pod_role, "serviceAccount": "aws-node"}]
     values = json.dumps({"enableNetworkPolicy": "true"})
-    new = {**given, "addonVersion": "v1.23.2-eksbuild.1", "podIdentityAssociations": identity, "configurationValues": values}
+    new = {
+        **addon_inputs,
+        "addonVersion": "v1.23.2-eksbuild.1",
+        "podIdentityAssociations": identity,
+        "configurationValues": values,
+    }
     addon.update(new)
     assert {name: addon.state[name] for name in new} == new

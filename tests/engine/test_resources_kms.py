@@ -16,9 +16,9 @@ ALIAS = RESOURCES["aws:kms/alias:Alias"]
 def test_a_key_is_scheduled_for_deletion_and_counts_as_gone(world: World, inputs: dict[str, int], days: int) -> None:
     key = Life(KEY, world.aws, inputs)
     key.delete()
-    found = world.client("kms").describe_key(KeyId=key.id)["KeyMetadata"]
-    assert found["KeyState"] == "PendingDeletion"
-    assert timedelta(days=days - 1) < found["DeletionDate"] - found["CreationDate"] < timedelta(days=days + 1)
+    metadata = world.client("kms").describe_key(KeyId=key.id)["KeyMetadata"]
+    assert metadata["KeyState"] == "PendingDeletion"
+    assert timedelta(days=days - 1) < metadata["DeletionDate"] - metadata["CreationDate"] < timedelta(days=days + 1)
     assert key.refresh() is None
 
 

@@ -32,12 +32,12 @@ def born(case: Case, world: World) -> Life:
 @every_type
 def test_aws_has_the_requested_properties(case: Case, world: World) -> None:
     life, props = born(case, world), case.resource.props
-    given = life.given()
-    seen = case.resource.read(world.aws, life.id, {name: given[name] for name in IDENTITY if name in given}) or {}
+    requested = life.given()
+    state = case.resource.read(world.aws, life.id, {name: requested[name] for name in IDENTITY if name in requested}) or {}
     ignored = {
-        name for name, wanted in given.items() if not props[name].write_only and not same(props[name], seen.get(name), wanted)
+        name for name, value in requested.items() if not props[name].write_only and not same(props[name], state.get(name), value)
     }
-    assert ignored <= OTHER_WORDS, seen
+    assert ignored <= OTHER_WORDS, state
 
 
 @every_type
@@ -51,7 +51,7 @@ def test_an_unchanged_program_changes_nothing(case: Case, world: World) -> None:
 
 @every_type
 def test_unset_inputs_are_no_difference(case: Case, world: World) -> None:
-    least = {name: wanted for name, wanted in case.given(world).items() if name in case.needed}
+    least = {name: value for name, value in case.given(world).items() if name in case.needed}
     life = Life(case.resource, world.aws, least)
     assert life.differences() == set(), life.state
     life.refresh()
@@ -72,7 +72,7 @@ def test_a_new_value_is_updated_in_place(case: Case, name: str, world: World) ->
 @pytest.mark.parametrize(("case", "name"), REMOVALS, ids=str)
 def test_a_removed_input_is_removed_in_place(case: Case, name: str, world: World) -> None:
     life = born(case, world)
-    new = {key: wanted for key, wanted in life.given().items() if key != name}
+    new = {key: value for key, value in life.given().items() if key != name}
     assert life.differences(new) == {name}
     assert life.replaced(new) == set()
     life.update(new)
@@ -112,25 +112,25 @@ def test_a_deleted_resource_is_gone_and_deleting_it_again_succeeds(case: Case, w
 def test_every_input_that_is_declared_is_consumed(case: Case, world: World) -> None:
     reads: set[str] = set()
     resource, aws = case.resource, world.aws
-    for given in (case.given, *case.instead):
-        life = Life(resource, aws, given(world))
+    for make_inputs in (case.given, *case.instead):
+        life = Life(resource, aws, make_inputs(world))
         resource.delete(aws, life.id, Recorder(life.state, reads))
         resource.delete(aws, resource.create(aws, Recorder(life.given(), reads)), life.state)
     life = Life(resource, aws, case.given(world))
     new = life.given()
-    for name, wanted in case.updates.items():
-        new[name] = wanted(world)
+    for name, make_value in case.updates.items():
+        new[name] = make_value(world)
         resource.update(aws, life.id, life.state, Recorder(new, reads), frozenset({name}))
         life.refresh()
     assert declared(resource.props) - reads == set()
 
 
 def declared(props: Mapping[str, Prop], path: str = "") -> set[str]:
-    found: set[str] = set()
+    paths: set[str] = set()
     for name, prop in props.items():
         here = f"{path}.{name}" if path else name
-        found |= {here} | declared(prop.fields or {}, here)
-    return found
+        paths |= {here} | declared(prop.fields or {}, here)
+    return paths
 
 
 def test_every_type_has_a_case() -> None:

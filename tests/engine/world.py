@@ -64,10 +64,10 @@ class World:
         """Create a role that the services may assume, unless it already exists; return its ARN."""
         iam, unique = self.client("iam"), self.name(name)
         try:
-            made = iam.create_role(RoleName=unique, AssumeRolePolicyDocument=trust(*services))
+            response = iam.create_role(RoleName=unique, AssumeRolePolicyDocument=trust(*services))
         except iam.exceptions.EntityAlreadyExistsException:
-            made = iam.get_role(RoleName=unique)
-        return str(made["Role"]["Arn"])
+            response = iam.get_role(RoleName=unique)
+        return str(response["Role"]["Arn"])
 
     @cached_property
     def cluster_role(self) -> str:
@@ -96,7 +96,7 @@ class World:
     def logs_key(self, sid: str) -> str:
         """Create a KMS key that CloudWatch Logs may use; return its ARN."""
         principals = {"AWS": "arn:aws:iam::123456789012:root"}, {"Service": f"logs.{self.aws.region}.amazonaws.com"}
-        statements = [{"Effect": "Allow", "Principal": one, "Action": "kms:*", "Resource": "*"} for one in principals]
+        statements = [{"Effect": "Allow", "Principal": principal, "Action": "kms:*", "Resource": "*"} for principal in principals]
         policy = {"Version": "2012-10-17", "Id": sid, "Statement": statements}
         return str(self.client("kms").create_key(Policy=json.dumps(policy))["KeyMetadata"]["Arn"])
 
@@ -109,19 +109,19 @@ class World:
         """Ids of private subnets in three zones."""
         ec2 = self.client("ec2")
         zones = [zone["ZoneName"] for zone in ec2.describe_availability_zones()["AvailabilityZones"][:3]]
-        made = [
+        responses = [
             ec2.create_subnet(VpcId=self.vpc, CidrBlock=f"10.0.{place}.0/24", AvailabilityZone=zone)
             for place, zone in enumerate(zones)
         ]
-        return [str(one["Subnet"]["SubnetId"]) for one in made]
+        return [str(response["Subnet"]["SubnetId"]) for response in responses]
 
     @cached_property
     def another_subnet(self) -> str:
         """Id of a second subnet in the first zone."""
         ec2 = self.client("ec2")
         zone = ec2.describe_subnets(SubnetIds=self.subnets[:1])["Subnets"][0]["AvailabilityZone"]
-        made = ec2.create_subnet(VpcId=self.vpc, CidrBlock="10.0.9.0/24", AvailabilityZone=zone)
-        return str(made["Subnet"]["SubnetId"])
+        response = ec2.create_subnet(VpcId=self.vpc, CidrBlock="10.0.9.0/24", AvailabilityZone=zone)
+        return str(response["Subnet"]["SubnetId"])
 
     @cached_property
     def groups(self) -> list[str]:
@@ -149,7 +149,7 @@ class World:
 
     @cached_property
     def lustre_file_system(self) -> str:
-        made = self.client("fsx").create_file_system(
+        response = self.client("fsx").create_file_system(
             FileSystemType="LUSTRE",
             StorageCapacity=1200,
             SubnetIds=self.subnets[:1],
@@ -157,7 +157,7 @@ class World:
             FileSystemTypeVersion="2.15",
             LustreConfiguration={"DeploymentType": "SCRATCH_2"},
         )
-        return str(made["FileSystem"]["FileSystemId"])
+        return str(response["FileSystem"]["FileSystemId"])
 
     @cached_property
     def bucket(self) -> str:
@@ -202,8 +202,8 @@ class World:
     @property
     def launch_template_name(self) -> str:
         ec2 = self.client("ec2")
-        found = ec2.describe_launch_templates(LaunchTemplateIds=[self.launch_template])["LaunchTemplates"]
-        return str(found[0]["LaunchTemplateName"])
+        templates = ec2.describe_launch_templates(LaunchTemplateIds=[self.launch_template])["LaunchTemplates"]
+        return str(templates[0]["LaunchTemplateName"])
 
     @cached_property
     def launch_template(self) -> str:

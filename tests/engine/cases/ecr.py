@@ -15,7 +15,7 @@ def policy(days: int) -> str:
 def repository(world: World) -> str:
     name = world.name("images")
     ecr = world.client("ecr")
-    if name not in [one["repositoryName"] for one in ecr.describe_repositories()["repositories"]]:
+    if name not in [entry["repositoryName"] for entry in ecr.describe_repositories()["repositories"]]:
         ecr.create_repository(repositoryName=name)
     return name
 

@@ -45,14 +45,14 @@ def cluster(plane: ControlPlane, objects: Objects) -> Cluster:
 @pytest.fixture
 def kube(project: Project, plane: ControlPlane, objects: Objects, tmp_path: Path) -> KubernetesProject:
     """A project whose programs deploy to the test's namespace."""
-    made = KubernetesProject(project, objects)
-    made.prepare(plane.kubeconfig())
-    return made
+    kubernetes_project = KubernetesProject(project, objects)
+    kubernetes_project.prepare(plane.kubeconfig())
+    return kubernetes_project
 
 
 @pytest.fixture
 def maker(cluster: Cluster, objects: Objects) -> Iterator[Maker]:
-    made = Maker(cluster, objects)
-    yield made
-    made.gone.set()
-    made.pool.shutdown()
+    new_maker = Maker(cluster, objects)
+    yield new_maker
+    new_maker.gone.set()
+    new_maker.pool.shutdown()

@@ -51,10 +51,10 @@ def processes() -> Iterator[Processes]:
 def test_the_environment_is_that_of_the_engine_also_if_another_client_uses_the_same_port(processes: Processes) -> None:
     """On Linux, connections to different servers can share a client port, and the kernel lists connections in any
     order."""
-    others = [processes.start(SERVER) for _ in range(8)]
+    other_servers = [processes.start(SERVER) for _ in range(8)]
     with socket.create_server(("127.0.0.1", 0)) as provider:
         port = processes.start(CLIENT, 0, provider.getsockname()[1], WHO="engine")
-        assert processes.start(CLIENT, port, *others, WHO="other") == port
+        assert processes.start(CLIENT, port, *other_servers, WHO="other") == port
         assert environment_of(f"ipv4:127.0.0.1:{port}")["WHO"] == "engine"
 
 

@@ -23,9 +23,9 @@ from tests.engine.kubernetes.test_interrupted import POD
 def kube(plane: ControlPlane, objects: Objects, tmp_path: Path) -> Iterator[KubernetesProject]:
     cloud = LocalCloud(tmp_path / "cloud")
     cloud.start(print, plugins={"kubernetes": simulated_plugins.install(tmp_path, "kubernetes")})
-    made = KubernetesProject(Project(cloud, tmp_path / "project"), objects)
-    made.prepare(plane.kubeconfig())
-    yield made
+    kubernetes_project = KubernetesProject(Project(cloud, tmp_path / "project"), objects)
+    kubernetes_project.prepare(plane.kubeconfig())
+    yield kubernetes_project
     cloud.stop()
 
 

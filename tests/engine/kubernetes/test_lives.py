@@ -152,7 +152,7 @@ def test_a_deployment_changes_in_place_but_not_its_selector(kube: KubernetesProj
     kube.project.configure("app", "shop")
     replace = kube.up()
     assert (replace.ok, replace.changes) == (True, {"replace": 1}), replace.output
-    [new] = [one for one in objects.names("apps/v1/deployments") if one != name]
+    [new] = [candidate for candidate in objects.names("apps/v1/deployments") if candidate != name]
     assert objects.get("apps/v1/deployments", new)["spec"]["selector"] == {"matchLabels": {"app": "shop"}}
 
 

@@ -20,14 +20,14 @@ def mocks() -> Iterator[MotoMocks]:
 
 def run(mocks: MotoMocks, program: Callable[[], Any]) -> Any:
     pulumi.runtime.set_mocks(mocks, project="tiny", stack="test", preview=mocks.preview)
-    told: list[Any] = []
+    results: list[Any] = []
 
     @pulumi.runtime.test
     def everything() -> pulumi.Output[None]:
-        return pulumi.Output.from_input(program()).apply(told.append)
+        return pulumi.Output.from_input(program()).apply(results.append)
 
     everything()
-    return told[0] if told else None
+    return results[0] if results else None
 
 
 def deployment(**container: Any) -> k8s.apps.v1.Deployment:

@@ -27,9 +27,9 @@ POD = {"apiVersion": "v1", "kind": "Pod"}
     ],
 )
 def test_a_token_names_a_kind(token: str, api_version: str, kind: str) -> None:
-    found = parse(token)
-    assert (found.api_version, found.kind) == (api_version, kind)
-    assert Kind.of({"apiVersion": api_version, "kind": kind}) == found
+    parsed = parse(token)
+    assert (parsed.api_version, parsed.kind) == (api_version, kind)
+    assert Kind.of({"apiVersion": api_version, "kind": kind}) == parsed
 
 
 @pytest.mark.parametrize(
@@ -55,8 +55,8 @@ def test_a_custom_kind_may_be_called_patch() -> None:
 
 def changes(old: Any, new: Any, *, kind: dict[str, Any] = POD, ignored: tuple[str, ...] = ()) -> dict[str, tuple[str, bool]]:
     patterns = immutable.patterns({**kind, **new}, mutable_config_maps=False, mutable_secrets=False)
-    found = compare(old, new, patterns, [objects_path(text) for text in ignored])
-    return {show(change.path): (change.verb, change.replace) for change in found}
+    differences = compare(old, new, patterns, [objects_path(text) for text in ignored])
+    return {show(change.path): (change.verb, change.replace) for change in differences}
 
 
 def objects_path(text: str) -> tuple[str, ...]:
@@ -94,10 +94,10 @@ def test_an_ignored_path_is_no_change() -> None:
 
 def test_a_value_that_the_server_stores_identically_is_no_change() -> None:
     live = {"spec": {"cpu": "500m", "port": 80}}
-    found = compare(live, {"spec": {"cpu": "0.5", "port": 81}}, [])
-    kept = confirmed(found, live, lambda: {"spec": {"cpu": "500m", "port": 81}})
-    assert [show(change.path) for change in kept] == ["spec.port"]
-    assert confirmed(found, live, lambda: None) == found, "if the API server cannot answer, all differences count"
+    differences = compare(live, {"spec": {"cpu": "0.5", "port": 81}}, [])
+    confirmed_changes = confirmed(differences, live, lambda: {"spec": {"cpu": "500m", "port": 81}})
+    assert [show(change.path) for change in confirmed_changes] == ["spec.port"]
+    assert confirmed(differences, live, lambda: None) == differences, "if the API server cannot answer, all differences count"
 
 
 def test_a_live_object_is_cut_to_the_shape_of_the_inputs() -> None:
@@ -156,10 +156,10 @@ def test_an_import_adopts_applied_fields() -> None:
 def test_an_import_adopts_kubectls_last_applied_configuration() -> None:
     last = json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"a": "1"}})
     metadata = {"name": "m", "uid": "1", "annotations": {managed_fields.LAST_APPLIED: last}}
-    found = managed_fields.user_fields(
+    fields = managed_fields.user_fields(
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "2", "b": "3"}}
     )
-    assert found["data"] == {"a": "2"}
+    assert fields["data"] == {"a": "2"}
 
 
 def test_a_generated_name_is_kept_and_marked() -> None:
@@ -167,8 +167,8 @@ def test_a_generated_name_is_kept_and_marked() -> None:
     assert naming.is_autonamed(first) and objects.name(first).startswith("web-")
     again = naming.named({"metadata": {}}, first, "web", seed=b"another", proposed="", disabled=False)
     assert objects.name(again) == objects.name(first)
-    mine = naming.named({"metadata": {"name": "mine"}}, first, "web", seed=b"", proposed="", disabled=False)
-    assert objects.name(mine) == "mine" and not naming.is_autonamed(mine)
+    explicit = naming.named({"metadata": {"name": "mine"}}, first, "web", seed=b"", proposed="", disabled=False)
+    assert objects.name(explicit) == "mine" and not naming.is_autonamed(explicit)
     wished = naming.named({"metadata": {}}, {}, "web", seed=b"", proposed="web-dev", disabled=False)
     assert objects.name(wished) == "web-dev"
     with pytest.raises(naming.Unnamed, match="autonaming is disabled"):
@@ -189,8 +189,8 @@ def test_secret_data_and_string_data_are_normalized() -> None:
 
 def test_a_secret_input_is_secret_in_the_live_object() -> None:
     live = {"kind": "Deployment", "spec": {"template": {"spec": {"containers": [{"env": []}]}}}, "status": {}}
-    told = {"spec": {"template": {"spec": {"containers": True}}}}
-    assert checkpoint.masks(live, told) == told
+    secret_inputs = {"spec": {"template": {"spec": {"containers": True}}}}
+    assert checkpoint.masks(live, secret_inputs) == secret_inputs
     assert checkpoint.masks({"kind": "Secret", "data": {}}, {"stringData": {"a": True}})["data"] is True
     assert checkpoint.masks({"spec": "text"}, {"spec": {"a": True}}) == {"spec": True}
 
@@ -212,7 +212,7 @@ def test_a_kubeconfig_leads_to_a_cluster(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "context", "told"),
+    ("change", "context", "reason"),
     [
         ({}, "elsewhere", 'context "elsewhere" does not exist'),
         ({"users": []}, None, 'user "me" does not exist'),
@@ -222,8 +222,8 @@ def test_a_kubeconfig_leads_to_a_cluster(tmp_path: Path) -> None:
         ({"clusters": [{"name": "one", "cluster": {}}]}, None, 'the cluster of context "here" has no server'),
     ],
 )
-def test_an_unusable_kubeconfig_gives_the_reason(change: dict[str, Any], context: str | None, told: str) -> None:
-    with pytest.raises(BadKubeconfig, match=told):
+def test_an_unusable_kubeconfig_gives_the_reason(change: dict[str, Any], context: str | None, reason: str) -> None:
+    with pytest.raises(BadKubeconfig, match=reason):
         Kubeconfig.load(json.dumps({**KUBECONFIG, **change})).access(context)
 
 
@@ -252,16 +252,16 @@ def test_settings_come_from_the_program_then_from_the_engines_variables() -> Non
 
 
 @pytest.mark.parametrize(
-    ("config", "told"),
+    ("config", "message"),
     [
         ({"renderYamlToDirectory": "out"}, "does not support the provider setting renderYamlToDirectory"),
         ({"enableServerSideApply": "false"}, "supports only server-side apply"),
         ({"kubeClientSettings": '{"speed": 1}'}, "does not support kubeClientSettings.speed"),
     ],
 )
-def test_settings_without_effect_here_are_refused_by_name(config: dict[str, Any], told: str) -> None:
+def test_settings_without_effect_here_are_refused_by_name(config: dict[str, Any], message: str) -> None:
     [(_, reason)] = settings.problems(config)
-    assert told in reason
+    assert message in reason
 
 
 def test_the_sdks_default_settings_are_accepted() -> None:

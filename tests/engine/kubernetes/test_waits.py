@@ -16,15 +16,15 @@ SERVICE = {"spec": {"selector": LABELS, "ports": [{"port": 80}]}}
 
 
 def test_a_service_is_ready_when_the_pods_behind_it_are(maker: Maker, objects: Objects) -> None:
-    made = maker.create("v1", "Service", **SERVICE)
+    creation = maker.create("v1", "Service", **SERVICE)
     wait_until(lambda: objects.get("services", "web"))
     address, ports = {"ip": "10.1.2.3"}, [{"port": 80}]
     manifest = {"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "web"}}
     objects.create("endpoints", {**manifest, "subsets": [{"notReadyAddresses": [address], "ports": ports}]})
     with pytest.raises(TimeoutError):
-        made.result(2.5)
+        creation.result(2.5)
     objects.patch("endpoints", "web", {"subsets": [{"addresses": [address], "ports": ports}]})
-    made.result(30)
+    creation.result(30)
 
 
 def test_a_service_without_endpoints_is_reported(maker: Maker) -> None:
@@ -39,12 +39,12 @@ def test_a_headless_service_does_not_wait(maker: Maker) -> None:
 
 
 def test_a_load_balancer_needs_an_address(maker: Maker, objects: Objects) -> None:
-    made = maker.create("v1", "Service", spec={"type": "LoadBalancer", "ports": [{"port": 80}]})
+    creation = maker.create("v1", "Service", spec={"type": "LoadBalancer", "ports": [{"port": 80}]})
     wait_until(lambda: objects.get("services", "web"))
     with pytest.raises(TimeoutError):
-        made.result(0.5)
+        creation.result(0.5)
     objects.set_status("services", "web", loadBalancer={"ingress": [{"ip": "203.0.113.1"}]})
-    made.result(30)
+    creation.result(30)
 
 
 def claim(storage_class: str) -> dict[str, Any]:
@@ -53,12 +53,12 @@ def claim(storage_class: str) -> dict[str, Any]:
 
 
 def test_a_claim_is_ready_when_it_is_bound(maker: Maker, objects: Objects) -> None:
-    made = maker.create("v1", "PersistentVolumeClaim", **claim("nowhere"))
+    creation = maker.create("v1", "PersistentVolumeClaim", **claim("nowhere"))
     wait_until(lambda: objects.get("persistentvolumeclaims", "web"))
     with pytest.raises(TimeoutError):
-        made.result(0.5)
+        creation.result(0.5)
     objects.set_status("persistentvolumeclaims", "web", phase="Bound")
-    made.result(30)
+    creation.result(30)
 
 
 def test_a_claim_that_binds_with_its_first_pod_does_not_wait(maker: Maker, objects: Objects) -> None:
@@ -84,7 +84,7 @@ def test_a_definition_is_ready_when_its_kind_is_served(maker: Maker, objects: Ob
     group, path = f"{objects.namespace}.example.com", "/apiextensions.k8s.io/v1/customresourcedefinitions"
     try:
         state = maker.create("apiextensions.k8s.io/v1", "CustomResourceDefinition", **definition(group, "Web")).result(30).state
-        established = {one["type"]: one["status"] for one in state["status"]["conditions"]}
+        established = {condition["type"]: condition["status"] for condition in state["status"]["conditions"]}
         assert established["Established"] == "True"
         # This definition conflicts with the first one: both have the singular name `web`.
         second = definition(group, "Other")
@@ -98,13 +98,13 @@ def test_a_definition_is_ready_when_its_kind_is_served(maker: Maker, objects: Ob
 
 
 def test_a_pod_is_ready_by_its_ready_condition(maker: Maker, objects: Objects) -> None:
-    made = maker.create("v1", "Pod", spec=POD_SPEC)
+    creation = maker.create("v1", "Pod", spec=POD_SPEC)
     wait_until(lambda: objects.get("pods", "web"))
     objects.set_status("pods", "web", phase="Running", conditions=TRUE_FOR_READY[:2])
     with pytest.raises(TimeoutError):
-        made.result(0.5)
+        creation.result(0.5)
     objects.set_status("pods", "web", conditions=TRUE_FOR_READY)
-    assert made.result(30).state["status"]["phase"] == "Running", "the recorded state is the state of the ready object"
+    assert creation.result(30).state["status"]["phase"] == "Running", "the recorded state is the state of the ready object"
 
 
 def test_skip_await_does_not_wait(maker: Maker) -> None:
@@ -117,13 +117,13 @@ def test_skip_await_does_not_wait(maker: Maker) -> None:
     ["condition=Fancy", "jsonpath={.status.phase}=Running", '["condition=Fancy=True", "jsonpath={.status.podIP}"]'],
 )
 def test_wait_for_accepts_a_condition(maker: Maker, objects: Objects, asked: str) -> None:
-    made = maker.create("v1", "Pod", metadata={"annotations": {"pulumi.com/waitFor": asked}}, spec=POD_SPEC)
+    creation = maker.create("v1", "Pod", metadata={"annotations": {"pulumi.com/waitFor": asked}}, spec=POD_SPEC)
     wait_until(lambda: objects.get("pods", "web"))
     with pytest.raises(TimeoutError):
-        made.result(0.3)
+        creation.result(0.3)
     fancy = [{"type": "Fancy", "status": "True"}]
     objects.set_status("pods", "web", phase="Running", podIP="10.0.0.1", podIPs=[{"ip": "10.0.0.1"}], conditions=fancy)
-    made.result(30)
+    creation.result(30)
 
 
 def test_an_invalid_wait_for_condition_is_refused(maker: Maker) -> None:
@@ -138,11 +138,11 @@ def test_a_time_limit_of_the_annotation_holds(maker: Maker) -> None:
 
 
 def test_an_engine_that_is_gone_ends_the_wait(maker: Maker, objects: Objects) -> None:
-    made = maker.create("v1", "Pod", spec=POD_SPEC)
+    creation = maker.create("v1", "Pod", spec=POD_SPEC)
     wait_until(lambda: objects.get("pods", "web"))
     maker.gone.set()
     with pytest.raises(InitializationFailed, match='Resource operation was cancelled for "web"'):
-        made.result(30)
+        creation.result(30)
 
 
 def test_a_deletion_waits_for_finalizers_and_names_them(maker: Maker, objects: Objects) -> None:
@@ -165,10 +165,10 @@ def test_deleting_a_missing_object_succeeds(maker: Maker, objects: Objects) -> N
 
 
 def test_a_refresh_reports_an_object_that_is_no_longer_ready(maker: Maker, objects: Objects) -> None:
-    made = maker.create("v1", "Pod", spec=POD_SPEC)
+    creation = maker.create("v1", "Pod", spec=POD_SPEC)
     wait_until(lambda: objects.get("pods", "web"))
     objects.set_status("pods", "web", conditions=TRUE_FOR_READY)
-    ready = made.result(30)
+    ready = creation.result(30)
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}}
     inputs = {**pod, "spec": POD_SPEC}
     assert lifecycle.read(maker.task(pod), ready.id, ready.state, inputs, {}) is not None
