@@ -17,8 +17,8 @@ def provisioned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     The compiled Open MPI is cached across test runs.
     """
     layer = tmp_path_factory.mktemp("ami") / "layer"
-    kept = ami.cache_folder() / "built"
-    kept.mkdir(parents=True, exist_ok=True)
+    built_cache = ami.cache_folder() / "built"
+    built_cache.mkdir(parents=True, exist_ok=True)
     settings = {
         "SKIP": json.dumps(ami.SKIPPED),
         "OPENMPI_ORIGIN": "debian",
@@ -29,8 +29,8 @@ def provisioned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     }
     machine = Machine(layer, [roots.bare(print)], settings)
     with ami.one_at_a_time():
-        shutil.copytree(kept, layer / BUILT)
+        shutil.copytree(built_cache, layer / BUILT)
         machine.must("run-provisioners.sh", *STEPS)
-        shutil.copytree(layer / BUILT, kept, dirs_exist_ok=True)
+        shutil.copytree(layer / BUILT, built_cache, dirs_exist_ok=True)
     yield machine
     shutil.rmtree(layer)

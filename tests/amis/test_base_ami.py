@@ -298,7 +298,7 @@ def test_the_first_boot_check_fails_for_each_fault(provisioned: Machine, tmp_pat
     failed = other.run(CHECK, ROOT="/fake")
     assert failed.returncode == 1
     assert problem in failed.stderr
-    found = result(other)
-    assert found["ok"] is False
-    assert problem in str(found["problems"])
-    assert isinstance(found["problems"], list) and len(found["problems"]) == 1, "the fault alone"
+    report = result(other)
+    assert report["ok"] is False
+    assert problem in str(report["problems"])
+    assert isinstance(report["problems"], list) and len(report["problems"]) == 1, "the fault alone"

@@ -24,14 +24,14 @@ def machine(tmp_path: Path) -> Machine:
     """A machine whose provisioners record the packages, files and repositories that they would fetch."""
     layer = tmp_path / "layer"
     layer.mkdir()
-    found = Machine(layer, [roots.bare(print)])
-    found.must("cp", "--recursive", "/tmp/amis", "/srv/amis")
+    prepared = Machine(layer, [roots.bare(print)])
+    prepared.must("cp", "--recursive", "/tmp/amis", "/srv/amis")
     for name in REPLACED:
         path = layer / HERE[1:] / f"{name}.sh"
         path.write_text(f'#!/bin/sh\necho {name} "$@" >>/srv/asked\n')
         path.chmod(0o755)
-    program(found, "uname", f'[ "$1" = --kernel-release ] && echo {KERNEL} || exec /usr/bin/uname "$@"')
-    return found
+    program(prepared, "uname", f'[ "$1" = --kernel-release ] && echo {KERNEL} || exec /usr/bin/uname "$@"')
+    return prepared
 
 
 def asked(machine: Machine) -> str:

@@ -23,8 +23,8 @@ def missing() -> str:
     reported = subprocess.run([info, "--parsable", "--all"], capture_output=True, text=True, check=False).stdout
     if "mpi_built_with_cuda_support:value:true" not in reported:
         return "this machine has a GPU, but its Open MPI was compiled without CUDA"
-    found = subprocess.run(["python3", "-c", "import mpi4py, numpy"], cwd="/", capture_output=True, check=False)
-    return "this machine has a GPU, but its python3 lacks mpi4py or numpy" if found.returncode else ""
+    imported = subprocess.run(["python3", "-c", "import mpi4py, numpy"], cwd="/", capture_output=True, check=False)
+    return "this machine has a GPU, but its python3 lacks mpi4py or numpy" if imported.returncode else ""
 
 
 @pytest.mark.skipif(bool(missing()), reason=missing())
@@ -33,6 +33,6 @@ def test_two_ranks_exchange_gpu_buffers_and_compute_the_right_sums(tmp_path: Pat
     options = ["--bytes", ",".join(map(str, SIZES)), "--repeats", "3", "--json", str(tmp_path / "seen.json")]
     done = subprocess.run([*start, *options], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    seen = json.loads((tmp_path / "seen.json").read_text())
-    assert seen["memory"] == "device" and all(seen["gpus"])
-    assert [(row["bytes"], row["right"]) for row in seen["sizes"]] == [(size, True) for size in SIZES]
+    report = json.loads((tmp_path / "seen.json").read_text())
+    assert report["memory"] == "device" and all(report["gpus"])
+    assert [(row["bytes"], row["right"]) for row in report["sizes"]] == [(size, True) for size in SIZES]

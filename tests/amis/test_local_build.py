@@ -72,9 +72,9 @@ def built(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Buil
 
 
 def test_the_ami_is_the_newest_with_the_tags_that_stacks_search_for(built: Built) -> None:
-    wanted = [{"Name": "tag:gpumpi:ami", "Values": ["ec2"]}, {"Name": "tag:gpumpi:openmpi", "Values": ["4"]}]
-    found = built.client("ec2").describe_images(Owners=["self"], Filters=wanted)["Images"]
-    assert max(found, key=lambda image: image["CreationDate"])["ImageId"] == built.image != realizer.AMI.id(REGION)
+    filters = [{"Name": "tag:gpumpi:ami", "Values": ["ec2"]}, {"Name": "tag:gpumpi:openmpi", "Values": ["4"]}]
+    images = built.client("ec2").describe_images(Owners=["self"], Filters=filters)["Images"]
+    assert max(images, key=lambda image: image["CreationDate"])["ImageId"] == built.image != realizer.AMI.id(REGION)
     tags = {tag["Key"]: tag["Value"] for tag in built.described()["Tags"]}
     assert tags["gpumpi:openmpi-version"] == versions()["openmpi4_debian_version"]
     assert tags["gpumpi:skipped"].split() == sorted(ami.SKIPPED)
@@ -83,8 +83,8 @@ def test_the_ami_is_the_newest_with_the_tags_that_stacks_search_for(built: Built
 
 def test_the_build_leaves_nothing_but_the_ami_in_the_account(built: Built) -> None:
     ec2, iam = built.client("ec2"), built.client("iam")
-    instances = [one for entry in ec2.describe_instances()["Reservations"] for one in entry["Instances"]]
-    assert {one["State"]["Name"] for one in instances} == {"terminated"}
+    instances = [instance for entry in ec2.describe_instances()["Reservations"] for instance in entry["Instances"]]
+    assert {instance["State"]["Name"] for instance in instances} == {"terminated"}
     assert ec2.describe_key_pairs()["KeyPairs"] == []
     groups = ec2.describe_security_groups()["SecurityGroups"]
     assert [group["GroupName"] for group in groups if group["GroupName"] != "default"] == []
@@ -92,8 +92,8 @@ def test_the_build_leaves_nothing_but_the_ami_in_the_account(built: Built) -> No
     assert iam.list_instance_profiles()["InstanceProfiles"] == []
     assert ec2.describe_vpcs(Filters=[{"Name": "tag:Name", "Values": ["gpumpi-ami-build"]}])["Vpcs"] == []
     owned = ec2.describe_images(Owners=["self"])["Images"]
-    given = [image.id(REGION) for image in realizer.AMIS.values()]
-    assert sorted(image["ImageId"] for image in owned) == sorted([*given, built.image]), "no unencrypted copy is left"
+    preset = [image.id(REGION) for image in realizer.AMIS.values()]
+    assert sorted(image["ImageId"] for image in owned) == sorted([*preset, built.image]), "no unencrypted copy is left"
 
 
 def test_the_build_goes_through_session_manager_and_opens_no_port(built: Built) -> None:
@@ -112,19 +112,19 @@ def test_the_build_saves_a_complete_manifest(built: Built) -> None:
 
 
 def test_the_compiled_open_mpi_is_cached_for_the_next_build(built: Built) -> None:
-    kept = [file.name for file in (ami.cache_folder() / "built").iterdir()]
-    assert any(name.startswith(f"openmpi-{versions()['openmpi4_debian_version']}-") for name in kept)
+    cached = [file.name for file in (ami.cache_folder() / "built").iterdir()]
+    assert any(name.startswith(f"openmpi-{versions()['openmpi4_debian_version']}-") for name in cached)
 
 
 @pytest.mark.mission("C", "AMI")
 def test_a_host_started_from_the_ami_is_ready_for_mpi(built: Built) -> None:
     world = make_world(built.client)
-    made = world.run(ImageId=built.image, InstanceType="c5.large", UserData=REPORT)[0]["InstanceId"]
+    instance_id = world.run(ImageId=built.image, InstanceType="c5.large", UserData=REPORT)[0]["InstanceId"]
 
     def report() -> dict[str, str]:
-        shown = built.client("ec2").get_console_output(InstanceId=made).get("Output", "")
-        found = dict(re.findall(r"report: (\w+) ?(.*?)\r?$", shown, re.MULTILINE))
-        return found if "end" in found else {}
+        shown = built.client("ec2").get_console_output(InstanceId=instance_id).get("Output", "")
+        reported = dict(re.findall(r"report: (\w+) ?(.*?)\r?$", shown, re.MULTILINE))
+        return reported if "end" in reported else {}
 
     assert wait_until(report) == {
         "cuda": "1",

@@ -69,8 +69,8 @@ def test_open_mpi_5_replaces_open_mpi_4_and_is_cuda_aware(provisioned: Machine, 
     assert "mca:mpi:base:param:mpi_built_with_cuda_support:value:true" in reported
     assert f"ompi:version:full:{versions()['openmpi5_debian_version']}" in reported
     other.must("validate-mpi.sh")
-    for made in (other.layer / BUILT).glob("*.tar.gz"):
-        shutil.copy(made, ami.cache_folder() / "built")
+    for archive in (other.layer / BUILT).glob("*.tar.gz"):
+        shutil.copy(archive, ami.cache_folder() / "built")
 
 
 def test_running_all_steps_again_changes_nothing(provisioned: Machine, tmp_path: Path) -> None:
@@ -112,18 +112,18 @@ LOST = {
 def test_the_validation_fails_and_names_a_step_that_did_not_run(provisioned: Machine, tmp_path: Path, step: str) -> None:
     other = provisioned.on_top(tmp_path / "layer")
     other.must("/bin/sh", "-c", LOST[step])
-    found = other.run("validate-node.sh", FRAMEWORKS="chainermn" if step == "install-frameworks" else "")
-    assert found.returncode != 0
-    assert re.search(rf"missing or not in the pinned version:.*\b{step}\b", found.stderr)
+    validated = other.run("validate-node.sh", FRAMEWORKS="chainermn" if step == "install-frameworks" else "")
+    assert validated.returncode != 0
+    assert re.search(rf"missing or not in the pinned version:.*\b{step}\b", validated.stderr)
 
 
 def test_the_validation_fails_if_mpirun_does_not_read_the_hostfile(provisioned: Machine, tmp_path: Path) -> None:
     """On a cluster, such an mpirun would start all ranks on the head node."""
     other = provisioned.on_top(tmp_path / "layer")
     other.must("mv", "/opt/mpi/etc/openmpi-mca-params.conf", "/opt/mpi/etc/unread-mca-params.conf")
-    found = other.run("validate-node.sh")
-    assert found.returncode != 0
-    assert re.search(r"missing or not in the pinned version:.*\bconfigure-mpi-hosts\b", found.stderr)
+    validated = other.run("validate-node.sh")
+    assert validated.returncode != 0
+    assert re.search(r"missing or not in the pinned version:.*\bconfigure-mpi-hosts\b", validated.stderr)
     assert other.must("cat", "/etc/gpumpi/hostfile") == "", "the hostfile is as before"
 
 
@@ -134,18 +134,18 @@ def test_every_step_that_runs_here_is_tested_for_being_missing() -> None:
 def test_the_validation_fails_for_missing_steps_that_were_not_skipped_by_name(provisioned: Machine, tmp_path: Path) -> None:
     other = provisioned.on_top(tmp_path / "layer")
     other.must("sed", "--in-place", "/^skipped/d", "/etc/gpumpi/provisioners")
-    found = other.run("validate-node.sh")
-    assert found.returncode != 0
-    assert all(name in found.stderr for name in ami.SKIPPED)
+    validated = other.run("validate-node.sh")
+    assert validated.returncode != 0
+    assert all(name in validated.stderr for name in ami.SKIPPED)
 
 
 @pytest.mark.mission("C", "AMI")
 def test_the_validation_fails_if_open_mpi_is_not_cuda_aware(provisioned: Machine, tmp_path: Path) -> None:
     other = provisioned.on_top(tmp_path / "layer")
     other.must("install-openmpi.sh")
-    found = other.run("validate-node.sh")
-    assert found.returncode != 0
-    assert "select-openmpi" in found.stderr
+    validated = other.run("validate-node.sh")
+    assert validated.returncode != 0
+    assert "select-openmpi" in validated.stderr
 
 
 @pytest.mark.parametrize(
@@ -158,25 +158,25 @@ def test_the_validation_fails_if_open_mpi_is_not_cuda_aware(provisioned: Machine
 def test_a_skip_of_an_unknown_step_or_without_reason_is_an_error(
     provisioned: Machine, tmp_path: Path, skip: dict[str, str], error: str
 ) -> None:
-    found = provisioned.on_top(tmp_path / "layer").run("run-provisioners.sh", *STEPS, SKIP=json.dumps(skip))
-    assert found.returncode == 2
-    assert error in found.stderr
+    result = provisioned.on_top(tmp_path / "layer").run("run-provisioners.sh", *STEPS, SKIP=json.dumps(skip))
+    assert result.returncode == 2
+    assert error in result.stderr
 
 
 def test_a_step_whose_source_cannot_be_fetched_ends_the_build(provisioned: Machine, tmp_path: Path) -> None:
     nowhere = {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9"}
     other = provisioned.on_top(tmp_path / "layer")
-    found = other.run("run-provisioners.sh", "install-efa.sh", "configure-limits.sh", SKIP="{}", **nowhere)
-    assert found.returncode != 0
-    assert "cannot be fetched" in found.stderr
-    assert "configure-limits" not in found.stdout
+    result = other.run("run-provisioners.sh", "install-efa.sh", "configure-limits.sh", SKIP="{}", **nowhere)
+    assert result.returncode != 0
+    assert "cannot be fetched" in result.stderr
+    assert "configure-limits" not in result.stdout
     assert "done\tinstall-efa" not in (other.layer / "etc/gpumpi/provisioners").read_text()
 
 
 def test_a_source_with_the_wrong_checksum_is_rejected(provisioned: Machine, tmp_path: Path) -> None:
-    found = provisioned.on_top(tmp_path / "layer").run("fetch-source.sh", "file:///etc/debian_version", "0" * 64, "/tmp/source")
-    assert found.returncode != 0
-    assert "is pinned" in found.stderr
+    result = provisioned.on_top(tmp_path / "layer").run("fetch-source.sh", "file:///etc/debian_version", "0" * 64, "/tmp/source")
+    assert result.returncode != 0
+    assert "is pinned" in result.stderr
 
 
 def test_the_manifest_lists_what_is_installed_and_what_was_skipped_and_why(provisioned: Machine, tmp_path: Path) -> None:
@@ -193,17 +193,17 @@ def test_the_manifest_lists_what_is_installed_and_what_was_skipped_and_why(provi
 
 def test_a_cleaned_image_has_no_traces_of_the_build_machine(provisioned: Machine, tmp_path: Path) -> None:
     other = provisioned.on_top(tmp_path / "layer")
-    made = (
+    traces = (
         "ssh-keygen -A; mkdir -p ~root/.ssh /home/mpiuser/.ssh; cp -r /tmp/amis /opt/amis;"
         "for file in ~root/.ssh/authorized_keys /home/mpiuser/.ssh/authorized_keys ~root/.bash_history /var/log/own; do"
         " echo something >$file; done; echo 0123456789abcdef0123456789abcdef >/etc/machine-id;"
         "/opt/amis/provisioners/clean-image.sh"
     )
-    other.must("/bin/bash", "-c", made)
-    seen = other.must(
+    other.must("/bin/bash", "-c", traces)
+    listed = other.must(
         "/bin/sh",
         "-c",
         "cat /etc/ssh/ssh_host_* ~root/.ssh/* /home/*/.ssh/* ~root/.bash_history /var/log/own /etc/machine-id; ls /opt; true",
     )
-    assert seen.split() == [name for name in seen.split() if name.startswith(("cuda", "gpumpi", "mpi", "openmpi"))]
+    assert listed.split() == [name for name in listed.split() if name.startswith(("cuda", "gpumpi", "mpi", "openmpi"))]
     assert not list((other.layer / "var/lib/cloud").glob("instances/*"))

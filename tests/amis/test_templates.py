@@ -48,15 +48,15 @@ def provisioners_of(kind: str) -> list[str]:
 @pytest.mark.xdist_group("packer")
 @pytest.mark.parametrize("kind", KINDS)
 def test_packer_validates_the_template(variables: dict[str, str], kind: str) -> None:
-    found = packer(variables, "validate", "-only", f"{kind}.*", "amis")
-    assert (found.returncode, found.stdout.strip()) == (0, "The configuration is valid."), found.stdout + found.stderr
+    result = packer(variables, "validate", "-only", f"{kind}.*", "amis")
+    assert (result.returncode, result.stdout.strip()) == (0, "The configuration is valid."), result.stdout + result.stderr
 
 
 @pytest.mark.xdist_group("packer")
 def test_templates_are_formatted(variables: dict[str, str]) -> None:
     for template in sorted(AMIS.glob("*.pkr.hcl")):
-        found = packer(variables, "fmt", "-check", str(template))
-        assert found.returncode == 0, template.name
+        result = packer(variables, "fmt", "-check", str(template))
+        assert result.returncode == 0, template.name
 
 
 @pytest.mark.xdist_group("packer")
@@ -73,16 +73,16 @@ def test_templates_are_formatted(variables: dict[str, str]) -> None:
     ],
 )
 def test_a_wrong_variable_is_rejected_before_anything_starts(variables: dict[str, str], variable: str, error: str) -> None:
-    found = packer(variables, "validate", "-var", variable, "amis")
-    assert found.returncode != 0
-    assert error in found.stdout + found.stderr
+    result = packer(variables, "validate", "-var", variable, "amis")
+    assert result.returncode != 0
+    assert error in result.stdout + result.stderr
 
 
 @pytest.mark.xdist_group("packer")
 @pytest.mark.parametrize("base", ["ubuntu-24.04", "ubuntu-22.04", "amazon-linux-2023"])
 def test_each_base_is_valid_and_its_pinned_ami_exists_in_the_local_aws(variables: dict[str, str], base: str) -> None:
-    found = packer(variables, "validate", "-only", "ec2.*", "-var", f"base={base}", "-var", "instance_type=g6.xlarge", "amis")
-    assert found.returncode == 0, found.stdout + found.stderr
+    result = packer(variables, "validate", "-only", "ec2.*", "-var", f"base={base}", "-var", "instance_type=g6.xlarge", "amis")
+    assert result.returncode == 0, result.stdout + result.stderr
     pinned = versions()[f"dlami_{base.replace('-', '_').replace('.', '_')}"]
     (image,) = [image for image in IMAGES if image.name == pinned]
     assert image.owner == "898082745236"
@@ -107,9 +107,9 @@ def test_every_step_of_a_template_is_a_provisioner_that_the_validation_checks(ki
     own = re.search(rf"{kind}\) wanted\+=\((.*?)\)", text, re.DOTALL)
     assert both
     assert own
-    wanted = both[1].split() + own[1].split()
-    assert sorted(wanted) == sorted(steps)
-    checked = [name for name in wanted if not name.startswith("check-")]
+    expected_steps = both[1].split() + own[1].split()
+    assert sorted(expected_steps) == sorted(steps)
+    checked = [name for name in expected_steps if not name.startswith("check-")]
     assert all(re.search(rf"^    {name}\)", text, re.MULTILINE) for name in checked), "each step has its own check"
 
 

@@ -109,13 +109,13 @@ def _configured(resource: Recorded, address: str, origins: Mapping[str, str]) ->
 
 def _origins(recorded: Iterable[Recorded], addresses: Mapping[int, str]) -> dict[str, str]:
     """Map each ARN, ID and name in the outputs to its Terraform reference."""
-    found: dict[str, str] = {}
+    references: dict[str, str] = {}
     for resource in recorded:
         for attribute in ("arn", "id", "name"):
             value = resource.outputs.get(attribute)
             if isinstance(value, str) and value:
-                found.setdefault(value, f"{addresses[id(resource)]}.{attribute}")
-    return found
+                references.setdefault(value, f"{addresses[id(resource)]}.{attribute}")
+    return references
 
 
 def _texts(value: Any) -> Iterable[str]:

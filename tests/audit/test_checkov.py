@@ -50,8 +50,11 @@ pytestmark = [pytest.mark.xdist_group("checkov"), pytest.mark.mission_only]
 def recorded(path: Path) -> list[Recorded]:
     with account_for(path) as (settings, facts, mocks):
         deploy(settings, facts, mocks)
-        made = [one for one in mocks.resources if one.token.startswith("aws:")]
-        return [Recorded(one.token, one.name, one.inputs, {**one.state, "id": one.id}) for one in made]
+        aws_resources = [resource for resource in mocks.resources if resource.token.startswith("aws:")]
+        return [
+            Recorded(resource.token, resource.name, resource.inputs, {**resource.state, "id": resource.id})
+            for resource in aws_resources
+        ]
 
 
 @pytest.fixture(scope="module")
@@ -104,8 +107,10 @@ PLAIN_TEMPLATE = Recorded(
     ],
 )
 def test_checkov_finds_planted_faults(planted: Recorded, check: str, planted_report: Report) -> None:
-    found: list[Any] = [one for one in planted_report.failures if one.check == check and planted.name in one.resource]
-    assert found, planted_report.failures
+    failures: list[Any] = [
+        failure for failure in planted_report.failures if failure.check == check and planted.name in failure.resource
+    ]
+    assert failures, planted_report.failures
 
 
 @pytest.fixture(scope="module")

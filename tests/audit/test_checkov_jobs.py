@@ -26,16 +26,18 @@ pytestmark = [pytest.mark.xdist_group("checkov"), pytest.mark.mission_only]
 
 def plain_pods() -> list[dict[str, Any]]:
     """Return the pods of every variant as plain Pods, because checkov does not inspect MPIJobs."""
-    found = []
+    plain = []
     for name, more in VARIANTS.items():
         for piece in pieces(**more):
             manifest, spec = piece.manifest, piece.manifest.get("spec", {})
-            templates = [one["template"] for one in spec.get("mpiReplicaSpecs", {}).values()] + [spec.get("template")]
+            templates = [replica_spec["template"] for replica_spec in spec.get("mpiReplicaSpecs", {}).values()] + [
+                spec.get("template")
+            ]
             for template in filter(None, templates):
                 role = template["metadata"]["labels"]["gpumpi.io/role"]
                 metadata = {"name": f"{name}-{role}", "namespace": manifest["metadata"]["namespace"]}
-                found.append({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]})
-    return found
+                plain.append({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]})
+    return plain
 
 
 @pytest.fixture(scope="module")

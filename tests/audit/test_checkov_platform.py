@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.xdist_group("checkov"), pytest.mark.mission_only]
 
 def judged() -> list[dict[str, Any]]:
     """Return all objects except CRDs, which are large and not covered by any check."""
-    return [one for one in objects(deployed(asked(monitoring=True))) if one["kind"] != "CustomResourceDefinition"]
+    return [manifest for manifest in objects(deployed(asked(monitoring=True))) if manifest["kind"] != "CustomResourceDefinition"]
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +48,8 @@ def test_every_exception_is_needed_and_has_a_reason(report: Report) -> None:
 
 
 def test_checkov_finds_planted_faults(tmp_path: Path) -> None:
-    planted = next(one for one in judged() if one["kind"] == "Deployment")
+    planted = next(manifest for manifest in judged() if manifest["kind"] == "Deployment")
     planted["spec"]["template"]["spec"]["containers"][0]["securityContext"] = {"privileged": True}
     planted["spec"]["template"]["spec"]["hostNetwork"] = True
-    found = {finding.check for finding in scan_manifests([planted], tmp_path).failures}
-    assert {"CKV_K8S_16", "CKV_K8S_19", "CKV_K8S_20"} <= found
+    failed_checks = {finding.check for finding in scan_manifests([planted], tmp_path).failures}
+    assert {"CKV_K8S_16", "CKV_K8S_19", "CKV_K8S_20"} <= failed_checks

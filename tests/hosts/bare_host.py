@@ -93,9 +93,9 @@ class BareHost:
     def _missing(self, done: "subprocess.CompletedProcess[str]") -> set[str]:
         """Return the missing items that a report lists, without the suggested fixes."""
         assert "ok       kernel: overlay" in done.stdout, done.stdout[-3000:] + done.stderr[-3000:]
-        found = {line.removeprefix("missing  ") for line in done.stdout.splitlines() if line.startswith("missing")}
-        assert bool(found) == bool(done.returncode), done.stdout
-        return {line.rpartition(": ")[0] for line in found} - OF_THIS_MACHINE
+        missing = {line.removeprefix("missing  ") for line in done.stdout.splitlines() if line.startswith("missing")}
+        assert bool(missing) == bool(done.returncode), done.stdout
+        return {line.rpartition(": ")[0] for line in missing} - OF_THIS_MACHINE
 
     def _init(self) -> psutil.Process | None:
         """Return the host's init process (PID 1), which is the child of systemd-nspawn."""
@@ -117,18 +117,18 @@ def bare_hosts(folder: Path, count: int) -> Iterator[Sequence[BareHost]]:
     cloud.start(print, hosts=True)
     try:
         launched = make_world(cloud.clients(REGION)).run(InstanceType="c5.large", MinCount=count, MaxCount=count)
-        made = [BareHost(cloud, one["InstanceId"], one["PrivateIpAddress"]) for one in launched]
-        names += [one.name for one in made]
-        for one in made:
-            one.await_up()
-            (one.root / "etc/systemd/system/own-network.service").write_text(OWN_NETWORK)
-            one.must("systemctl", "enable", "--now", "own-network.service")
-            shutil.copytree(AMIS, one.root / "opt/amis")
-            programs = one.root / PROGRAMS.removeprefix("/")
+        hosts = [BareHost(cloud, instance["InstanceId"], instance["PrivateIpAddress"]) for instance in launched]
+        names += [host.name for host in hosts]
+        for host in hosts:
+            host.await_up()
+            (host.root / "etc/systemd/system/own-network.service").write_text(OWN_NETWORK)
+            host.must("systemctl", "enable", "--now", "own-network.service")
+            shutil.copytree(AMIS, host.root / "opt/amis")
+            programs = host.root / PROGRAMS.removeprefix("/")
             programs.mkdir()
             for tool in (KUBEADM, KUBECTL, KUBELET):
                 shutil.copy2(ensure(tool, print), programs)
-        yield made
+        yield hosts
     finally:
         cloud.stop()
     assert remains(cloud, *names) == []

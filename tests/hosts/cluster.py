@@ -106,8 +106,8 @@ class HandMade:
 
     def run(self, **changes: Any) -> str:
         """Start an instance with a head node's user data and return its id."""
-        made = self.network.run(**{**self._launch("master"), "InstanceType": "c5.large", **changes})
-        return str(made[0]["InstanceId"])
+        instances = self.network.run(**{**self._launch("master"), "InstanceType": "c5.large", **changes})
+        return str(instances[0]["InstanceId"])
 
     def scale(self, count: int) -> None:
         self.groups.set_desired_capacity(AutoScalingGroupName=GROUP, DesiredCapacity=count)
@@ -131,17 +131,17 @@ class HandMade:
     def hostfile(self, instance_id: str) -> list[str]:
         return self.ssh(instance_id, "cat /etc/gpumpi/hostfile").stdout.splitlines()
 
-    def await_workers(self, *others: str) -> list[str]:
+    def await_workers(self, *excluded: str) -> list[str]:
         """Wait until exactly two workers are InService, neither is in `others`, and the head node's hostfile lists
         these two. Return the workers' instance ids.
         """
 
         def ready() -> list[str]:
-            found = self.in_service()
-            if len(found) != 2 or set(found) & set(others):
+            in_service = self.in_service()
+            if len(in_service) != 2 or set(in_service) & set(excluded):
                 return []
-            wanted = sorted(f"{self.address(worker)} slots={SLOTS}" for worker in found)
-            return found if sorted(self.hostfile(self.master)) == wanted else []
+            expected_lines = sorted(f"{self.address(worker)} slots={SLOTS}" for worker in in_service)
+            return in_service if sorted(self.hostfile(self.master)) == expected_lines else []
 
         return list(wait_until(ready))
 
@@ -164,8 +164,10 @@ class HandMade:
     def new_workers_get(self, user_data: str) -> str:
         """Create a new version of the workers' launch template with this user data; return its number."""
         data = {"UserData": base64.b64encode(user_data.encode()).decode()}
-        made = self.ec2.create_launch_template_version(LaunchTemplateName="workers", SourceVersion="1", LaunchTemplateData=data)
-        return str(made["LaunchTemplateVersion"]["VersionNumber"])
+        response = self.ec2.create_launch_template_version(
+            LaunchTemplateName="workers", SourceVersion="1", LaunchTemplateData=data
+        )
+        return str(response["LaunchTemplateVersion"]["VersionNumber"])
 
     def workers_of(self, version: str) -> list[str]:
         """Return the ids of the workers that were launched with a version of the launch template."""
@@ -173,8 +175,8 @@ class HandMade:
 
     def _members(self) -> list[dict[str, Any]]:
         (group,) = self.groups.describe_auto_scaling_groups(AutoScalingGroupNames=[GROUP])["AutoScalingGroups"]
-        found: list[dict[str, Any]] = group["Instances"]
-        return found
+        instances: list[dict[str, Any]] = group["Instances"]
+        return instances
 
     def verb(self, *words: str) -> "subprocess.Popen[str]":
         """Start `scripts/cluster VERB ...` for this cluster with the environment variables of a user."""
@@ -208,7 +210,7 @@ class HandMade:
 
     def _make_role(self, name: str) -> str:
         iam = self.client("iam")
-        made = iam.create_role(RoleName=name, AssumeRolePolicyDocument=TRUST)["Role"]
+        role = iam.create_role(RoleName=name, AssumeRolePolicyDocument=TRUST)["Role"]
         own = {"keys": policies.exchange_node_keys(f"arn:aws:s3:::{BUCKET}"), "members": policies.find_members()}
         if name == "worker":
             own["join"] = policies.complete_join(Account(ACCOUNT, REGION, "aws"), GROUP)
@@ -217,7 +219,7 @@ class HandMade:
         iam.attach_role_policy(RoleName=name, PolicyArn=SSM_POLICY)
         iam.create_instance_profile(InstanceProfileName=name)
         iam.add_role_to_instance_profile(InstanceProfileName=name, RoleName=name)
-        return str(made["RoleId"])
+        return str(role["RoleId"])
 
     def _make_file_system(self) -> tuple[str, str]:
         efs = self.client("efs")
@@ -227,17 +229,19 @@ class HandMade:
                 {"IpProtocol": "tcp", "FromPort": 2049, "ToPort": 2049, "UserIdGroupPairs": [{"GroupId": self.network.group}]}
             ],
         )
-        made = efs.create_file_system(CreationToken=STACK, Encrypted=True)["FileSystemId"]
-        wait_until(lambda: efs.describe_file_systems(FileSystemId=made)["FileSystems"][0]["LifeCycleState"] == "available")
-        efs.create_mount_target(FileSystemId=made, SubnetId=self.network.subnets[0], SecurityGroups=[self.network.group])
+        file_system = efs.create_file_system(CreationToken=STACK, Encrypted=True)["FileSystemId"]
+        wait_until(lambda: efs.describe_file_systems(FileSystemId=file_system)["FileSystems"][0]["LifeCycleState"] == "available")
+        efs.create_mount_target(FileSystemId=file_system, SubnetId=self.network.subnets[0], SecurityGroups=[self.network.group])
         point = efs.create_access_point(
             ClientToken=STACK,
-            FileSystemId=made,
+            FileSystemId=file_system,
             PosixUser={"Uid": 1000, "Gid": 1000},
             RootDirectory={"Path": "/data", "CreationInfo": {"OwnerUid": 1000, "OwnerGid": 1000, "Permissions": "0775"}},
         )["AccessPointId"]
-        wait_until(lambda: efs.describe_mount_targets(FileSystemId=made)["MountTargets"][0]["LifeCycleState"] == "available")
-        return made, point
+        wait_until(
+            lambda: efs.describe_mount_targets(FileSystemId=file_system)["MountTargets"][0]["LifeCycleState"] == "available"
+        )
+        return file_system, point
 
     def _make_group(self) -> None:
         launch = self._launch("worker")
@@ -272,10 +276,10 @@ def remains(cloud: LocalCloud, *instances: str) -> list[str]:
     """
     folder = str(cloud.folder)
     mounts = [f"mount {line}" for line in Path("/proc/mounts").read_text().splitlines() if folder in line]
-    others = [pid for pid in Path("/proc").iterdir() if pid.name.isdigit() and pid.name != str(os.getpid())]
-    processes = [f"process {pid}" for pid in others if folder in _command_of(pid)]
-    known = {entry.name for entry in Path("/run/systemd/nspawn").glob("*/i-*")}
-    traces = [f"trace of {name}" for name in sorted(known & set(instances))]
+    pids = [pid for pid in Path("/proc").iterdir() if pid.name.isdigit() and pid.name != str(os.getpid())]
+    processes = [f"process {pid}" for pid in pids if folder in _command_of(pid)]
+    nspawn_hosts = {entry.name for entry in Path("/run/systemd/nspawn").glob("*/i-*")}
+    traces = [f"trace of {name}" for name in sorted(nspawn_hosts & set(instances))]
     return [*namespaces(cloud), *groups(cloud), *mounts, *processes, *traces, *([folder] if cloud.folder.exists() else [])]
 
 

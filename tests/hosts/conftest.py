@@ -16,9 +16,9 @@ from tests.hosts.cluster import HandMade, Ssh, remains
 @pytest.fixture(scope="session")
 def able() -> None:
     """Skip the test if this machine cannot run hosts."""
-    found = capability.examine()
-    if not found.hosts:
-        pytest.skip("; ".join(found.missing))
+    report = capability.examine()
+    if not report.hosts:
+        pytest.skip("; ".join(report.missing))
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ three more steps."""
 
 def check(cluster: HandMade) -> None:
     """Terminate a worker during a run with `--restarts`. The run must finish on the remaining and a new worker."""
-    lost, kept = cluster.await_workers()
+    lost, remaining = cluster.await_workers()
     gone = cluster.address(lost)
     cluster.ssh(cluster.master, f"rm -f /shared/steps; printf %s {shlex.quote(STEPS)} >/shared/steps.py")
     started = cluster.done("run", "--detach", "--restarts", "3", "--", "mpirun", "-n", "4", "-N", "2", "python3", "steps.py")
@@ -40,8 +40,8 @@ def check(cluster: HandMade) -> None:
     assert [line for line in lines if line.startswith("run: restart")], ended.stdout
     assert "run: waiting until all 2 nodes answer" in lines
     (last,) = [line.split() for line in lines if line.startswith("resumed after")]
-    new = {f"ip-{cluster.address(one).replace('.', '-')}" for one in cluster.await_workers(lost)}
-    assert int(last[3]) > 2 and set(last[5:]) == new and f"ip-{cluster.address(kept).replace('.', '-')}" in new
+    new = {f"ip-{cluster.address(worker).replace('.', '-')}" for worker in cluster.await_workers(lost)}
+    assert int(last[3]) > 2 and set(last[5:]) == new and f"ip-{cluster.address(remaining).replace('.', '-')}" in new
     assert f"ip-{gone.replace('.', '-')}" not in new
-    (row,) = [one for one in json.loads(cluster.done("jobs", "--json").stdout) if one["name"] == id]
+    (row,) = [job for job in json.loads(cluster.done("jobs", "--json").stdout) if job["name"] == id]
     assert (row["phase"], row["restarts"] >= 1) == ("Succeeded", True)

@@ -43,9 +43,9 @@ def test_the_console_output_shows_that_user_data_ran(cluster: HandMade) -> None:
 def test_nodes_log_in_to_each_other_without_a_prompt(cluster: HandMade) -> None:
     first, second = cluster.await_workers()
     for here, there in ((first, second), (first, cluster.master), (cluster.master, second)):
-        wanted = f"ip-{cluster.address(there).replace('.', '-')}"
+        expected_host = f"ip-{cluster.address(there).replace('.', '-')}"
         done = cluster.ssh(here, f"ssh {cluster.address(there)} hostname")
-        assert (done.returncode, done.stdout.strip()) == (0, wanted), done.stderr
+        assert (done.returncode, done.stdout.strip()) == (0, expected_host), done.stderr
 
 
 def test_node_keys_do_not_allow_root_logins(cluster: HandMade) -> None:
@@ -94,13 +94,13 @@ def test_the_gpu_buffer_benchmark_transfers_host_memory_correctly_between_hosts(
 ) -> None:
     cluster.await_workers()
     packed = base64.b64encode((ROOT / "bench" / "gpu" / "device_buffers.py").read_bytes()).decode()
-    program, seen = "/shared/device_buffers.py", "/shared/seen.json"
-    options = f"--memory host --bytes 4,4096,1048576 --repeats 2 --json {seen}"
+    program, report_file = "/shared/device_buffers.py", "/shared/seen.json"
+    options = f"--memory host --bytes 4,4096,1048576 --repeats 2 --json {report_file}"
     start = f"mpirun -n 2 -N 1 python3 {program}"
-    done = cluster.ssh(cluster.master, f"echo {packed} | base64 -d >{program}; {start} {options} && cat {seen}")
+    done = cluster.ssh(cluster.master, f"echo {packed} | base64 -d >{program}; {start} {options} && cat {report_file}")
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout[done.stdout.index("{") :])
-    assert [(row["bytes"], row["right"]) for row in found["sizes"]] == [(4, True), (4096, True), (1 << 20, True)]
+    report = json.loads(done.stdout[done.stdout.index("{") :])
+    assert [(row["bytes"], row["right"]) for row in report["sizes"]] == [(4, True), (4096, True), (1 << 20, True)]
     refused = cluster.ssh(cluster.master, start)
     assert refused.returncode == 2, refused.stderr
     assert "device_buffers: libcudart.so was not found. Install the CUDA toolkit or " in refused.stderr
@@ -141,7 +141,7 @@ def test_instance_metadata_requires_a_token(cluster: HandMade) -> None:
 
 def test_no_socket_serves_web_pages_or_programs_without_a_secret(cluster: HandMade) -> None:
     listening = sockets.find(cluster.cloud)
-    assert {80, 3128, 4566} <= {one.port for one in listening}, "instance metadata, egress proxy and local AWS of the VPC"
+    assert {80, 3128, 4566} <= {socket.port for socket in listening}, "instance metadata, egress proxy and local AWS of the VPC"
     assert strangers.accepted(listening) == []
 
 
@@ -164,10 +164,10 @@ def test_the_cluster_survives_a_reboot_of_the_head_node(cluster: HandMade) -> No
 
 
 def test_a_terminated_worker_is_removed_and_replaced(cluster: HandMade) -> None:
-    lost, kept = cluster.await_workers()
+    lost, remaining = cluster.await_workers()
     cluster.ec2.terminate_instances(InstanceIds=[lost])
     workers = cluster.await_workers(lost)
-    assert kept in workers
+    assert remaining in workers
     assert cluster.mpirun(cluster.master).returncode == 0
     wait_until(lambda: cluster.state(lost) == "terminated")
     assert lost not in {host.instance_id for host in cluster.cloud.hosts()}
@@ -182,21 +182,23 @@ def test_an_image_of_a_host_contains_its_changes_until_it_is_deregistered(cluste
     assert cluster.ssh(worker, "echo from the image >mark").returncode == 0
     image = cluster.ec2.create_image(InstanceId=worker, Name="marked", NoReboot=True)["ImageId"]
     wait_until(lambda: cluster.ec2.describe_images(ImageIds=[image])["Images"][0]["State"] == "available")
-    made = cluster.run(ImageId=image, UserData=None)
-    wait_until(lambda: cluster.ssh(made, "cat mark").stdout == "from the image\n")
-    cluster.ssh.hang_up(made)
+    instance = cluster.run(ImageId=image, UserData=None)
+    wait_until(lambda: cluster.ssh(instance, "cat mark").stdout == "from the image\n")
+    cluster.ssh.hang_up(instance)
     cluster.ec2.deregister_image(ImageId=image)
     assert not list(cluster.cloud.folder.glob(f"hosts/images/{image}"))
 
-    cluster.ec2.stop_instances(InstanceIds=[made])
-    wait_until(lambda: cluster.state(made) == "stopped")
+    cluster.ec2.stop_instances(InstanceIds=[instance])
+    wait_until(lambda: cluster.state(instance) == "stopped")
     with pytest.raises(cluster.client("ssm").exceptions.TargetNotConnected):
-        cluster.client("ssm").start_session(Target=made, DocumentName="AWS-StartSSHSession", Parameters={"portNumber": ["22"]})
-    cluster.ec2.start_instances(InstanceIds=[made])
-    wait_until(lambda: cluster.ssh(made, "cat mark").stdout == "from the image\n")
+        cluster.client("ssm").start_session(
+            Target=instance, DocumentName="AWS-StartSSHSession", Parameters={"portNumber": ["22"]}
+        )
+    cluster.ec2.start_instances(InstanceIds=[instance])
+    wait_until(lambda: cluster.ssh(instance, "cat mark").stdout == "from the image\n")
 
     beyond = cluster.run()
     hosts = {host.instance_id: host for host in cluster.cloud.hosts()}
     assert hosts[beyond].phase == "record" and "runs at most 4 hosts" in hosts[beyond].problem
-    cluster.ec2.terminate_instances(InstanceIds=[made, beyond])
-    wait_until(lambda: {cluster.state(made), cluster.state(beyond)} == {"terminated"})
+    cluster.ec2.terminate_instances(InstanceIds=[instance, beyond])
+    wait_until(lambda: {cluster.state(instance), cluster.state(beyond)} == {"terminated"})

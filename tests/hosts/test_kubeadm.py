@@ -66,12 +66,12 @@ def run_static_pods_as_services(host: BareHost) -> None:
 
 @pytest.fixture(scope="module")
 def hosts(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sequence[BareHost]]:
-    with bare_hosts(tmp_path_factory.mktemp("kubeadm"), 2) as made:
+    with bare_hosts(tmp_path_factory.mktemp("kubeadm"), 2) as bare:
         with ThreadPoolExecutor() as threads:
-            assert list(threads.map(BareHost.prepare, made)) == [set(), set()]
-        for host in made:
+            assert list(threads.map(BareHost.prepare, bare)) == [set(), set()]
+        for host in bare:
             let_a_kubelet_start(host)
-        yield made
+        yield bare
 
 
 def kubectl(host: BareHost, *words: str) -> str:
@@ -94,14 +94,18 @@ def test_kubeadm_creates_a_control_plane_and_a_node_joins_it(hosts: Sequence[Bar
     join = first.must("kubeadm", "token", "create", "--print-join-command", KUBECONFIG="/etc/kubernetes/admin.conf").split()
     joined = second.must(*join, f"--ignore-preflight-errors={IGNORED[0]}", seconds=300)
     assert "This node has joined the cluster" in joined
-    found = wait_until(
-        lambda: (now := nodes(first)) and len(now) == 2 and all("podCIDR" in one["spec"] for one in now.values()) and now
+    cluster_nodes = wait_until(
+        lambda: (now := nodes(first)) and len(now) == 2 and all("podCIDR" in node["spec"] for node in now.values()) and now
     )
-    control = [name for name, node in found.items() if "node-role.kubernetes.io/control-plane" in node["metadata"]["labels"]]
+    control = [
+        name for name, node in cluster_nodes.items() if "node-role.kubernetes.io/control-plane" in node["metadata"]["labels"]
+    ]
     assert len(control) == 1
-    assert {node["status"]["nodeInfo"]["kubeletVersion"] for node in found.values()} == {f"v{versions()['kubernetes_version']}"}
-    assert sorted(map(address_of, found.values())) == sorted(host.address for host in hosts)
-    assert {node["spec"]["podCIDR"].rpartition(".")[0].rpartition(".")[0] for node in found.values()} == {"10.244"}
+    assert {node["status"]["nodeInfo"]["kubeletVersion"] for node in cluster_nodes.values()} == {
+        f"v{versions()['kubernetes_version']}"
+    }
+    assert sorted(map(address_of, cluster_nodes.values())) == sorted(host.address for host in hosts)
+    assert {node["spec"]["podCIDR"].rpartition(".")[0].rpartition(".")[0] for node in cluster_nodes.values()} == {"10.244"}
 
 
 @pytest.mark.mission("E", "kubeadm")
@@ -110,12 +114,12 @@ def test_upstream_flannel_is_scheduled_on_every_node(hosts: Sequence[BareHost]) 
     first = hosts[0]
     source = mirror.downloaded(shutil.which("go") or "go", f"github.com/flannel-io/flannel@v{versions()['flannel_version']}")
     shutil.copy(source / "Documentation/kube-flannel.yml", first.root / "opt")
-    given = "file:///opt/kube-flannel.yml"
-    first.must(f"{PROVISIONERS}/fetch-flannel.sh", "/etc/kube-flannel.yml", "host-gw", FLANNEL_MANIFEST=given)
+    manifest_url = "file:///opt/kube-flannel.yml"
+    first.must(f"{PROVISIONERS}/fetch-flannel.sh", "/etc/kube-flannel.yml", "host-gw", FLANNEL_MANIFEST=manifest_url)
     kubectl(first, "apply", "-f", "/etc/kube-flannel.yml")
     find = ("get", "daemonset", "-n", "kube-flannel", "kube-flannel-ds", "-o", "json")
     wait_until(lambda: json.loads(kubectl(first, *find))["status"].get("desiredNumberScheduled") == len(hosts))
 
 
 def address_of(node: dict[str, Any]) -> str:
-    return str(next(one["address"] for one in node["status"]["addresses"] if one["type"] == "InternalIP"))
+    return str(next(address["address"] for address in node["status"]["addresses"] if address["type"] == "InternalIP"))

@@ -22,10 +22,10 @@ def test_a_host_can_power_itself_off_and_the_next_start_cleans_up_after_a_killed
     try:
         world = make_world(cloud.clients(REGION))
         data = "#!/bin/sh\npoweroff\n"  # user data runs only once, so the next start does not power off the host again
-        made = world.run(ImageId=AMI.id(REGION), InstanceType="c5.large", UserData=data)[0]["InstanceId"]
-        wait_until(lambda: world.described(made)[0]["State"]["Name"] == "stopped")
-        assert world.described(made)[0]["StateReason"]["Code"] == "Client.InstanceInitiatedShutdown"
-        world.ec2.start_instances(InstanceIds=[made])
+        instance = world.run(ImageId=AMI.id(REGION), InstanceType="c5.large", UserData=data)[0]["InstanceId"]
+        wait_until(lambda: world.described(instance)[0]["State"]["Name"] == "stopped")
+        assert world.described(instance)[0]["StateReason"]["Code"] == "Client.InstanceInitiatedShutdown"
+        world.ec2.start_instances(InstanceIds=[instance])
         wait_until(lambda: [host for host in cloud.hosts() if host.phase == "running"])
         os.kill(cloud.server("aws").pid, signal.SIGKILL)
         wait_until(cloud.crashed)
@@ -34,7 +34,7 @@ def test_a_host_can_power_itself_off_and_the_next_start_cleans_up_after_a_killed
         assert namespaces(cloud) == []
     finally:
         cloud.stop()
-    assert remains(cloud, made) == []
+    assert remains(cloud, instance) == []
 
 
 def test_the_host_limit_depends_on_memory_or_an_environment_variable() -> None:

@@ -13,7 +13,7 @@ from localcloud.processes import ROOT
 def test_the_bridge_keeps_its_mac_address_when_hosts_join_and_leave(able: None) -> None:
     """If the bridge's MAC address changed, hosts could not reach the local AWS until their ARP entries expired."""
     name = f"gpumpi-test-{os.getpid()}"
-    seen: list[str] = []
+    addresses: list[str] = []
 
     def join_and_leave() -> None:
         from pyroute2 import IPRoute
@@ -22,7 +22,7 @@ def test_the_bridge_keeps_its_mac_address_when_hosts_join_and_leave(able: None) 
             bridge = route.link_lookup(ifname=network.BRIDGE)[0]
 
             def look() -> None:
-                seen.append(route.get_links(bridge)[0].get("address"))
+                addresses.append(route.get_links(bridge)[0].get("address"))
 
             look()
             peer = {"ifname": "peer", "address": "02:00:00:00:00:02"}
@@ -39,7 +39,7 @@ def test_the_bridge_keeps_its_mac_address_when_hosts_join_and_leave(able: None) 
         network.inside(name, join_and_leave)
     finally:
         network.remove(name)
-    assert len(set(seen)) == 1 and not (network.RUN / name).exists()
+    assert len(set(addresses)) == 1 and not (network.RUN / name).exists()
 
 
 AFTER_IP_NETNS_ADD = """

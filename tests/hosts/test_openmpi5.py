@@ -22,7 +22,7 @@ def test_mpirun_of_open_mpi_5_uses_the_join_services_hostfile_by_default(cluster
     done = cluster.mpirun(cluster.master)
     assert done.returncode == 0, done.stderr
     hosts = [line.split()[0] for line in done.stdout.splitlines() if line.endswith(" 4 10")]
-    assert sorted(hosts) == sorted(f"ip-{cluster.address(one).replace('.', '-')}" for one in workers for _ in range(2))
+    assert sorted(hosts) == sorted(f"ip-{cluster.address(worker).replace('.', '-')}" for worker in workers for _ in range(2))
 
 
 def test_a_run_that_loses_a_worker_finishes_on_its_replacement(cluster: HandMade) -> None:

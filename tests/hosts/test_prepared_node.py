@@ -25,10 +25,10 @@ NOISE = re.compile(r"(var/(cache|log|tmp|lib/(apt|containerd|dhcp|cni|systemd|pr
 @pytest.fixture(scope="module")
 def host(able: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BareHost]:
     """A host with swap in /etc/fstab and kernel settings that Kubernetes does not accept."""
-    with bare_hosts(tmp_path_factory.mktemp("node"), 1) as (made,):
-        (made.root / "etc/fstab").write_text(FSTAB)
-        made.must("sysctl", "--write", *(f"{name}=0" for name in SETTINGS))
-        yield made
+    with bare_hosts(tmp_path_factory.mktemp("node"), 1) as (bare_host,):
+        (bare_host.root / "etc/fstab").write_text(FSTAB)
+        bare_host.must("sysctl", "--write", *(f"{name}=0" for name in SETTINGS))
+        yield bare_host
 
 
 @pytest.fixture(scope="module")
@@ -39,14 +39,14 @@ def prepared(host: BareHost) -> BareHost:
 
 def content(host: BareHost) -> dict[str, str]:
     """Return mode, owner and content of each file that the host's disk adds to the base image, keyed by path."""
-    found = {}
+    content_by_path = {}
     for name, stamp in layers.snapshot(host.disk.upper).items():
         file = host.disk.upper / name
         if not NOISE.match(name):
             is_small = file.is_file() and not file.is_symlink() and file.stat().st_size < 1 << 16
             text = file.read_bytes().hex() if is_small else str(file.readlink()) if file.is_symlink() else ""
-            found[name] = f"{stamp.mode:o} {stamp.owner} {text}"
-    return found
+            content_by_path[name] = f"{stamp.mode:o} {stamp.owner} {text}"
+    return content_by_path
 
 
 def settings_of(host: BareHost) -> dict[str, str]:
@@ -121,9 +121,9 @@ def test_kubeadm_accepts_the_written_configuration(prepared: BareHost) -> None:
     try:
         for phase in (("certs", "all"), ("kubeconfig", "all"), ("etcd", "local"), ("control-plane", "all")):
             prepared.must("kubeadm", "init", "phase", *phase, *config)
-        made = {file.stem: yaml.safe_load(file.read_text()) for file in (prepared.root / "etc/kubernetes/manifests").iterdir()}
-        assert set(made) == {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}
-        (server,), (manager,) = (made[name]["spec"]["containers"] for name in ("kube-apiserver", "kube-controller-manager"))
+        pods = {file.stem: yaml.safe_load(file.read_text()) for file in (prepared.root / "etc/kubernetes/manifests").iterdir()}
+        assert set(pods) == {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}
+        (server,), (manager,) = (pods[name]["spec"]["containers"] for name in ("kube-apiserver", "kube-controller-manager"))
         assert server["image"] == f"registry.k8s.io/kube-apiserver:v{versions()['kubernetes_version']}"
         assert "--cluster-cidr=10.244.0.0/16" in manager["command"]
         refused = prepared.run(PREPARE)
@@ -139,9 +139,9 @@ def test_the_flannel_manifest_is_upstreams_with_the_chosen_backend(prepared: Bar
     module = mirror.downloaded(go, f"github.com/flannel-io/flannel@v{versions()['flannel_version']}")
     with tempfile.TemporaryDirectory(dir=prepared.root / "opt") as folder:
         shutil.copy(module / "Documentation/kube-flannel.yml", folder)
-        given = f"file:///opt/{Path(folder).name}/kube-flannel.yml"
+        manifest_url = f"file:///opt/{Path(folder).name}/kube-flannel.yml"
         for words, backend in (((), "vxlan"), (("host-gw",), "host-gw")):
-            prepared.must(f"{PROVISIONERS}/fetch-flannel.sh", "/etc/kube-flannel.yml", *words, FLANNEL_MANIFEST=given)
+            prepared.must(f"{PROVISIONERS}/fetch-flannel.sh", "/etc/kube-flannel.yml", *words, FLANNEL_MANIFEST=manifest_url)
             objects = list(yaml.safe_load_all((prepared.root / "etc/kube-flannel.yml").read_text()))
-            (settings,) = [one["data"]["net-conf.json"] for one in objects if one["kind"] == "ConfigMap"]
+            (settings,) = [manifest["data"]["net-conf.json"] for manifest in objects if manifest["kind"] == "ConfigMap"]
             assert yaml.safe_load(settings) == {"Network": "10.244.0.0/16", "EnableNFTables": False, "Backend": {"Type": backend}}

@@ -62,21 +62,23 @@ def room() -> Iterator[None]:
 def notices(cluster: HandMade) -> dict[str, Any]:
     """Return the notices that nodes have published in the key bucket, keyed by instance id."""
     s3 = cluster.client("s3")
-    keys = [one["Key"] for one in s3.list_objects_v2(Bucket=BUCKET).get("Contents", ()) if one["Key"].endswith("/notice.json")]
+    keys = [
+        entry["Key"] for entry in s3.list_objects_v2(Bucket=BUCKET).get("Contents", ()) if entry["Key"].endswith("/notice.json")
+    ]
     return {key.split("/")[1].partition(":")[2]: json.loads(s3.get_object(Bucket=BUCKET, Key=key)["Body"].read()) for key in keys}
 
 
 def empty(cluster: HandMade, *members: str) -> None:
     """Delete the notices of these nodes, as if they had expired."""
     s3 = cluster.client("s3")
-    for one in s3.list_objects_v2(Bucket=BUCKET)["Contents"]:
-        if any(member in one["Key"] for member in members):
-            s3.delete_object(Bucket=BUCKET, Key=one["Key"])
+    for notice in s3.list_objects_v2(Bucket=BUCKET)["Contents"]:
+        if any(member in notice["Key"] for member in members):
+            s3.delete_object(Bucket=BUCKET, Key=notice["Key"])
 
 
-def newcomer(cluster: HandMade, known: set[str]) -> str:
+def newcomer(cluster: HandMade, earlier: set[str]) -> str:
     """Wait for a worker that is not in `known`; return its instance id."""
-    return str(wait_until(lambda: sorted(cluster.workers().keys() - known))[0])
+    return str(wait_until(lambda: sorted(cluster.workers().keys() - earlier))[0])
 
 
 def launched(cluster: HandMade, version: str) -> str:
@@ -115,7 +117,7 @@ def test_acceptance_checks_the_cluster_scales_it_and_restores_its_size(cluster: 
     done = cluster.done("acceptance", "--yes", "--json", "--output", str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
     report = json.loads(done.stdout)
-    results = {one["name"]: one["result"] for one in report["rows"]}
+    results = {row["name"]: row["result"] for row in report["rows"]}
     needs = {"NVIDIA driver, EFA and CUDA-aware MPI on first boot", "smoke: cuda", "smoke: nccl"}
     assert {name for name, result in results.items() if result == "not on this hardware"} == needs
     assert {result for name, result in results.items() if name not in needs} == {"passed"}
@@ -129,10 +131,10 @@ def test_acceptance_checks_the_cluster_scales_it_and_restores_its_size(cluster: 
 @pytest.mark.mission_only
 @pytest.mark.mission("C", "master and workers")
 def test_jobs_keep_running_while_the_cluster_grows_to_four_workers_and_shrinks_to_none(cluster: HandMade) -> None:
-    kept, _ = cluster.await_workers()
-    protection = {"AutoScalingGroupName": GROUP, "InstanceIds": [kept]}
+    survivor, _ = cluster.await_workers()
+    protection = {"AutoScalingGroupName": GROUP, "InstanceIds": [survivor]}
     cluster.groups.set_instance_protection(ProtectedFromScaleIn=True, **protection)
-    wide = start_job(cluster, "wide", {kept: 2, cluster.master: 1})
+    wide = start_job(cluster, "wide", {survivor: 2, cluster.master: 1})
     narrow = start_job(cluster, "narrow", {cluster.master: 2})
     for size in (4, 1, 0):
         if size == 0:
@@ -141,8 +143,10 @@ def test_jobs_keep_running_while_the_cluster_grows_to_four_workers_and_shrinks_t
         scaled = cluster.done("scale", str(size))
         assert scaled.returncode == 0, scaled.stderr
         members = cluster.in_service() or [cluster.master]
-        assert len(members) == max(size, 1) and (size == 0 or kept in members)
-        assert sorted(cluster.hostfile(cluster.master)) == sorted(f"{cluster.address(one)} slots={SLOTS}" for one in members)
+        assert len(members) == max(size, 1) and (size == 0 or survivor in members)
+        assert sorted(cluster.hostfile(cluster.master)) == sorted(
+            f"{cluster.address(member)} slots={SLOTS}" for member in members
+        )
     end_job(cluster, "narrow", narrow, ranks=2)
 
 
@@ -204,29 +208,29 @@ def test_nodes_publish_again_after_the_bucket_was_emptied_and_a_stranger_gets_no
 
 @pytest.mark.mission_only
 def test_while_s3_is_unavailable_a_lost_worker_is_removed_and_its_replacement_joins_afterwards(cluster: HandMade) -> None:
-    lost, kept = cluster.await_workers()
+    lost, remaining = cluster.await_workers()
     cluster.cloud.control().plan_fault(service="s3", operation="*", code="ServiceUnavailable", status=503, times=10_000)
     try:
         cluster.ec2.terminate_instances(InstanceIds=[lost])
-        replacement = newcomer(cluster, {lost, kept})
-        wait_until(lambda: cluster.hostfile(cluster.master) == [f"{cluster.address(kept)} slots={SLOTS}"])
+        replacement = newcomer(cluster, {lost, remaining})
+        wait_until(lambda: cluster.hostfile(cluster.master) == [f"{cluster.address(remaining)} slots={SLOTS}"])
         wait_until(lambda: "user data of a worker" in cluster.console(replacement))
         assert cluster.workers()[replacement] == "Pending:Wait"
     finally:
         cluster.cloud.control().clear_faults()
-    assert cluster.await_workers(lost) == sorted([kept, replacement])
+    assert cluster.await_workers(lost) == sorted([remaining, replacement])
 
 
 @pytest.mark.mission_only
 def test_nodes_whose_clocks_are_a_minute_off_join(cluster: HandMade) -> None:
-    known = set(cluster.await_workers())
+    earlier = set(cluster.await_workers())
     for count, offset in enumerate(("+60", "-60"), start=3):
         cluster.new_workers_get(cluster.user_data("worker", then=SKEWED.replace("@offset@", offset)))
         cluster.scale(count)
-        skewed = newcomer(cluster, known)
-        known.add(skewed)
-    seen = cluster.done("wait", "--minutes", "3")
-    assert seen.returncode == 0 and "4 of 4 workers joined" in seen.stderr, seen.stderr
+        skewed = newcomer(cluster, earlier)
+        earlier.add(skewed)
+    waited = cluster.done("wait", "--minutes", "3")
+    assert waited.returncode == 0 and "4 of 4 workers joined" in waited.stderr, waited.stderr
     clocks = cluster.ssh(skewed, "python3 -c 'import time; print(int(time.time()))'; date +%s").stdout.split()
     assert 50 <= int(clocks[1]) - int(clocks[0]) <= 70, "Python programs on the node have a shifted clock"
     cluster.new_workers_get(cluster.user_data("worker"))

@@ -98,8 +98,8 @@ def test_every_node_writes_the_file_system_that_the_stack_names(deployed: Deploy
     written = {path.name: path.read_text().strip() for path in folder.rglob("ip-*")}
     assert len(written) == 2 and all(name == text for name, text in written.items())
     assert outputs["headNodeAddress"].replace(".", "-") in " ".join(written)
-    seen = deployed.cluster("run", "--", "mpiexec", "-n", "2", "-N", "1", "sh", "-c", "ls /data").split()
-    assert [seen.count(name) for name in written] == [2, 2], "both nodes see both files"
+    listed = deployed.cluster("run", "--", "mpiexec", "-n", "2", "-N", "1", "sh", "-c", "ls /data").split()
+    assert [listed.count(name) for name in written] == [2, 2], "both nodes see both files"
     assert outputs["keyBucket"]
     if "lustreFileSystemId" in outputs:
         check_lustre(deployed)
@@ -110,7 +110,7 @@ def check_lustre(deployed: Deployed) -> None:
     deployed.cluster("run", "--", "mpiexec", "-n", "2", "-N", "1", "sh", "-c", "hostname >/fsx/data/$(hostname)")
     s3 = deployed.stack.cloud.clients("us-west-2")("s3")
     keys = wait_while(
-        lambda: [one["Key"] for one in s3.list_objects_v2(Bucket=BUCKET).get("Contents", [])],
-        lambda found: len(found) < 2,
+        lambda: [entry["Key"] for entry in s3.list_objects_v2(Bucket=BUCKET).get("Contents", [])],
+        lambda exported: len(exported) < 2,
     )
     assert len(keys) == 2 and all(key.startswith("ip-") for key in keys)

@@ -84,8 +84,8 @@ class Buildah:
             raise Unusable(f"buildah cannot run commands on this machine: {done.stderr.strip()}")
 
     def settings(self, image: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.must("inspect", "--type", "image", image))["OCIv1"]["config"]
-        return found
+        configuration: dict[str, Any] = json.loads(self.must("inspect", "--type", "image", image))["OCIv1"]["config"]
+        return configuration
 
     @contextmanager
     def mounted(self, image: str) -> Iterator[Path]:

@@ -23,10 +23,10 @@ RESTRICTED = (
 
 def until(look: Callable[[], T | None]) -> T:
     """Call `look` until it returns a truthy value, and return that value."""
-    again = retry_if_result(lambda found: not found) | retry_if_exception_type(psutil.Error)
-    found = Retrying(stop=stop_after_delay(240), wait=wait_fixed(0.05), retry=again)(look)
-    assert found is not None
-    return found
+    again = retry_if_result(lambda result: not result) | retry_if_exception_type(psutil.Error)
+    result = Retrying(stop=stop_after_delay(240), wait=wait_fixed(0.05), retry=again)(look)
+    assert result is not None
+    return result
 
 
 class Pod:

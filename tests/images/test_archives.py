@@ -44,9 +44,9 @@ def change(root: Path, target: Path, *commands: str) -> Path:
 
 def test_a_whole_root_layer_omits_files_that_never_belong_into_an_image(system: Path, tmp_path: Path) -> None:
     layers.write_difference(system, {}, tmp_path / "layer.tar")
-    found = names(tmp_path / "layer.tar")
-    assert {"etc/passwd", "usr/bin/program", "usr/bin/link", "run/sshd", "var/log", "dev"} <= found
-    assert not found & {"var/log/dpkg.log", "dev/null"}
+    members = names(tmp_path / "layer.tar")
+    assert {"etc/passwd", "usr/bin/program", "usr/bin/link", "run/sshd", "var/log", "dev"} <= members
+    assert not members & {"var/log/dpkg.log", "dev/null"}
 
 
 def test_a_layer_has_only_changed_files(system: Path, tmp_path: Path) -> None:

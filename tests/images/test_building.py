@@ -31,8 +31,8 @@ def test_concurrent_builders_build_an_image_once(own_cache: Path) -> None:
     )
     builders = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) for _ in range(4)]
     said = [builder.communicate(timeout=240)[0].splitlines() for builder in builders]
-    made = [line for lines in said for line in lines if ": built " in line]
-    assert len(made) == 2, "each of the two layers is built once"
+    built_lines = [line for lines in said for line in lines if ": built " in line]
+    assert len(built_lines) == 2, "each of the two layers is built once"
     assert {lines[-1] for lines in said} == {f"at {build.cached_path(SMALL)}"}
     assert not list(own_cache.glob(".making-*"))
 

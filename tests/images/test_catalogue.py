@@ -23,7 +23,7 @@ def version(name: str, value: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
-    ("asked", "found"),
+    ("asked", "name"),
     [
         ("openmpi:4", "openmpi:4"),
         ("123456789012.dkr.ecr.us-west-2.amazonaws.com/gpumpi-local/openmpi:4", "openmpi:4"),
@@ -39,9 +39,9 @@ def version(name: str, value: str, folder: Path, monkeypatch: pytest.MonkeyPatch
         ("localhost:5000/docker.io/mpioperator/mpi-operator:0.8.2", "docker.io/mpioperator/mpi-operator:0.8.2"),
     ],
 )
-def test_an_image_is_found_by_the_name_that_a_client_requests(asked: str, found: str) -> None:
+def test_an_image_is_found_by_the_name_that_a_client_requests(asked: str, name: str) -> None:
     image = find(asked)
-    assert image and image.name == found
+    assert image and image.name == name
 
 
 @pytest.mark.parametrize(

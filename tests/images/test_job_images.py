@@ -99,7 +99,7 @@ def test_nccl_tests_start_mpi_in_place_of_smokes_program_and_every_rank_reports_
         program.unlink()
     reports = smoke.nccl_reports(result.stdout)
     assert len(reports) == 4, result.stdout + result.stderr
-    assert [one["error"] for one in reports] == [""] * 4
+    assert [report["error"] for report in reports] == [""] * 4
     expected = NcclExpected(2, 4, "efa", "p4de.24xlarge", 400.0)
     assert {check.name: check.result for check in nccl_verdict.checks(reports, expected)} == dict.fromkeys(NAMES, "passed")
 
@@ -148,14 +148,16 @@ def test_an_image_reports_its_mpi(system: Path, image: Image) -> None:
 
 
 def test_images_contain_no_secrets_and_no_files_of_this_machine(image: Image) -> None:
-    found, resolver = set(), set()
+    members, resolver = set(), set()
     for layer in layer_paths(build.ensure_image(image, print)):
         with tarfile.open(layer) as archive:
-            found |= set(archive.getnames())
+            members |= set(archive.getnames())
             resolver |= {member.size for member in archive if member.name == "etc/resolv.conf"}
-    assert "etc/ssh/sshd_config" in found
+    assert "etc/ssh/sshd_config" in members
     assert [
-        name for name in found if re.match(r"etc/ssh/ssh_host_|etc/hostname$|(home/mpiuser|root)/\.ssh/|(tmp|dev|var/tmp)/", name)
+        name
+        for name in members
+        if re.match(r"etc/ssh/ssh_host_|etc/hostname$|(home/mpiuser|root)/\.ssh/|(tmp|dev|var/tmp)/", name)
     ] == []
     assert resolver <= {0}, "this machine's name servers"
 

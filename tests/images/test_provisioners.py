@@ -32,14 +32,14 @@ def steps(image: Image) -> list[tuple[str, dict[str, str]]]:
 
 def content(folder: Path) -> dict[str, str]:
     """Return the mode, owner and content digest of each path in a root file system."""
-    found = {}
+    digests = {}
     for name, stamp in layers.snapshot(folder).items():
         path = folder / name
         text = str(path.readlink()) if path.is_symlink() else ""
         if path.is_file() and not path.is_symlink():
             text = hashlib.sha256(path.read_bytes()).hexdigest()
-        found[name] = f"{stamp.mode:o} {stamp.owner} {text}"
-    return found
+        digests[name] = f"{stamp.mode:o} {stamp.owner} {text}"
+    return digests
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
@@ -92,12 +92,12 @@ def system() -> Iterator[Path]:
 @needs_roots
 @pytest.mark.parametrize("image", JOB_IMAGES, ids=lambda image: image.name)
 def test_provisioners_are_idempotent(system: Path, image: Image) -> None:
-    found = []
+    contents = []
     for _ in range(2):  # the first run replaces the previous MPI
         for script, environment in steps(image):
             root.provision(system, script, environment, downloads())
-        found.append(content(system))
-    first, second = found
+        contents.append(content(system))
+    first, second = contents
     assert {path for path in first.keys() | second.keys() if first.get(path) != second.get(path)} == set()
     assert f"MPI_VERSION={image.environment['GPUMPI_MPI_VERSION']}\n" in (system / "etc/gpumpi/mpi").read_text()
     folder = system / (system / "opt/mpi").readlink().relative_to("/")

@@ -69,7 +69,7 @@ class Running:
     def _start(self, pod: Pod, role: str) -> "subprocess.Popen[str]":
         (container,) = self._specs[role]["containers"]
         variables = dict(self._of_image)
-        variables |= {one["name"]: one["value"] for one in container["env"] if "value" in one}
+        variables |= {variable["name"]: variable["value"] for variable in container["env"] if "value" in variable}
         variables |= {"PATH": root.PATH, "HOSTNAME": LAUNCHER, "HYDRA_IFACE": "bridge", "I_MPI_HYDRA_IFACE": "bridge"}
         if role == "worker":
             del variables["HYDRA_IFACE"], variables["I_MPI_HYDRA_IFACE"]
@@ -90,7 +90,7 @@ class Running:
     def wait_for(self, prefix: str, number: int) -> dict[str, str]:
         def enough() -> dict[str, str] | None:
             assert self.launcher.poll() is None, self.launcher.communicate()[0]
-            return found if len(found := self.files(prefix)) >= number else None
+            return files if len(files := self.files(prefix)) >= number else None
 
         return until(enough)
 

@@ -217,9 +217,9 @@ def test_the_linker_finds_efa_cuda_and_one_nccl_without_variables(built: Built) 
         *nccl,
     ]
     assert built.text("etc/ld.so.conf.d/000_efa.conf") == "/opt/amazon/efa/lib64\n", "without Open MPI 4.1"
-    found = built.run("ldconfig -p | awk '$1 == \"libnccl.so.2\" { print $NF }'")
-    assert found == "/" + aws_base.NCCL[built.recipe.name].replace(
-        "usr/lib64", "lib64" if found.startswith("/lib64") else "usr/lib64"
+    library = built.run("ldconfig -p | awk '$1 == \"libnccl.so.2\" { print $NF }'")
+    assert library == "/" + aws_base.NCCL[built.recipe.name].replace(
+        "usr/lib64", "lib64" if library.startswith("/lib64") else "usr/lib64"
     )
 
 
@@ -266,10 +266,10 @@ def test_sshd_starts_with_the_arguments_of_a_job_s_pods(job: Job) -> None:
     """The test starts sshd in the launcher's pod, because the workers already run it."""
     server = job.launcher.start(*shell("serve.sh"))
     until(lambda: job.pods[WORKERS[0]].run("ssh", LAUNCHER, "true").returncode == 0 or server.poll() is not None)
-    found = job.pods[WORKERS[0]].run("ssh", LAUNCHER, "id -u; command -v mpirun").stdout.split()
+    output = job.pods[WORKERS[0]].run("ssh", LAUNCHER, "id -u; command -v mpirun").stdout.split()
     server.terminate()
     server.wait()
-    assert found == ["1000", "/usr/local/bin/mpirun"]
+    assert output == ["1000", "/usr/local/bin/mpirun"]
 
 
 @pytest.mark.parametrize(

@@ -75,9 +75,9 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     monkeypatch.setattr("localcloud.images.catalogue.IMAGES", catalogue)
     monkeypatch.setattr(registry, "REGISTRIES", {"docker.io", "registry.example.com"})
     monkeypatch.setattr(published, "image_tags", TAGS.get)
-    made = Served()
-    yield made
-    made.registry.close()
+    registry_server = Served()
+    yield registry_server
+    registry_server.registry.close()
 
 
 def test_the_root_path_identifies_a_registry(served: Served) -> None:
@@ -115,12 +115,12 @@ def test_a_head_request_returns_size_and_digest_without_the_content(served: Serv
 
 
 @pytest.mark.parametrize(
-    ("wanted", "part"), [("bytes=5-9", slice(5, 10)), ("bytes=100-", slice(100, None)), ("bytes=0-", slice(None))]
+    ("requested", "part"), [("bytes=5-9", slice(5, 10)), ("bytes=100-", slice(100, None)), ("bytes=0-", slice(None))]
 )
-def test_a_range_of_a_blob_can_be_requested(served: Served, wanted: str, part: slice) -> None:
+def test_a_range_of_a_blob_can_be_requested(served: Served, requested: str, part: slice) -> None:
     digest = served.manifest()["layers"][0]["digest"]
     whole = served.get(f"test/small/blobs/{digest}").content
-    answer = served.get(f"test/small/blobs/{digest}", Range=wanted)
+    answer = served.get(f"test/small/blobs/{digest}", Range=requested)
     assert (answer.status_code, answer.content) == (206, whole[part])
     start = part.start or 0
     assert answer.headers["Content-Range"] == f"bytes {start}-{start + len(answer.content) - 1}/{len(whole)}"

@@ -66,8 +66,8 @@ def asked(running: Running) -> stacks.Dump:
     """Run the controller's script in each worker, and parse its output."""
     command = ["sh", "-c", stacks.SCRIPT, "dump", stacks.PROGRAM]
     outputs = [pod.run(*command, *(["job"] if index == 0 else [])) for index, pod in enumerate(running.workers)]
-    assert [one.returncode for one in outputs] == [0, 0], outputs
-    return stacks.parse([one.stdout for one in outputs])
+    assert [output.returncode for output in outputs] == [0, 0], outputs
+    return stacks.parse([output.stdout for output in outputs])
 
 
 def test_the_rank_for_which_the_others_wait_is_named_with_its_line(running: Running) -> None:
@@ -81,18 +81,20 @@ def test_a_stopped_rank_can_be_read_and_stays_stopped(running: Running) -> None:
     stop = "kill -STOP $(pgrep -f '^python3 -c' | tail -n 1)"
     assert running.workers[1].run("sh", "-c", stop).returncode == 0
     for _ in range(2):
-        (found,) = [one["ranks"] for one in asked(running).groups() if one["at"].startswith("stopped in ")]
-        assert len(found) == 1 and found[0] in (2, 3)
+        (ranks,) = [
+            stack_group["ranks"] for stack_group in asked(running).groups() if stack_group["at"].startswith("stopped in ")
+        ]
+        assert len(ranks) == 1 and ranks[0] in (2, 3)
 
 
 def test_an_image_without_py_spy_is_reported(system: Path, running: Running) -> None:
     program = system / "usr/local/bin/py-spy"
     hidden = program.rename(program.with_name("hidden"))
     try:
-        (found,) = asked(running).groups()
+        (stack_group,) = asked(running).groups()
     finally:
         hidden.rename(program)
-    assert (found["ranks"], found["at"], found["lines"]) == ([0, 1, 2, 3], "", ["the image has no py-spy"])
+    assert (stack_group["ranks"], stack_group["at"], stack_group["lines"]) == ([0, 1, 2, 3], "", ["the image has no py-spy"])
 
 
 def test_the_flight_recorder_of_every_rank_is_read(system: Path) -> None:
@@ -100,7 +102,7 @@ def test_the_flight_recorder_of_every_rank_is_read(system: Path) -> None:
     started = Running(OPENMPI_5, system, ["env", *files, "python3", "-c", RECORDER])
     try:
         started.wait_for("environment", 4)
-        lines = [line for one in asked(started).ranks for line in one.lines if line.startswith("flight recorder")]
+        lines = [line for rank in asked(started).ranks for line in rank.lines if line.startswith("flight recorder")]
     finally:
         started.stop()
     assert sorted(lines) == [f"flight recorder: started: nccl:all_reduce {rank}" for rank in range(4)]

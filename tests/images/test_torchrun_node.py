@@ -30,7 +30,7 @@ signal.pause()
 
 def test_ranks_save_before_torchrun_gets_the_signal() -> None:
     (container,) = pods(name="node", launcher="torchrun", command=["torchrun", "-c", RANK])["worker"]["containers"]
-    variables = {one["name"]: one["value"] for one in container["env"] if "value" in one}
+    variables = {variable["name"]: variable["value"] for variable in container["env"] if "value" in variable}
     variables |= {"PATH": root.PATH, "JOB_COMPLETION_INDEX": "1", "MASTER_ADDR": "localhost"}
     with unpacked(OPENMPI_5) as system:
         program: Path = system / "usr/local/bin/torchrun"

@@ -214,8 +214,8 @@ def test_after_the_bucket_was_emptied_nodes_stay_known_and_publish_again(world: 
     world.step(master, *workers)
     before = {name: master.read(name) for name in ("authorized_keys", "known_hosts", "hostfile")}
     s3 = world.client("s3")
-    for one in s3.list_objects_v2(Bucket=BUCKET)["Contents"]:
-        s3.delete_object(Bucket=BUCKET, Key=one["Key"])
+    for notice in s3.list_objects_v2(Bucket=BUCKET)["Contents"]:
+        s3.delete_object(Bucket=BUCKET, Key=notice["Key"])
     master.service.step()
     assert {name: master.read(name) for name in before} == before
     world.step(*workers)
@@ -249,8 +249,8 @@ def test_a_restarted_service_remembers_its_nodes(world: World) -> None:
     master, worker = world.start_master(), *world.scale(1)
     world.step(master, worker)
     s3 = world.client("s3")
-    for one in s3.list_objects_v2(Bucket=BUCKET)["Contents"]:
-        s3.delete_object(Bucket=BUCKET, Key=one["Key"])
+    for stored_notice in s3.list_objects_v2(Bucket=BUCKET)["Contents"]:
+        s3.delete_object(Bucket=BUCKET, Key=stored_notice["Key"])
     old = master.service
     again = Service(
         old.cluster,

@@ -71,7 +71,7 @@ def test_the_bucket_holds_only_notices_and_no_private_key(world: World) -> None:
     master, *workers = world.start_master(), *world.scale(2)
     world.step(master, *workers)
     s3 = world.client("s3")
-    keys = [one["Key"] for one in s3.list_objects_v2(Bucket=BUCKET)["Contents"]]
+    keys = [notice["Key"] for notice in s3.list_objects_v2(Bucket=BUCKET)["Contents"]]
     assert sorted(keys) == sorted(notice_key(host.folder) for host in (master, *workers))
     for name in keys:
         assert b"PRIVATE" not in s3.get_object(Bucket=BUCKET, Key=name)["Body"].read()

@@ -104,13 +104,13 @@ class World:
             "Statement": [{"Effect": "Allow", "Principal": {"AWS": ACCOUNT.root}, "Action": "sts:AssumeRole"}],
         }
         iam = self.client("iam")
-        made = iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(trust))["Role"]
+        role = iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(trust))["Role"]
         own = {"keys": policies.exchange_node_keys(f"arn:aws:s3:::{BUCKET}"), "members": policies.find_members()}
         if name == WORKER:
             own["join"] = policies.complete_join(ACCOUNT, GROUP)
         for policy, document in own.items():
             iam.put_role_policy(RoleName=name, PolicyName=policy, PolicyDocument=policies.to_json(document))
-        return str(made["RoleId"])
+        return str(role["RoleId"])
 
     def _make_group(self) -> None:
         hook = {
