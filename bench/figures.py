@@ -48,7 +48,7 @@ def _line(name: str, rows: list[dict[str, Any]], x: str, y: str, color: str) -> 
 
 def _mpi_start(result: Any) -> Mapping[str, str]:
     when = ", ".join(str(result[key]) for key in ("date", "remark") if key in result)
-    return {"": mpi_start.drawn(_rows(result), {**result, "date": when})}
+    return {"": mpi_start.draw(_rows(result), {**result, "date": when})}
 
 
 def _kubernetes_scale(result: Any) -> Mapping[str, str]:

@@ -55,10 +55,10 @@ def main() -> None:
     with running(STACK, arguments.cloud) as shell:
         bench = Bench.of(shell)
         say("warm-up job")
-        submitted(bench)
+        measure_submission(bench)
         runs = []
         for number in range(1, arguments.repeats + 1):
-            runs.append(submitted(bench))
+            runs.append(measure_submission(bench))
             say(f"submit --follow, {number} of {arguments.repeats}: {runs[-1]['command returns']} s")
         killed = []
         for number in range(1, arguments.repeats + 1):
@@ -71,12 +71,12 @@ def main() -> None:
     _show(result, arguments.repeats)
 
 
-def submitted(bench: Bench) -> dict[str, float]:
+def measure_submission(bench: Bench) -> dict[str, float]:
     """Return the seconds from the start of `scripts/cluster submit --follow` to each stage."""
     name = "bench-submitted"
     file = bench.shell.kubeconfig.parent / "job.yaml"
     file.write_text(yaml.safe_dump(_job(name, PROGRAM)))
-    with bench.watched(name, WORKERS, "mpijob") as timeline:
+    with bench.watch_job(name, WORKERS, "mpijob") as timeline:
         begun = time.time()
         try:
             done = bench.shell.cluster("submit", str(file), "--follow")
@@ -99,7 +99,7 @@ def submitted(bench: Bench) -> dict[str, float]:
 def worker_killed(bench: Bench) -> dict[str, float]:
     """Kill a worker, and return the seconds until the launcher exits and until the job succeeds."""
     name = "bench-killed"
-    with bench.watched(name, WORKERS, "mpijob") as timeline:
+    with bench.watch_job(name, WORKERS, "mpijob") as timeline:
         # use a new file name for each run, because an aborted run may have left its file behind
         bench.submit(_job(name, STEPWISE.replace("RUN", f"bench-{time.time_ns()}")), bench.described)
         try:

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from bench.platform_cluster import machine, running, say
 from bench.timed_job import Bench
-from bench.usage import Cpu, Peaks, spent
+from bench.usage import Cpu, Peaks, compute_spent_cpu
 from bench.watching import Object, Watch, condition, true_since
 from infra.jobs.cluster import ClusterDescription, TaintDescription
 from infra.naming import JOB_LABEL, QUEUE_NAME, ROLE_LABEL
@@ -183,7 +183,7 @@ class Steps:
         started, before = time.time(), self.usage.cpu()
         yield started
         self.mark(name, started)
-        self.cpu[name] = spent(before, self.usage.cpu())
+        self.cpu[name] = compute_spent_cpu(before, self.usage.cpu())
 
     def mark(self, name: str, started: float, moment: float | None = None) -> None:
         self.seconds[name] = round((moment or time.time()) - started, 1)

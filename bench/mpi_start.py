@@ -46,7 +46,7 @@ def main() -> None:
             for launcher in LAUNCHERS
         ]
     if arguments.plot:
-        arguments.plot.write_text(drawn(rows, about))
+        arguments.plot.write_text(draw(rows, about))
     if arguments.json:
         print(json.dumps({**about, "image": arguments.image, "rows": rows}, indent=1))
         return
@@ -91,12 +91,12 @@ def measure(bench: Bench, launcher: str, workers: int, image: str) -> dict[str, 
         "maxRestarts": 0,
     }
     load = os.getloadavg()[0]
-    with bench.watched(name, workers, launcher) as timeline:
-        begun = bench.submit(job, bench.without_gpus(POOL))
+    with bench.watch_job(name, workers, launcher) as timeline:
+        begun = bench.submit(job, bench.describe_without_gpus(POOL))
         try:
             if not timeline.wait(lambda timeline: "over" in timeline.times, LIMIT_SECONDS):
                 raise SystemExit(f"{name} did not end within {LIMIT_SECONDS:.0f} s; stages reached: {timeline.since(begun)}")
-            ranks = bench.printed(name, "ranks")
+            ranks = bench.read_printed(name, "ranks")
         finally:
             bench.remove(name)
     if len(ranks) != workers:
@@ -110,7 +110,7 @@ def measure(bench: Bench, launcher: str, workers: int, image: str) -> dict[str, 
     }
 
 
-def drawn(rows: Sequence[dict[str, Any]], about: dict[str, Any]) -> str:
+def draw(rows: Sequence[dict[str, Any]], about: dict[str, Any]) -> str:
     lines = [
         plot.Line(
             f"{launcher}, {kind}",

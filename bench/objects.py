@@ -53,7 +53,7 @@ def manifests(count: int) -> list[dict[str, Any]]:
     return objects
 
 
-def with_pulumi(folder: Path, plane: ControlPlane, objects: list[dict[str, Any]]) -> dict[str, float]:
+def measure_pulumi(folder: Path, plane: ControlPlane, objects: list[dict[str, Any]]) -> dict[str, float]:
     """Return the seconds that each Pulumi operation took. The namespace is named after the folder."""
     namespace = folder.name
     plane.request("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
@@ -76,13 +76,13 @@ def with_pulumi(folder: Path, plane: ControlPlane, objects: list[dict[str, Any]]
         cloud.stop()
 
 
-def saved_once(folder: Path, plane: ControlPlane, objects: list[dict[str, Any]]) -> dict[str, float]:
+def measure_without_checkpoints(folder: Path, plane: ControlPlane, objects: list[dict[str, Any]]) -> dict[str, float]:
     """Measure without checkpoints. The engine saves its state only at the end, and loses track of objects if it is killed."""
     with mock.patch.dict(os.environ, {"PULUMI_SKIP_CHECKPOINTS": "true"}):
-        return with_pulumi(folder, plane, objects)
+        return measure_pulumi(folder, plane, objects)
 
 
-def with_emulator(plane: ControlPlane, objects: list[dict[str, Any]]) -> dict[str, float]:
+def measure_emulator(plane: ControlPlane, objects: list[dict[str, Any]]) -> dict[str, float]:
     """Measure the emulator alone: send the engine's Check and Create requests directly and concurrently."""
     plane.request("POST", "/api/v1/namespaces", {"metadata": {"name": "alone"}})
     running, port = server.start(0)
@@ -106,7 +106,7 @@ def _create(stub: Any, manifest: dict[str, Any]) -> None:
     stub.Create(provider_pb2.CreateRequest(urn=urn, properties=checked.inputs))
 
 
-def with_kubectl(folder: Path, plane: ControlPlane, objects: list[dict[str, Any]]) -> dict[str, float]:
+def measure_kubectl(folder: Path, plane: ControlPlane, objects: list[dict[str, Any]]) -> dict[str, float]:
     plane.request("POST", "/api/v1/namespaces", {"metadata": {"name": "kubectl"}})
     file, config = folder / "objects.json", folder / "kubeconfig"
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
@@ -134,10 +134,10 @@ def main() -> None:
         plane = ControlPlane(folder / "plane")
         try:
             plane.start()
-            kubectl = with_kubectl(folder, plane, objects)
-            alone = with_emulator(plane, objects)
-            pulumi = with_pulumi(folder / "pulumi", plane, objects)
-            once = saved_once(folder / "saved-once", plane, objects)
+            kubectl = measure_kubectl(folder, plane, objects)
+            alone = measure_emulator(plane, objects)
+            pulumi = measure_pulumi(folder / "pulumi", plane, objects)
+            once = measure_without_checkpoints(folder / "saved-once", plane, objects)
         finally:
             plane.stop()
     rows = {

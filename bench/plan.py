@@ -13,7 +13,7 @@ from collections import Counter
 from unittest import mock
 
 from cli.console import say
-from testkit.plan_worlds import Outcome, compare, drawn
+from testkit.plan_worlds import Outcome, compare, draw_worlds
 
 STACKS = 200
 
@@ -22,7 +22,7 @@ def run(stacks: int, seed: int) -> list[Outcome]:
     """Compare `plan` and `up` for this number of stacks. Does not change the user's price cache."""
     outcomes: list[Outcome] = []
     with tempfile.TemporaryDirectory() as cache, mock.patch.dict(os.environ, {"XDG_CACHE_HOME": cache}):
-        for number, world in enumerate(drawn(stacks, seed), 1):
+        for number, world in enumerate(draw_worlds(stacks, seed), 1):
             outcomes.append(compare(world))
             say(f"{number} of {stacks}: {outcomes[-1].summary}")
     return outcomes

@@ -31,10 +31,10 @@ def svg(lines: Sequence[Line], *, title: str, x: str, y: str, note: str) -> str:
     right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
 
     def column(value: float) -> float:
-        return round(_placed(value, across[0], across[-1], LEFT, right), 1)
+        return round(_scale_position(value, across[0], across[-1], LEFT, right), 1)
 
     def height(value: float) -> float:
-        return round(_placed(value, up[0], up[-1], bottom, TOP), 1)
+        return round(_scale_position(value, up[0], up[-1], bottom, TOP), 1)
 
     root = _sheet(title, HEIGHT)
     for value in up:
@@ -105,7 +105,7 @@ def _ticks(values: Sequence[float]) -> list[float]:
     return [tick for tick in every if low <= tick <= high]
 
 
-def _placed(value: float, low: float, high: float, start: float, end: float) -> float:
+def _scale_position(value: float, low: float, high: float, start: float, end: float) -> float:
     share = math.log(value / low) / math.log(high / low) if high > low else 0.5
     return start + share * (end - start)
 

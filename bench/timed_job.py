@@ -53,7 +53,7 @@ class Bench:
     def namespace(self) -> str:
         return self.described.namespaces[0].name
 
-    def without_gpus(self, pool: str) -> ClusterDescription:
+    def describe_without_gpus(self, pool: str) -> ClusterDescription:
         """Return the cluster description without the pool's GPUs, so that many workers fit on one node."""
         pools = [
             candidate.model_copy(update={"gpus": 0, "efa": 0, "hugepages_mib": 0}) if candidate.name == pool else candidate
@@ -62,7 +62,7 @@ class Bench:
         return self.described.model_copy(update={"pools": tuple(pools)})
 
     @contextmanager
-    def watched(self, name: str, workers: int, launcher: str) -> Iterator[Timeline]:
+    def watch_job(self, name: str, workers: int, launcher: str) -> Iterator[Timeline]:
         """Record the timeline of a job that the caller submits inside the block."""
         timeline = Timeline(workers)
         base, selector = f"namespaces/{self.namespace}", f"{JOB_LABEL}={name}"
@@ -82,7 +82,7 @@ class Bench:
         job_objects.create(self.client, pieces)
         return begun
 
-    def printed(self, name: str, word: str) -> Any:
+    def read_printed(self, name: str, word: str) -> Any:
         """Return the JSON that the launcher printed after `word`. Raise JobFailed if the log has no such line."""
         done = self.shell.cluster("logs", name)
         line = next((line for line in done.out.splitlines() if line.startswith(f"{word} ")), None)

@@ -72,7 +72,7 @@ def life(name: str) -> tuple[list[Measured], list[Step]]:
     return runs, sorted(aws_steps, key=lambda step: -step.seconds)[:10]
 
 
-def with_delays(name: str, factor: float, own_seconds: float) -> dict[str, Any]:
+def measure_with_delays(name: str, factor: float, own_seconds: float) -> dict[str, Any]:
     """Measure `up` with AWS's delays and compare it with the critical path.
 
     `own_seconds` is the duration of `up` without delays. If the factor is small, this time has more weight than on
@@ -118,7 +118,7 @@ def main() -> None:
     results: dict[str, Any] = {"machine": machine}
     for name in STACKS:
         runs, slowest = life(name)
-        delays = with_delays(name, arguments.delay_factor, runs[1].run.seconds)
+        delays = measure_with_delays(name, arguments.delay_factor, runs[1].run.seconds)
         results[name] = {"runs": [run.row() for run in runs], "slowest": [_step(s) for s in slowest], "delays": delays}
         if not arguments.json:
             _show(name, results[name])

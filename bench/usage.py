@@ -86,7 +86,7 @@ def _name_in_python(command: str) -> str | None:
     return next((name for part, name in IN_PYTHON.items() if part in command), None) if "python" in command else None
 
 
-def spent(before: Cpu, after: Cpu) -> Cpu:
+def compute_spent_cpu(before: Cpu, after: Cpu) -> Cpu:
     """Return each program's CPU time between two snapshots, if it is at least a tenth of a second."""
     used = {name: round(seconds - before.get(name, 0.0), 1) for name, seconds in after.items()}
     return {name: seconds for name, seconds in sorted(used.items(), key=lambda item: -item[1]) if seconds >= 0.1}

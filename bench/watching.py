@@ -32,7 +32,7 @@ class Watch(threading.Thread):
 
     def __enter__(self) -> "Watch":
         self._version = json.loads(self._ask(limit="1").data)["metadata"]["resourceVersion"]
-        self._response = self._watched()
+        self._response = self._open_watch()
         self.start()
         return self
 
@@ -48,7 +48,7 @@ class Watch(threading.Thread):
             while not self._is_over:
                 self._read()
                 # The API server ends the watch of a client that reads too slowly. It still has the later events.
-                self._response = self._watched()
+                self._response = self._open_watch()
         except (urllib3.exceptions.HTTPError, OSError):
             if not self._is_over:  # raise, because the benchmark cannot tell a missed event from one that never happened
                 raise
@@ -64,7 +64,7 @@ class Watch(threading.Thread):
                 self._version = event["object"]["metadata"]["resourceVersion"]
                 self._hear(event["type"], event["object"], now)
 
-    def _watched(self) -> Any:
+    def _open_watch(self) -> Any:
         return self._ask(watch="true", resourceVersion=self._version, timeoutSeconds="3600")
 
     def _ask(self, **query: str) -> Any:

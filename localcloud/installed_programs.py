@@ -28,7 +28,7 @@ class Programs:
     bin: Path
     report: Report
 
-    def for_pulumi(self, plugins: Mapping[str, Path], *, own_cli: bool) -> None:
+    def install_for_pulumi(self, plugins: Mapping[str, Path], *, own_cli: bool) -> None:
         """Install our build of pulumi and our language host, unless the official pulumi and its host are on PATH. If
         the official pulumi has no language host, add ours. Link the official plugins.
 
@@ -53,7 +53,7 @@ class Programs:
         language_exec.ensure(self.report)
         self._write(LANGUAGE_HOST, "localcloud.engine.language_host")
 
-    def for_kubernetes(self) -> None:
+    def install_for_kubernetes(self) -> None:
         """Install the programs that clusters run, and `kubectl` and `aws` for the user's shell."""
         able = capability.examine()
         if not able.real_nodes:
@@ -62,7 +62,7 @@ class Programs:
         (self.bin / "kubectl").symlink_to(ensure(KUBECTL, self.report))
         self._aws_cli()
 
-    def for_hosts(self) -> bool:
+    def install_for_hosts(self) -> bool:
         """Install the hosts' programs and root file systems, and `aws` with its Session Manager plugin for SSH. Return
         False if this machine cannot run hosts.
         """

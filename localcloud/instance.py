@@ -178,11 +178,11 @@ class LocalCloud:
                 report("cleaning up after a local cloud that did not stop cleanly")
             self._clear()
             installed = Programs(self.bin, report)
-            installed.for_pulumi(plugins or {}, own_cli=own_cli)
+            installed.install_for_pulumi(plugins or {}, own_cli=own_cli)
             if kubernetes:
-                installed.for_kubernetes()
+                installed.install_for_kubernetes()
                 self.kubernetes_folder.mkdir(mode=0o700)
-            if hosts and installed.for_hosts():
+            if hosts and installed.install_for_hosts():
                 self._hosts.mkdir(mode=0o700)
             if shutil.which("go"):  # without Go, use the official pulumi and fetch manifests from upstream
                 mirror.ensure(report)

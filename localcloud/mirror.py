@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from infra.versions import MANIFESTS, Pinned
-from localcloud.tools.build import BuildError, Report, cache_folder, only_one
+from localcloud.tools.build import BuildError, Report, cache_folder, hold_lock
 
 MODULES: Final = {
     "NVIDIA/k8s-device-plugin": "github.com/NVIDIA/k8s-device-plugin",
@@ -32,7 +32,7 @@ def is_complete() -> bool:
 def ensure(report: Report) -> Path:
     """Fill the mirror with all manifests that the Pulumi program uses, and return its folder. Raises BuildError."""
     if not is_complete():
-        with only_one(folder()):
+        with hold_lock(folder()):
             if not is_complete():
                 _fill(report)
     return folder()

@@ -44,43 +44,43 @@ class Program:
 def cli() -> Program:
     """Return the installed CLI. Raises NotInstalled."""
     fix = f"install Pulumi {PULUMI.version}: https://www.pulumi.com/docs/install/"
-    path = _found(CLI, fix)
+    path = _find_program(CLI, fix)
     answer = subprocess.run([path, "version"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
-    return _in_series(CLI, path, answer.stdout.strip().removeprefix("v"), PULUMI.version, fix)
+    return _require_series(CLI, path, answer.stdout.strip().removeprefix("v"), PULUMI.version, fix)
 
 
 def host() -> Program:
     """Return the installed Python language host. Raises NotInstalled."""
     fix = f"it comes with Pulumi {PULUMI.version}: https://www.pulumi.com/docs/install/"
-    path = _beside_the_cli(HOST) or _found(HOST, fix)
-    version = _asked(path, language_pb2_grpc.LanguageRuntimeStub, fix)
-    return _in_series(HOST, path, version, PULUMI.version, fix)
+    path = _find_beside_cli(HOST) or _find_program(HOST, fix)
+    version = _query_version(path, language_pb2_grpc.LanguageRuntimeStub, fix)
+    return _require_series(HOST, path, version, PULUMI.version, fix)
 
 
 def provider(name: str) -> Program:
     """Return an installed provider whose version matches the SDK. Raises NotInstalled."""
     sdk_version, file = version_of(PROVIDERS[name]), f"pulumi-resource-{name}"
     fix = f"install it: pulumi plugin install resource {name} v{sdk_version}"
-    path = _in_plugins(name, sdk_version) or _found(file, fix)
-    version = _asked(path, provider_pb2_grpc.ResourceProviderStub, fix)
-    return _in_series(file, path, version, sdk_version, fix)
+    path = _find_plugin(name, sdk_version) or _find_program(file, fix)
+    version = _query_version(path, provider_pb2_grpc.ResourceProviderStub, fix)
+    return _require_series(file, path, version, sdk_version, fix)
 
 
-def _found(file: str, fix: str) -> Path:
+def _find_program(file: str, fix: str) -> Path:
     path = shutil.which(file, path=path_without_local_clouds())
     if path is None:
         raise NotInstalled(f"{file} is neither on PATH nor in the folder {OFFICIAL_PROGRAMS}; {fix}")
     return Path(path)
 
 
-def _beside_the_cli(file: str) -> Path | None:
+def _find_beside_cli(file: str) -> Path | None:
     own = shutil.which(CLI, path=path_without_local_clouds())
     beside = Path(own).resolve().with_name(file) if own else None
     return beside if beside and beside.is_file() else None
 
 
-def _in_plugins(name: str, sdk_version: str) -> Path | None:
-    """Return the newest plugin in Pulumi's plugin folder that has the same major and minor version as `wanted`."""
+def _find_plugin(name: str, sdk_version: str) -> Path | None:
+    """Return the newest plugin in Pulumi's plugin folder that has the same major and minor version as `sdk_version`."""
     home = Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi")
     folders = sorted(home.glob(f"plugins/resource-{name}-v{_series(sdk_version)}.*"), key=lambda folder: _numbers(folder.name))
     files = [folder / f"pulumi-resource-{name}" for folder in folders if folder.is_dir()]
@@ -95,16 +95,16 @@ def _numbers(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.rpartition("-v")[2].split(".") if part.isdecimal())
 
 
-def _in_series(name: str, path: Path, version: str, sdk_version: str, fix: str) -> Program:
+def _require_series(name: str, path: Path, version: str, sdk_version: str, fix: str) -> Program:
     if _series(version) != _series(sdk_version):
         raise NotInstalled(f"{path} is version {version or 'unknown'}, not {_series(sdk_version)}; {fix}")
     return Program(name, path, version)
 
 
-def _asked(path: Path, stub: Callable[[grpc.Channel], Any], fix: str) -> str:
+def _query_version(path: Path, stub: Callable[[grpc.Channel], Any], fix: str) -> str:
     """Start a plugin, query its version and stop it. Raises NotInstalled if the plugin does not answer."""
     try:
-        with _started(path) as port, grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        with _start_plugin(path) as port, grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
             return str(stub(channel).GetPluginInfo(empty_pb2.Empty(), timeout=ANSWER_SECONDS).version).removeprefix("v")
     except (OSError, ValueError, grpc.RpcError) as error:
         reason = error.details() if isinstance(error, grpc.Call) else str(error)
@@ -112,7 +112,7 @@ def _asked(path: Path, stub: Callable[[grpc.Channel], Any], fix: str) -> str:
 
 
 @contextmanager
-def _started(path: Path) -> Any:
+def _start_plugin(path: Path) -> Any:
     """Start a plugin without an engine and yield the port that the plugin prints on its first line."""
     with subprocess.Popen(
         [path, "127.0.0.1:1"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True

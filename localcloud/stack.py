@@ -197,7 +197,7 @@ class LocalStack:
             _watching(watch, events, started),
             _interrupts_for(process),
         ):
-            output = _copied(process, stream)
+            output = _copy_output(process, stream)
             process.wait()
         seconds = time.monotonic() - started
         errors = (*events.errors, *filter(None, [self.how_to_unlock(output)]))
@@ -326,7 +326,7 @@ class LocalStack:
         (self.project / "Pulumi.yaml").write_text(yaml.safe_dump(project, sort_keys=False))
 
 
-def _copied(process: subprocess.Popen[str], stream: TextIO | None) -> str:
+def _copy_output(process: subprocess.Popen[str], stream: TextIO | None) -> str:
     """Copy the engine's output, including progress dots, to `stream` as it arrives. Return the whole output."""
     assert process.stdout is not None
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
@@ -369,11 +369,11 @@ def _watching(watch: Watch | None, events: EventLog, started: float) -> Iterator
         return
     ended = threading.Event()
 
-    def look() -> None:
+    def poll() -> None:
         while not ended.wait(WATCH_EVERY_SECONDS):
             watch(events, time.monotonic() - started)
 
-    watcher = threading.Thread(target=look, daemon=True)
+    watcher = threading.Thread(target=poll, daemon=True)
     watcher.start()
     try:
         yield

@@ -18,7 +18,7 @@ from localcloud.images import frameworks
 from localcloud.images.recipes import Frameworks
 from localcloud.images.root import ImageError
 from localcloud.processes import ROOT
-from localcloud.tools.build import BuildError, Report, cache_folder, only_one
+from localcloud.tools.build import BuildError, Report, cache_folder, hold_lock
 
 WORKLOADS: Final = ROOT / "workloads"
 PROGRAMS: Final = (WORKLOADS / "allreduce.py", WORKLOADS / "chainermn-mnist" / "train_mnist.py")
@@ -45,7 +45,7 @@ def ensure(report: Report) -> Path:
     """Return the folder of the packages and the digits; fetch them if they are not cached. Raises BuildError."""
     folder = cache_folder().parent / "workloads"
     target = folder / f"mnist-{_digest(LOCK)}"
-    with only_one(folder / "locks" / target.name):
+    with hold_lock(folder / "locks" / target.name):
         if not target.exists():
             report(f"fetching ChainerMN and the training digits (once; cached in {folder})")
             with tempfile.TemporaryDirectory(dir=folder) as work:

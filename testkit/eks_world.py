@@ -183,13 +183,13 @@ class World:
 
     def update_config(self, **change: Any) -> DOCUMENT:
         """Update the configuration of the node group `workers`; return the finished update."""
-        return self._done(self.eks.update_nodegroup_config(clusterName="demo", nodegroupName="workers", **change))
+        return self._await_update(self.eks.update_nodegroup_config(clusterName="demo", nodegroupName="workers", **change))
 
     def update_version(self, **change: Any) -> DOCUMENT:
         """Update the version of the node group `workers`; return the finished update."""
-        return self._done(self.eks.update_nodegroup_version(clusterName="demo", nodegroupName="workers", **change))
+        return self._await_update(self.eks.update_nodegroup_version(clusterName="demo", nodegroupName="workers", **change))
 
-    def _done(self, answer: DOCUMENT) -> DOCUMENT:
+    def _await_update(self, answer: DOCUMENT) -> DOCUMENT:
         identifier = answer["update"]["id"]
         update: DOCUMENT = self.eks.describe_update(name="demo", nodegroupName="workers", updateId=identifier)["update"]
         return update

@@ -34,7 +34,7 @@ def sources() -> dict[str, str]:
     return sources_by_action
 
 
-def without(document: dict[str, Any], action: str) -> dict[str, Any]:
+def remove_action(document: dict[str, Any], action: str) -> dict[str, Any]:
     """Return a copy of a policy without one of its actions."""
     statements = [
         {**statement, "Action": [name for name in as_list(statement["Action"]) if name != action]}

@@ -19,7 +19,7 @@ from cli.cluster_access import Access
 from cli.errors import NotFound
 from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack
-from testkit.tokens import with_token
+from testkit.tokens import add_token
 from testkit.waiting import wait_until
 
 ROOT = Path(__file__).parents[1]
@@ -58,7 +58,7 @@ class JobCluster:
     @property
     def environment(self) -> dict[str, str]:
         variables = self.cloud.process_environment()
-        used = with_token(self.kubeconfig, variables) if self.reuses_token else self.kubeconfig
+        used = add_token(self.kubeconfig, variables) if self.reuses_token else self.kubeconfig
         return variables | {"KUBECONFIG": str(used)}
 
     def cluster(self, *arguments: str, **environment: str) -> Done:
@@ -116,7 +116,7 @@ class JobCluster:
 
     def phase(self, job: str) -> str:
         """Return the phase that `jobs` shows. Starts no process, because polling with new processes would use a whole core."""
-        kubeconfig = with_token(self.kubeconfig, self.cloud.process_environment())
+        kubeconfig = add_token(self.kubeconfig, self.cloud.process_environment())
         try:
             return job_objects.find(Access(kubeconfig).connect(), job, NAMESPACE).phase
         except NotFound:

@@ -115,7 +115,7 @@ class World:
 # --- drawing ------------------------------------------------------------------------------------------------------------
 
 
-def drawn(count: int, number: int) -> list[World]:
+def draw_worlds(count: int, number: int) -> list[World]:
     """Return `count` distinct worlds. `number` is the random seed: the same seed always gives the same worlds."""
     distinct: dict[str, World] = {}
 
@@ -293,8 +293,8 @@ def compare(world: World) -> Outcome:
     try:
         with MotoMocks(REGION) as mocks:
             world.make()
-            answers = tuple(_planned(world))
-            failure = _created(world, mocks)
+            answers = tuple(_plan(world))
+            failure = _bring_up(world, mocks)
             if not failure and any(answer.check == RESERVATIONS for answer in answers if answer.verdict == "no"):
                 failure = _grown(world)
             return Outcome(world, answers, failure)
@@ -302,18 +302,18 @@ def compare(world: World) -> Outcome:
         quotas.use_account("established")
 
 
-def _planned(world: World) -> Sequence[Answer]:
+def _plan(world: World) -> Sequence[Answer]:
     raw = RawStack(STACK, REGION, world.values)
     return examine(raw, offline=False, look_ahead=lambda: Changes({}, not_previewed="compared with up")).answers
 
 
-def _created(world: World, mocks: MotoMocks) -> str:
+def _bring_up(world: World, mocks: MotoMocks) -> str:
     """Run `up` without its checks; return the error if it fails, or an empty string."""
     texts = {f"gpumpi:{name}": json.dumps(value) for name, value in world.values.items()}
     set_all_config({"aws:region": REGION, **texts})
     quiet = patch.multiple(pulumi.log, warn=lambda *_, **__: None, error=lambda *_, **__: None)
     try:
-        with patch.dict(os.environ, {program.SKIP_CHECKS: "1"}), quiet, _own_loop():
+        with patch.dict(os.environ, {program.SKIP_CHECKS: "1"}), quiet, _use_own_loop():
             set_mocks(mocks, project="gpumpi", stack=STACK)  # Pulumi binds its futures to the current event loop
             under_mocks(program.run)()  # type: ignore[no-untyped-call]
     except (Exception, SystemExit) as error:
@@ -324,7 +324,7 @@ def _created(world: World, mocks: MotoMocks) -> str:
 
 
 @contextmanager
-def _own_loop() -> Iterator[None]:
+def _use_own_loop() -> Iterator[None]:
     """Give a run its own event loop, so that no task of a failed run continues during the next run."""
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)

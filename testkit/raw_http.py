@@ -31,7 +31,7 @@ def ask(
     there is no HTTP response."""
     with connect() as connection:
         connection.settimeout(seconds)
-        with _unverified().wrap_socket(connection) if tls else connection as stream:
+        with _unverified_context().wrap_socket(connection) if tls else connection as stream:
             lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers)]
             if body:
                 lines.append(f"Content-Length: {len(body)}")
@@ -41,11 +41,11 @@ def ask(
             return Answer(response.status, response.read().decode(errors="replace"))
 
 
-def _unverified() -> ssl.SSLContext:
+def _unverified_context() -> ssl.SSLContext:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context
 
 
-def to_loopback(port: int) -> Connect:
+def connect_to_loopback(port: int) -> Connect:
     return lambda: socket.create_connection(("127.0.0.1", port), TIMEOUT_SECONDS)

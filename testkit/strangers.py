@@ -11,10 +11,10 @@ TARGETS = ("/", "/local-cloud/health", "/local-cloud/reset", "/v2/", "/v1/creden
 
 def accepted(sockets: Iterable[Listening]) -> list[str]:
     """Return the requests that were not refused, as sentences."""
-    return [sentence for listening in sockets for sentence in _accepted(listening)]
+    return [sentence for listening in sockets for sentence in _find_accepted(listening)]
 
 
-def _accepted(listening: Listening) -> Iterator[str]:
+def _find_accepted(listening: Listening) -> Iterator[str]:
     own, foreign, page = ("Host", listening.authority), ("Host", "evil.example"), ("Origin", "null")
     requests = {
         "a read for a foreign host": ("GET", [foreign], b""),

@@ -14,7 +14,7 @@ REUSE_SECONDS = 300.0
 for longer than nine."""
 
 
-def with_token(kubeconfig: Path, environment: Mapping[str, str]) -> Path:
+def add_token(kubeconfig: Path, environment: Mapping[str, str]) -> Path:
     """Return a copy of the kubeconfig with a token from its credential plugin. If it has no plugin, return the kubeconfig
     itself. The plugin uses more CPU time than most commands (docs/measurements.md)."""
     copy = kubeconfig.with_name(f"{kubeconfig.name}.token")

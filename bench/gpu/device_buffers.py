@@ -101,7 +101,7 @@ class Cuda:
         self.call("cudaDeviceGetPCIBusId", name, ctypes.c_int(len(name)), ctypes.c_int(self.device))
         return name.value.decode()
 
-    def pinned(self, count: int) -> np.ndarray:
+    def allocate_pinned(self, count: int) -> np.ndarray:
         """Return pinned host memory for copies at full speed. The driver frees it when the process ends."""
         address = ctypes.c_void_p()
         self.call("cudaMallocHost", ctypes.byref(address), ctypes.c_size_t(4 * count))
@@ -167,7 +167,7 @@ class Pair:
     def measure(self, count: int) -> Row:
         """Check and time buffers of `count` float32 values."""
         own, theirs = (self._buffer(count) for _ in range(2))
-        stage = [self.cuda.pinned(count) if self.cuda else np.zeros(count, np.float32) for _ in range(2)]
+        stage = [self.cuda.allocate_pinned(count) if self.cuda else np.zeros(count, np.float32) for _ in range(2)]
         right = self._check_send(own, theirs, count) and self._check_sum(own, theirs, count)
         size = 4 * count
         row = Row(

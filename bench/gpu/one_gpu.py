@@ -129,11 +129,11 @@ class Checks:
 
     def fsdp(self) -> str:
         command = ["train.py", "--checkpoints", str(self.logs / "fsdp"), "--hold", "25"]
-        return self.interrupted("pytorch-fsdp", torchrun(command), r"step 25: ", signal.SIGTERM)
+        return self.train_with_interruption("pytorch-fsdp", torchrun(command), r"step 25: ", signal.SIGTERM)
 
     def ddp(self) -> str:
         command = ["train.py", "--checkpoint", str(self.logs / "ddp.pt"), "--hold", "2"]
-        return self.interrupted("pytorch-ddp", torchrun(command), r"epoch 2: ", signal.SIGTERM)
+        return self.train_with_interruption("pytorch-ddp", torchrun(command), r"epoch 2: ", signal.SIGTERM)
 
     def accelerate(self) -> str:
         """Start the same program with the options that infra/jobs/torchrun.py passes to `accelerate launch`."""
@@ -144,11 +144,11 @@ class Checks:
             return ["accelerate", "launch", "--num_machines=2", "--num_processes=2", *where, *program]
 
         first, _ = self.start("accelerate", command, folder=ROOT / "workloads" / "pytorch-ddp")
-        return self.finished(first)
+        return self.await_result(first)
 
     def jax(self) -> str:
         command = ["python3", "train.py", "--checkpoint", str(self.logs / "jax.npz"), "--hold", "2"]
-        return self.interrupted("jax-mnist", lambda _: command, r"epoch 2: ", signal.SIGKILL)
+        return self.train_with_interruption("jax-mnist", lambda _: command, r"epoch 2: ", signal.SIGKILL)
 
     def hang(self) -> str:
         """Make a job hang and dump it as the job controller does."""
@@ -170,18 +170,18 @@ class Checks:
             raise CheckFailed(f"the dump lacks {missing}")
         return "stacks, flight recorder and RAS report"
 
-    def interrupted(self, name: str, command: Callable[[int], list[str]], line: str, how: signal.Signals) -> str:
+    def train_with_interruption(self, name: str, command: Callable[[int], list[str]], line: str, how: signal.Signals) -> str:
         """Train a workload, end it after a printed line, start it again, and return its result."""
         first = list(self.start(f"{name}-1", command, folder=ROOT / "workloads" / name))
         self.wait_for(first[0], line, 120)
         self.end(how)
         second = list(self.start(f"{name}-2", command, folder=ROOT / "workloads" / name))
-        result = self.finished(second[0])
+        result = self.await_result(second[0])
         if "resuming from " not in second[0].read_text(errors="replace"):
             raise CheckFailed("the second start did not resume from the checkpoint")
         return result
 
-    def finished(self, log: Path) -> str:
+    def await_result(self, log: Path) -> str:
         """Wait for the processes that were started, and return the line with the program's result."""
         codes = [process.wait(120) for process in self.started]
         self.started.clear()
@@ -217,7 +217,7 @@ class Checks:
             with log.open("wb") as file:
                 self.started.append(
                     subprocess.Popen(
-                        named(host, command(rank)),
+                        wrap_with_host_name(host, command(rank)),
                         stdout=file,
                         stderr=subprocess.STDOUT,
                         cwd=folder,
@@ -248,7 +248,7 @@ class Checks:
         self.started.clear()
 
 
-def named(host: str, command: Sequence[str]) -> list[str]:
+def wrap_with_host_name(host: str, command: Sequence[str]) -> list[str]:
     """Return the command with a host name of its own, which resolves to the loopback address: JAX's Gloo needs that."""
     hosts = 'file=$(mktemp); echo "127.0.0.1 localhost $1" >"$file"; mount --bind "$file" /etc/hosts; rm "$file"'
     script = f'hostname "$1"; {hosts}; shift; exec "$@"'

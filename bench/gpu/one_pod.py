@@ -132,11 +132,11 @@ class Node:
         folders = f'root = "{self.folder}/containerd"\nstate = "{self.folder}/run"\noom_score = 0\n'
         (self.folder / "containerd.toml").write_text(f'{folders}{own}\n[grpc]\n  address = "{self.socket}"\n')
         self.start("containerd", "--config", str(self.folder / "containerd.toml"))
-        until("containerd answers", lambda: self.ctr("version", check=False).returncode == 0)
+        wait_until("containerd answers", lambda: self.ctr("version", check=False).returncode == 0)
         self.ctr("images", "import", str(self.folder / "image.tar"))
         (self.folder / "kubelet.json").write_text(json.dumps(self.kubelet_config()))
         self.start("kubelet", "--config", str(self.folder / "kubelet.json"), f"--root-dir={self.folder}/kubelet", "--v=2")
-        until("the kubelet accepts device plugins", (PLUGINS / "kubelet.sock").exists)
+        wait_until("the kubelet accepts device plugins", (PLUGINS / "kubelet.sock").exists)
 
     def kubelet_config(self) -> Mapping[str, Any]:
         return {
@@ -199,7 +199,7 @@ class Node:
         return statuses[0] if statuses else {}
 
     def ended(self, name: str) -> Mapping[str, Any]:
-        until(f"pod {name} has ended", lambda: self.status(name).get("phase") in {"Succeeded", "Failed"})
+        wait_until(f"pod {name} has ended", lambda: self.status(name).get("phase") in {"Succeeded", "Failed"})
         return self.status(name)
 
     def log(self, name: str) -> str:
@@ -211,7 +211,7 @@ class Node:
         for pod in self.pods.glob("*"):
             pod.unlink()
         with contextlib.suppress(CheckFailed):
-            until("all containers have ended", lambda: not self.ctr("tasks", "list", "-q", check=False).stdout.strip())
+            wait_until("all containers have ended", lambda: not self.ctr("tasks", "list", "-q", check=False).stdout.strip())
         for process in reversed(self._started):
             os.killpg(process.pid, signal.SIGTERM)
             process.wait(30)
@@ -220,7 +220,7 @@ class Node:
         subprocess.run(["umount", "--quiet", str(self.folder / "kubelet")], check=False)
 
 
-def until(what: str, is_so: Callable[[], bool]) -> None:
+def wait_until(what: str, is_so: Callable[[], bool]) -> None:
     end = time.monotonic() + LIMIT
     while not is_so():
         if time.monotonic() > end:
@@ -247,8 +247,8 @@ def checks(node: Node) -> Iterator[tuple[str, str]]:
         },
         volumes=[{"name": "plugins", "hostPath": {"path": str(PLUGINS)}}],
     )
-    until("the device plugin has registered the GPUs", lambda: "Registered device plugin" in node.log("plugin"))
-    until("the kubelet has the GPUs", (PLUGINS / "kubelet_internal_checkpoint").exists)
+    wait_until("the device plugin has registered the GPUs", lambda: "Registered device plugin" in node.log("plugin"))
+    wait_until("the kubelet has the GPUs", (PLUGINS / "kubelet_internal_checkpoint").exists)
     yield "plugin", "NVIDIA's device plugin runs unprivileged and registered the GPUs"
 
     cuda(node, "with", {GPU: "1"})

@@ -38,7 +38,7 @@ def main() -> None:
         bench = Bench.of(shell)
         runs_by_fault = _runs(bench, arguments.fault or list(FAULTS), arguments.repeats, arguments.results)
         cordoned = runs.harmless(bench)
-        taken_out = runs.beyond_the_brake(bench)
+        taken_out = runs.measure_brake(bench)
     if arguments.json:
         beside = {"cordons after harmless events": cordoned, "cordoned of two broken nodes": taken_out}
         print(json.dumps({**about, "runs": runs_by_fault, **beside}, indent=1))
@@ -52,7 +52,7 @@ def _runs(bench: Bench, faults: list[str], repeats: int, results: Path | None) -
     runs_by_fault: Found = json.loads(results.read_text()) if results and results.exists() else {}
     for name in faults:
         while len(runs_by_fault.setdefault(name, [])) < repeats:
-            runs_by_fault[name].append(runs.one_run(bench, FAULTS[name]))
+            runs_by_fault[name].append(runs.measure_run(bench, FAULTS[name]))
             say(f"{name}, {len(runs_by_fault[name])} of {repeats}: {runs_by_fault[name][-1]}")
             if results:
                 results.write_text(json.dumps(runs_by_fault, indent=1) + "\n")

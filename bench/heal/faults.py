@@ -46,17 +46,17 @@ class Fault:
     is_hang: bool = False
 
 
-def broken(target: str, bench: Bench, **options: Any) -> None:
+def break_target(target: str, bench: Bench, **options: Any) -> None:
     with redirect_stdout(io.StringIO()):
         local_break.command(target, home=bench.shell.cloud.folder, as_json=True, **options)
 
 
 def _break(**options: Any) -> Act:
-    return lambda bench, node: broken(node, bench, **options)
+    return lambda bench, node: break_target(node, bench, **options)
 
 
 def _hang(bench: Bench, _: str) -> None:
-    broken(JOB, bench, hang=0)
+    break_target(JOB, bench, hang=0)
 
 
 def end_notice(bench: Bench, _: str) -> None:

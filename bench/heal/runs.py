@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from bench.heal.faults import JOB, LOST, NEXT, STAGES, WITHIN_SECONDS, Fault, broken
+from bench.heal.faults import JOB, LOST, NEXT, STAGES, WITHIN_SECONDS, Fault, break_target
 from bench.heal.seen import BACK, CORDONED, Seen
 from bench.timed_job import LIMIT_SECONDS, Bench
 from bench.watching import Object, Watch, condition
@@ -49,7 +49,7 @@ steps and ends.
 """
 
 
-def one_run(bench: Bench, fault: Fault) -> dict[str, float]:
+def measure_run(bench: Bench, fault: Fault) -> dict[str, float]:
     """Return the seconds from the fault to each stage, and the number of repeated steps.
 
     The time until the node is back in service counts from the repair.
@@ -59,7 +59,7 @@ def one_run(bench: Bench, fault: Fault) -> dict[str, float]:
     bench.submit(_job(fault), bench.described)
     try:
         node = _await_step(bench)
-        with _watched(bench, node, fault) as observed:
+        with _watch_job(bench, node, fault) as observed:
             begun = time.time()
             fault.break_it(bench, node)
             steps = _await_end(bench)
@@ -82,26 +82,26 @@ def harmless(bench: Bench) -> int:
     _await_nodes(bench)
     node = _gpu_nodes(bench)[0]
     errors = sorted(APPLICATION)
-    with _watched_nodes(bench, [node], GPU_CONDITION) as observed:
+    with _watch_nodes(bench, [node], GPU_CONDITION) as observed:
         for index in range(HARMLESS):
-            broken(node, bench, xid=errors[index % len(errors)])
+            break_target(node, bench, xid=errors[index % len(errors)])
         return int(observed.wait(CORDONED, BRAKE_SECONDS))
 
 
-def beyond_the_brake(bench: Bench) -> list[bool]:
+def measure_brake(bench: Bench) -> list[bool]:
     """Break both nodes, one after the other; return whether each was cordoned. The controller may cordon only one."""
     _await_nodes(bench)
     _forget_broken_nodes(bench)
     cordoned = []
     for node in _gpu_nodes(bench):
-        with _watched_nodes(bench, [node], GPU_CONDITION) as observed:
-            broken(node, bench, xid=79)
+        with _watch_nodes(bench, [node], GPU_CONDITION) as observed:
+            break_target(node, bench, xid=79)
             cordoned.append(observed.wait(CORDONED, BRAKE_SECONDS))
     return cordoned
 
 
 @contextmanager
-def _watched(bench: Bench, node: str, fault: Fault) -> Iterator[Seen]:
+def _watch_job(bench: Bench, node: str, fault: Fault) -> Iterator[Seen]:
     workers = bench.client.list("Pod", bench.namespace, {JOB_LABEL: JOB, ROLE_LABEL: "worker"})
     uids = frozenset(pod["metadata"]["uid"] for pod in workers)
     observed = Seen([] if fault.is_hang else [node], fault.condition, _nodes(bench), uids)
@@ -115,7 +115,7 @@ def _watched(bench: Bench, node: str, fault: Fault) -> Iterator[Seen]:
 
 
 @contextmanager
-def _watched_nodes(bench: Bench, nodes: list[str], shown_by: str) -> Iterator[Seen]:
+def _watch_nodes(bench: Bench, nodes: list[str], shown_by: str) -> Iterator[Seen]:
     observed = Seen(nodes, shown_by, _nodes(bench), ())
     with Watch(bench.shell.kubeconfig, "/api/v1/nodes", observed.hear_node):
         yield observed
@@ -169,7 +169,7 @@ def _await_end(bench: Bench) -> list[list[float]]:
     the step's number, and its time.
     """
     wait_until(lambda: bench.shell.phase(JOB), lambda phase: phase in ("Succeeded", "Failed"), LIMIT_SECONDS)
-    steps: list[list[float]] = bench.printed(JOB, "steps")
+    steps: list[list[float]] = bench.read_printed(JOB, "steps")
     return steps
 
 

@@ -219,7 +219,7 @@ def fails_as(target: Any, attribute: str, state: Any) -> Fail:
 
 
 @contextmanager
-def caused_by(operation: str) -> Iterator[None]:
+def attribute_to(operation: str) -> Iterator[None]:
     """Attribute the transitions that are scheduled inside the block to an operation."""
     global _operation
     before, _operation = _operation, operation
@@ -305,7 +305,7 @@ def take_call(service: str, operation: str) -> None:
         take(CALLS[(service, operation)])
 
 
-def taken() -> float:
+def pop_call_delay() -> float:
     """Return the total delay of the current call and reset it to 0."""
     pause: float = getattr(_thread, "pause", 0.0)
     _thread.pause = 0.0

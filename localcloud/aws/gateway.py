@@ -63,17 +63,17 @@ def handle(moto_service: str, request: Request, forward: Callable[[], Response])
     """Answer a request. `forward` sends the request to moto and returns moto's response."""
     with LOCK:
         started = time.perf_counter()
-        durations.taken()
+        durations.pop_call_delay()
         durations.settle()
         call = parse_call(moto_service, request, forward)
-        with durations.caused_by(f"{call.service}.{call.operation}" if call is not None else moto_service):
+        with durations.attribute_to(f"{call.service}.{call.operation}" if call is not None else moto_service):
             response = _answer(call) if call is not None else _answer_unknown(moto_service, request, forward)
         seconds = time.perf_counter() - started
     if call is None:
         return response
     if response[0] < 300:
         durations.take_call(call.service, call.operation)
-    if pause := durations.taken():
+    if pause := durations.pop_call_delay():
         time.sleep(pause)
     calls.record(call.service, call.operation, seconds + pause, response[0] >= 400)
     return response
@@ -138,18 +138,18 @@ def _answer(call: Call) -> Response:
         if handler is None:
             return call.forward()
         result = handler(call)
-        return _serialized(call, result if result is not None else {})
+        return _serialize(call, result if result is not None else {})
     except Refused as refused:
         return refused.response
     except AwsError as error:
-        return _serialized(call, error, error.status or _status_of(call, error))
+        return _serialize(call, error, error.status or _status_of(call, error))
     except HTTPException as error:  # moto's older exceptions carry their own body
         return int(error.code or 400), dict(error.get_headers() or []), error.get_body() or ""
     except Exception as error:
         if _is_moto_exception(error):
-            return _serialized(call, error)
+            return _serialize(call, error)
         log.exception("%s.%s failed", call.service, call.operation)
-        return _serialized(call, AwsError("InternalError", f"The local cloud failed: {error!r}"), 500)
+        return _serialize(call, AwsError("InternalError", f"The local cloud failed: {error!r}"), 500)
 
 
 def _answer_unknown(moto_service: str, request: Request, forward: Callable[[], Response]) -> Response:
@@ -198,7 +198,7 @@ def _status_of(call: Call, error: AwsError) -> int | None:
     return 500 if model.get("fault") and "httpStatusCode" not in model.get("error", {}) else None
 
 
-def _serialized(call: Call, result: object, status: int | None = None) -> Response:
+def _serialize(call: Call, result: object, status: int | None = None) -> Response:
     protocol = determine_request_protocol(call.service_model, call.request.content_type)
     request_id = str(uuid.uuid4())
     serializer = get_serializer_class(call.service, protocol)(call.operation_model, SerializationContext(request_id))

@@ -120,7 +120,7 @@ def _deep_learning(system: str, root_device: str, root_gib: int, architecture: A
     )
 
 
-def _all() -> Iterator[Image]:
+def _list_images() -> Iterator[Image]:
     architectures: tuple[Architecture, ...] = ("x86_64", "arm64")
     for architecture in architectures:
         for version in KUBERNETES_PATCHES:
@@ -136,7 +136,7 @@ def _all() -> Iterator[Image]:
         yield _eks(version, "x86_64", "neuron")
 
 
-IMAGES: tuple[Image, ...] = tuple(_all())
+IMAGES: tuple[Image, ...] = tuple(_list_images())
 
 
 def kubernetes_version(region: str, image_id: str) -> str | None:

@@ -86,10 +86,10 @@ def _forget() -> None:
 def _ledger(_: Any) -> Any:
     """Return every entry with its cost in USD, which is null if the price is unknown."""
     moment = clock.now()
-    return {"now": moment.isoformat(), "entries": [_shown(entry, moment) for entry in _entries]}
+    return {"now": moment.isoformat(), "entries": [_describe(entry, moment) for entry in _entries]}
 
 
-def _shown(entry: Entry, moment: datetime) -> dict[str, Any]:
+def _describe(entry: Entry, moment: datetime) -> dict[str, Any]:
     usd = entry.usd(moment)
     return {
         "instance": entry.instance,

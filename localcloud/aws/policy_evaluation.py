@@ -183,14 +183,14 @@ def _condition_holds(operator: str, key: str, expected: Any, request: Request, t
     if actual is None:
         return if_exists or negated or quantifier == "ForAllValues"
 
-    def one_holds(value: str) -> bool:
+    def is_satisfied_by(value: str) -> bool:
         matched = any(_safely(test, value, _text(pattern), texts) for pattern in as_list(expected))
         return not matched if negated else matched
 
     values = [_text(value) for value in as_list(actual)]
     if quantifier is None and len(values) != 1:
         raise UnknownPolicyElement(f"{operator} on {key}, which has several values; add ForAllValues or ForAnyValue")
-    return any(map(one_holds, values)) if quantifier == "ForAnyValue" else all(map(one_holds, values))
+    return any(map(is_satisfied_by, values)) if quantifier == "ForAnyValue" else all(map(is_satisfied_by, values))
 
 
 _Test = Callable[[str, str, "_Texts"], bool]
@@ -241,8 +241,8 @@ def _address_in(value: str, pattern: str, _: "_Texts") -> bool:
 
 
 _TESTS: Mapping[str, _Test] = {
-    "StringEquals": lambda value, pattern, texts: value == texts.filled(pattern),
-    "StringEqualsIgnoreCase": lambda value, pattern, texts: value.lower() == texts.filled(pattern).lower(),
+    "StringEquals": lambda value, pattern, texts: value == texts.fill(pattern),
+    "StringEqualsIgnoreCase": lambda value, pattern, texts: value.lower() == texts.fill(pattern).lower(),
     "StringLike": lambda value, pattern, texts: texts.like(value, pattern),
     "Bool": lambda value, pattern, _: value.lower() == pattern.lower(),
     "ArnEquals": _arn_like,  # AWS treats ArnEquals and ArnLike alike
@@ -304,7 +304,7 @@ class _Texts:
             return False
         return re.fullmatch("".join(parts), value, re.DOTALL) is not None
 
-    def filled(self, text: str) -> str:
+    def fill(self, text: str) -> str:
         return _VARIABLE.sub(lambda match: self._value(match[1]), text) if self.variables else text
 
     def _value(self, variable: str) -> str:

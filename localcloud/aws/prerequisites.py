@@ -27,10 +27,10 @@ def make(region: str, values: Mapping[str, Any]) -> list[str]:
     """Create the missing resources and return their ids and names."""
     return [
         *_principals(values.get("target", {}).get("admins", [])),
-        *_built_ami(region, values.get("target", {})),
+        *_create_ami(region, values.get("target", {})),
         *_network(region, values.get("network", {}), values.get("storage", {})),
         *_lustre(region, values.get("network", {}), values.get("storage", {}).get("fsx", "none")),
-        *(name for pool in values.get("pools", []) for name in _of_pool(region, pool)),
+        *(name for pool in values.get("pools", []) for name in _create_pool_resources(region, pool)),
     ]
 
 
@@ -47,7 +47,7 @@ def _principals(arns: Sequence[str]) -> Iterator[str]:
             yield arn
 
 
-def _built_ami(region: str, target: Mapping[str, Any]) -> Iterator[str]:
+def _create_ami(region: str, target: Mapping[str, Any]) -> Iterator[str]:
     """Create the AMI for an EC2 cluster (without Kubernetes). On AWS, users build this AMI with amis/.
 
     The AMI has the id that the stack file specifies, if any. Otherwise, the stack finds the AMI by its tags.
@@ -55,7 +55,7 @@ def _built_ami(region: str, target: Mapping[str, Any]) -> Iterator[str]:
     if target.get("kind") != "ec2":
         return
     ec2, tags = backend_of("ec2", ACCOUNT, region), {"gpumpi:ami": "ec2", "gpumpi:openmpi": str(target.get("openmpi", 5))}
-    image, named = images.own(ec2, tags), target.get("amiId")
+    image, named = images.make_own_image(ec2, tags), target.get("amiId")
     if named is None and not any(ami.owner_id == ACCOUNT and tags.items() <= _tags(ami).items() for ami in ec2.amis.values()):
         ec2.amis[image.id] = image
         yield str(image.id)
@@ -120,7 +120,7 @@ def _key(region: str, arn: str) -> Iterator[str]:
         yield arn
 
 
-def _of_pool(region: str, pool: Mapping[str, Any]) -> Iterator[str]:
+def _create_pool_resources(region: str, pool: Mapping[str, Any]) -> Iterator[str]:
     ec2 = backend_of("ec2", ACCOUNT, region)
     group, image = pool.get("placementGroup", "auto"), pool.get("amiId")
     if group not in ("auto", "none") and not any(existing.name == group for existing in placement_groups.all_groups(ec2)):

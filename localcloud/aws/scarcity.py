@@ -43,21 +43,21 @@ def end(name: str, zone: str) -> None:
     del _until[(name, zone)]
 
 
-def listed() -> list[dict[str, str | None]]:
+def list_scarce() -> list[dict[str, str | None]]:
     """Return the types and zones without capacity, as JSON."""
     scarce = [(*place, moment) for place, moment in _until.items() if is_scarce(*place)]
     return [{"type": name, "zone": zone, "until": moment.isoformat() if moment else None} for name, zone, moment in scarce]
 
 
 @control_actions.action("GET", "scarcity")
-def _shown(_: Any) -> list[dict[str, str | None]]:
-    return listed()
+def _list_scarce(_: Any) -> list[dict[str, str | None]]:
+    return list_scarce()
 
 
 @control_actions.action("POST", "scarcity")
 def _begin(body: dict[str, Any]) -> list[dict[str, str | None]]:
     begin(body["type"], body["zone"], body.get("seconds"))
-    return listed()
+    return list_scarce()
 
 
 @control_actions.action("DELETE", "scarcity")
@@ -66,7 +66,7 @@ def _end(body: dict[str, Any] | None) -> list[dict[str, str | None]]:
         _forget()
     else:
         end(body["type"], body["zone"])
-    return listed()
+    return list_scarce()
 
 
 @patching.on_reset

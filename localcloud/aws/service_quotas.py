@@ -36,7 +36,7 @@ def _set_quotas(body: Any) -> Any:
 
 @operation("service-quotas", "GetServiceQuota")
 def _get_service_quota(call: Call) -> dict[str, Any]:
-    return {"Quota": _find(call, _applied(call))}
+    return {"Quota": _find(call, _read_applied(call))}
 
 
 @operation("service-quotas", "GetAWSDefaultServiceQuota")
@@ -46,7 +46,7 @@ def _get_default(call: Call) -> dict[str, Any]:
 
 @operation("service-quotas", "ListServiceQuotas")
 def _list_service_quotas(call: Call) -> dict[str, Any]:
-    return _page(call, _applied(call))
+    return _page(call, _read_applied(call))
 
 
 @operation("service-quotas", "ListAWSDefaultServiceQuotas")
@@ -59,7 +59,7 @@ def _list_services(call: Call) -> dict[str, Any]:
     return {"Services": [{"ServiceCode": code, "ServiceName": name} for code, name in _NAMES.items()]}
 
 
-def _applied(call: Call) -> list[dict[str, Any]]:
+def _read_applied(call: Call) -> list[dict[str, Any]]:
     applied = _defaults(call)
     for quota in applied:
         if quota["QuotaCode"] in quotas.BY_CODE:
@@ -75,11 +75,11 @@ def _defaults(call: Call) -> list[dict[str, Any]]:
     if service == "iam" and call.region != "us-east-1":  # IAM is a global service, so its quotas are in one Region
         raise AwsError("NoSuchResourceException", "The request failed because the specified service does not exist.")
     if service in ("ec2", "eks", "ebs", "iam"):
-        return [_described(call, quota) for quota in quotas.QUOTAS if quota.service == service]
+        return [_describe(call, quota) for quota in quotas.QUOTAS if quota.service == service]
     raise AwsError("NoSuchResourceException", "The request failed because the specified service does not exist.")
 
 
-def _described(call: Call, quota: Quota) -> dict[str, Any]:
+def _describe(call: Call, quota: Quota) -> dict[str, Any]:
     described = {
         "ServiceCode": quota.service,
         "ServiceName": _NAMES[quota.service],

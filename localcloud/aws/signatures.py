@@ -68,7 +68,7 @@ class Signature:
         if self.service != "s3":
             path = quote(normalize_url_path(path), safe="/~")
         pairs = (part.partition("=") for part in request.query_string.decode("latin-1").split("&") if part)
-        query = sorted((_encoded(name), _encoded(value)) for name, _, value in pairs if name != "X-Amz-Signature")
+        query = sorted((_encode(name), _encode(value)) for name, _, value in pairs if name != "X-Amz-Signature")
         headers = "".join(f"{name}:{' '.join(request.headers.get(name, '').split())}\n" for name in self.headers)
         joined = "&".join(f"{name}={value}" for name, value in query)
         return "\n".join((request.method, path, joined, headers, ";".join(self.headers), payload))
@@ -88,7 +88,7 @@ def read(request: Request) -> Signature | None:
         if query.get("X-Amz-Algorithm") != ALGORITHM or not re.fullmatch(r"\d{1,6}", lifetime):
             return None
     signed = tuple(names.lower().split(";"))
-    when = _parsed(moment or "")
+    when = _parse_moment(moment or "")
     if match is None or when is None or "host" not in signed or match["day"] != f"{when:%Y%m%d}":
         return None
     valid = timedelta(seconds=int(lifetime)) if lifetime is not None else None
@@ -109,12 +109,12 @@ def _signing_key(secret_key: str, scope: str) -> bytes:
     return key
 
 
-def _parsed(moment: str) -> datetime | None:
+def _parse_moment(moment: str) -> datetime | None:
     try:
         return datetime.strptime(moment, _MOMENT).replace(tzinfo=UTC)
     except ValueError:
         return None
 
 
-def _encoded(text: str) -> str:
+def _encode(text: str) -> str:
     return quote(unquote(text, "latin-1"), safe="-_.~", encoding="latin-1")

@@ -67,7 +67,7 @@ def terminate_session(call: Call) -> dict[str, Any]:
 @operation("ssm", "DescribeInstanceInformation")
 def describe_instance_information(call: Call) -> dict[str, Any]:
     """List instances whose SSM agent is connected."""
-    instance_ids = _wanted(call.params)
+    instance_ids = _read_instance_ids(call.params)
     return {
         "InstanceInformationList": [
             {
@@ -79,20 +79,22 @@ def describe_instance_information(call: Call) -> dict[str, Any]:
                 "IPAddress": instance.private_ip,
                 "ComputerName": instance.private_dns_name,
             }
-            for instance in instance_calls.every(call.backend_of("ec2"))
-            if (instance_ids is None or instance.id in instance_ids) and not _problem(call, instance.id) and _answers(instance.id)
+            for instance in instance_calls.list_instances(call.backend_of("ec2"))
+            if (instance_ids is None or instance.id in instance_ids)
+            and not _problem(call, instance.id)
+            and _is_reachable(instance.id)
         ]
     }
 
 
-def _wanted(params: dict[str, Any]) -> set[str] | None:
+def _read_instance_ids(params: dict[str, Any]) -> set[str] | None:
     for item_filter in (*params.get("Filters", ()), *params.get("InstanceInformationFilterList", ())):
         if item_filter.get("Key", item_filter.get("key")) == "InstanceIds":
             return set(item_filter.get("Values") or item_filter.get("valueSet") or ())
     return None
 
 
-def _answers(instance_id: str) -> bool:
+def _is_reachable(instance_id: str) -> bool:
     return any(opener(instance_id, 22) is not None for opener in _openers)
 
 
@@ -105,9 +107,9 @@ def _problem(call: Call, instance_id: str) -> str:
     roles = association.iam_instance_profile.roles if association else []
     if not roles:
         return "It has no instance profile with a role that allows its SSM agent to connect."
-    missing = [action for action in _NEEDED if not _may(roles[0], action)]
+    missing = [action for action in _NEEDED if not _is_allowed(roles[0], action)]
     return f"The role {roles[0].name} does not allow {', '.join(missing)}, which its SSM agent needs." if missing else ""
 
 
-def _may(role: Any, action: str) -> bool:
+def _is_allowed(role: Any, action: str) -> bool:
     return allows(Request(action), *map(document, identity.documents_of(role)))

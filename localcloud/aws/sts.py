@@ -117,4 +117,4 @@ def _get_caller_identity(call: Call) -> dict[str, Any]:
 @operation("sts", "DecodeAuthorizationMessage")
 def _decode_authorization_message(call: Call) -> dict[str, Any]:
     """https://docs.aws.amazon.com/STS/latest/APIReference/API_DecodeAuthorizationMessage.html"""
-    return {"DecodedMessage": denials.decoded(call.params["EncodedMessage"])}
+    return {"DecodedMessage": denials.decode_details(call.params["EncodedMessage"])}

@@ -36,7 +36,7 @@ ASKED: Final[Mapping[str, Callable[[], Program]]] = {
 """Official program -> function that finds it and queries its version."""
 
 
-def installed() -> tuple[dict[str, Program], list[str]]:
+def find_programs() -> tuple[dict[str, Program], list[str]]:
     """Return the official programs that work, and the reasons why the other official programs are not used."""
     programs, missing = {}, []
     for name, ask in ASKED.items():
@@ -59,7 +59,7 @@ def comparable(names: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 @contextmanager
-def started(folder: Path, programs: Mapping[str, Program], *, kubernetes: bool) -> Iterator[LocalCloud]:
+def start_cloud(folder: Path, programs: Mapping[str, Program], *, kubernetes: bool) -> Iterator[LocalCloud]:
     """Start a local cloud with these official programs, and with this project's programs in place of the others."""
     cloud = LocalCloud(folder)
     plugins = {name: programs[f"{name} provider"].path for name in officials.PROVIDERS if f"{name} provider" in programs}
@@ -86,7 +86,7 @@ def run(programs: Mapping[str, Program], names: Sequence[str], folder: Path, *, 
     errors: dict[str, dict[str, list[str]]] = {}
     with _plane(folder) as plane:
         for side, used in (("ours", {}), ("theirs", programs)):
-            with started(folder / side / "cloud", used, kubernetes=kubernetes) as cloud:
+            with start_cloud(folder / side / "cloud", used, kubernetes=kubernetes) as cloud:
                 sides[side] = {}
                 for name in names:
                     _progress(f"{side}: {name}")
@@ -129,7 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--report", type=Path, default=ROOT / ".local")
     options = parser.parse_args(arguments)
-    programs, missing = installed()
+    programs, missing = find_programs()
     if not programs:
         print("\n".join(f"not run: {reason}" for reason in missing))
         return NOT_RUN

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from localcloud.conformance.compare import masked
+from localcloud.conformance.compare import mask
 from localcloud.instance import LocalCloud
 from testkit.control_plane import ControlPlane, Objects
 from testkit.kubernetes_projects import KubernetesProject
@@ -38,6 +38,6 @@ def texts(cloud: LocalCloud, plane: ControlPlane, side: str, folder: Path) -> di
     texts_by_case = {}
     for name, program in CASES.items():
         errors = kube.up(program).errors
-        texts_by_case[name] = sorted(masked(text.replace(namespace, "NAMESPACE")) for text in errors)
+        texts_by_case[name] = sorted(mask(text.replace(namespace, "NAMESPACE")) for text in errors)
     kube.destroy()
     return texts_by_case

@@ -42,10 +42,10 @@ def normal(value: Any) -> Any:
         return {name: normal(inner) for name, inner in value.items() if name not in OF_ONE_RUN}
     if isinstance(value, list):
         return [normal(inner) for inner in value]
-    return masked(value) if isinstance(value, str) else value
+    return mask(value) if isinstance(value, str) else value
 
 
-def masked(text: str) -> str:
+def mask(text: str) -> str:
     if TRACEBACK in text:  # which SDK tasks wait for the failed one depends on timing
         text = "\n".join(line for line in text.splitlines() if not line.startswith("  "))
     for pattern, mask in MASKS:

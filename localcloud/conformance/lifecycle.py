@@ -6,7 +6,7 @@ import subprocess
 from dataclasses import dataclass, field
 from typing import Any
 
-from localcloud.conformance.compare import masked, resources
+from localcloud.conformance.compare import mask, resources
 from localcloud.control import ControlError
 from localcloud.stack import LocalStack, PulumiError, Run, Verb
 
@@ -24,7 +24,7 @@ class Side:
     """Resources after `up` and a refresh."""
 
     def add(self, name: str, run: Run) -> None:
-        self.steps[name] = {"ok": run.ok, "changes": dict(run.changed), "errors": [masked(text) for text in run.errors]}
+        self.steps[name] = {"ok": run.ok, "changes": dict(run.changed), "errors": [mask(text) for text in run.errors]}
 
 
 def lifecycle(stack: LocalStack) -> Side:
@@ -39,7 +39,7 @@ def lifecycle(stack: LocalStack) -> Side:
             side.resources = resources(stack.export())
             side.steps["drift"] = _drift(stack)
         side.add(name, stack.run(verb))
-    side.steps["left"] = [masked(str(leftover)) for leftover in control.leftovers()]
+    side.steps["left"] = [mask(str(leftover)) for leftover in control.leftovers()]
     return side
 
 
@@ -72,7 +72,7 @@ def attempt(stack: LocalStack) -> Side | str:
     try:
         return lifecycle(stack)
     except (ControlError, PulumiError) as error:
-        return masked(str(error))
+        return mask(str(error))
 
 
 def _drift(stack: LocalStack) -> list[str]:
@@ -92,5 +92,5 @@ def _drift(stack: LocalStack) -> list[str]:
         kind, name, label = DRIFTED
         command = [str(stack.cloud.bin / "kubectl"), "--kubeconfig", str(file), "label", "--overwrite", kind, name, label]
         done = subprocess.run(command, env=os.environ | stack.cloud.environment(), capture_output=True, text=True, check=False)
-        changed.append(f"{kind} label" if done.returncode == 0 else masked(done.stderr.strip()))
+        changed.append(f"{kind} label" if done.returncode == 0 else mask(done.stderr.strip()))
     return changed

@@ -104,12 +104,12 @@ class MotoMocks(Mocks):
         raise MockFailed(f"the program calls the function {args.token}, but the local provider does not support functions")
 
     def new_resource(self, args: MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
-        inputs, secrets = _plain(args.inputs)
+        inputs, secrets = _to_plain(args.inputs)
         with self._lock:  # Pulumi uses many threads, but moto's backends are not thread-safe
             if self._closed:
                 raise MockFailed(f"{args.typ} {args.name} was registered after the test had ended")
             id, state = self._make(args, inputs)
-            created = Created(args.typ, args.name, lifecycle.plain(inputs), id, state, args.provider or "")
+            created = Created(args.typ, args.name, lifecycle.remove_internal_inputs(inputs), id, state, args.provider or "")
             self.resources.append(created)
         return id, {name: _wire(value, secret=name in secrets) for name, value in state.items()}
 
@@ -127,7 +127,7 @@ class MotoMocks(Mocks):
             return args.resource_id, self._read(handler, args.resource_id)
         checked = self._check(handler, args.name, inputs)
         if self.preview:
-            return None, lifecycle.previewed_creation(handler, checked)
+            return None, lifecycle.preview_creation(handler, checked)
         creation = lifecycle.create(handler, self._aws, args.name, checked)
         return creation.id, creation.state
 
@@ -187,7 +187,7 @@ def _cancel_tasks() -> None:
         loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
 
 
-def _plain(inputs: Mapping[str, Any]) -> tuple[Args, frozenset[str]]:
+def _to_plain(inputs: Mapping[str, Any]) -> tuple[Args, frozenset[str]]:
     """Return the inputs as plain values for the handlers, together with the names of the secret inputs."""
     secrets = frozenset(name for name, value in inputs.items() if rpc.is_rpc_secret(value))
     values = {name: _value(value) for name, value in inputs.items()}

@@ -22,7 +22,7 @@ from localcloud.images.root import AMIS
 from localcloud.instance import LocalCloud
 from localcloud.processes import ROOT
 from localcloud.tools import build as tools
-from localcloud.tools.build import BuildError, Report, only_one
+from localcloud.tools.build import BuildError, Report, hold_lock
 from localcloud.tools.catalogue import PACKER, PACKER_AMAZON
 
 Series = Literal["4", "5"]
@@ -120,7 +120,7 @@ def stage(line: str) -> str:
 @contextmanager
 def one_at_a_time() -> Iterator[None]:
     """Hold the lock on the cache of compiled Open MPI versions."""
-    with only_one(cache_folder() / "building"):
+    with hold_lock(cache_folder() / "building"):
         yield
 
 
@@ -206,7 +206,7 @@ def plugins(report: Report) -> Path:
     """Return a folder for PACKER_PLUGIN_PATH with the plugin version that the templates require."""
     plugin = tools.ensure(PACKER_AMAZON, report)
     folder = plugin.parents[1] / "packer"
-    with only_one(folder):
+    with hold_lock(folder):
         if not (folder / PLUGIN).exists():
             command = [str(tools.ensure(PACKER, report)), "plugins", "install", "--path", str(plugin), PLUGIN]
             own = {"PACKER_PLUGIN_PATH": str(folder), "PACKER_CONFIG_DIR": str(folder), "CHECKPOINT_DISABLE": "1"}

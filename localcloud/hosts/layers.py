@@ -60,7 +60,7 @@ class Layers:
     def disk(self, instance_id: str) -> Disk:
         return Disk(self.folder / "disks" / instance_id)
 
-    def of_image(self, image_id: str) -> list[Path]:
+    def find_for_image(self, image_id: str) -> list[Path]:
         """Return the layers of an AMI, top first."""
         image = self._image(image_id)
         if not image.exists():
@@ -68,11 +68,11 @@ class Layers:
         own = sorted((layer for layer in image.iterdir() if layer.is_dir()), key=lambda layer: -int(layer.name))
         return [*own, *map(Path, json.loads((image / BASE).read_text()))]
 
-    def of_disk(self, disk: Disk, image_id: str) -> list[Path]:
+    def prepare_for_disk(self, disk: Disk, image_id: str) -> list[Path]:
         """Return the AMI's layers. Layers from `images/` are hard-linked into the disk's folder, so that the host can
         restart after the AMI is deregistered."""
         layers = []
-        for number, layer in enumerate(self.of_image(image_id)):
+        for number, layer in enumerate(self.find_for_image(image_id)):
             if layer.is_relative_to(self.folder):
                 own = disk.folder / "below" / str(number)
                 own.parent.mkdir(parents=True, exist_ok=True)
@@ -95,7 +95,7 @@ class Layers:
 
     def copy(self, source_id: str, image_id: str) -> None:
         """Copy an AMI under a new id."""
-        below = self.of_image(source_id)
+        below = self.find_for_image(source_id)
         made_here = [layer for layer in below if layer.is_relative_to(self.folder)]
         part = self._image(f".{image_id}")
         part.mkdir(parents=True)

@@ -115,7 +115,7 @@ def tree(machine: Machine, credentials: Callable[[], Credentials]) -> dict[str, 
         texts["meta-data/iam/info"] = json.dumps({"Code": "Success", "InstanceProfileArn": machine.profile_arn})
     entries = {path: _constant(text.encode()) for path, text in texts.items()}
     if machine.role is not None:
-        entries[f"meta-data/iam/security-credentials/{machine.role}"] = lambda: _shown(credentials)
+        entries[f"meta-data/iam/security-credentials/{machine.role}"] = lambda: _render_credentials(credentials)
     if machine.user_data is not None:
         entries["user-data"] = _constant(machine.user_data)
     return entries
@@ -125,7 +125,7 @@ def _constant(body: bytes) -> Callable[[], bytes]:
     return lambda: body
 
 
-def _shown(credentials: Callable[[], Credentials]) -> bytes:
+def _render_credentials(credentials: Callable[[], Credentials]) -> bytes:
     """https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-metadata-security-credentials.html"""
     try:
         lent = credentials()

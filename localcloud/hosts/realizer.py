@@ -62,20 +62,20 @@ class Member:
         with self._lock:
             self.pending += 1
 
-        def counted() -> object:
+        def run_counted() -> object:
             try:
                 return action()
             finally:
                 with self._lock:
                     self.pending -= 1
 
-        return self._pool.submit(counted)
+        return self._pool.submit(run_counted)
 
     def finish(self) -> None:
         """Wait until all requested actions have finished."""
         self._pool.shutdown(wait=True)
 
-    def shown(self) -> HostState:
+    def describe(self) -> HostState:
         machine = self.machine
         console = str(self.host.console_log) if self.host else ""
         return HostState(machine.instance_id, machine.hostname, machine.address, self.phase, self.problem, console)
@@ -206,8 +206,10 @@ class Realizer:
         layer = self._folder / "hardware" / machine.region
         hardware.write(layer, machine.region, self._file_systems, self._serving.control_token)
         disk = self._layers.disk(machine.instance_id)
-        below = [layer, *self._layers.of_disk(disk, machine.image_id)]
-        member.host = Host(vpc, machine, disk, below, self._programs.nspawn, self._file_systems, partial(self._ended, member))
+        below = [layer, *self._layers.prepare_for_disk(disk, machine.image_id)]
+        member.host = Host(
+            vpc, machine, disk, below, self._programs.nspawn, self._file_systems, partial(self._handle_end, member)
+        )
         self._power_on(member)
 
     def _power_on(self, member: Member) -> None:
@@ -259,7 +261,7 @@ class Realizer:
             del self._members[member.machine.instance_id]
         self._save()
 
-    def _ended(self, member: Member, code: int) -> None:
+    def _handle_end(self, member: Member, code: int) -> None:
         """Handle a host that shut down by itself or was killed."""
         try:
             self._stop_or_terminate(member, code)
@@ -338,7 +340,7 @@ class Realizer:
     def _save(self) -> None:
         with self._saving:
             if self._folder.is_dir():
-                state.save([member.shown() for member in list(self._members.values())], self._folder)
+                state.save([member.describe() for member in list(self._members.values())], self._folder)
 
 
 def prefix_of(folder: Path) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from localcloud.images import build, root
 from localcloud.images.recipes import Provisioned, versions
 from localcloud.images.root import AMIS, ImageError
-from localcloud.tools.build import Report, only_one
+from localcloud.tools.build import Report, hold_lock
 
 PACKAGES = (
     "ca-certificates",
@@ -77,7 +77,7 @@ def bare(report: Report) -> Path:
     """Return the bare root, for use as a read-only lower layer. Raises ImageError if the build fails."""
     recipe = repr((FORM, versions()["debian_suite"], root.OPTIONS, PACKAGES, _SETTLE))
     target = folder() / f"bare-{_digest(recipe)}"
-    with only_one(folder() / "locks" / target.name):
+    with hold_lock(folder() / "locks" / target.name):
         if not target.exists():
             _report_time(report, "a Debian root for local hosts", lambda: _make_bare(target, report))
     return target
@@ -89,7 +89,7 @@ def node(report: Report, openmpi: str = NODE_SETTINGS["OPENMPI_SERIES"]) -> Path
     join = [file.read_text() for kind in ("*.py", "*.txt") for file in sorted((AMIS / "join").rglob(kind))]
     recipe = repr((below.name, Provisioned(NODE_SCRIPTS, tuple(settings.items())).recipe(), join))
     target = folder() / f"node-{_digest(recipe)}"
-    with only_one(folder() / "locks" / target.name):
+    with hold_lock(folder() / "locks" / target.name):
         if not target.exists():
             what = f"the EC2 cluster AMI for local hosts with Open MPI {openmpi}"
             _report_time(report, what, lambda: _make_node(target, below, settings))
@@ -105,7 +105,7 @@ def _report_time(report: Report, what: str, make: Callable[[], None]) -> None:
 
 def _make_bare(target: Path, report: Report) -> None:
     root.require()
-    part = _emptied(target.with_name(f"{target.name}.part"))
+    part = _empty(target.with_name(f"{target.name}.part"))
     part.rmdir()
     root.make(part, versions()["debian_suite"], report, PACKAGES)
     done = root.run(part, ["/bin/sh", "-ec", _SETTLE], {}, AMIS)
@@ -116,10 +116,10 @@ def _make_bare(target: Path, report: Report) -> None:
 
 def _make_node(target: Path, below: Path, own: Mapping[str, str]) -> None:
     root.require()
-    layer = _emptied(target.with_name(f"{target.name}.part"))
+    layer = _empty(target.with_name(f"{target.name}.part"))
     wheels = build.downloads()
     for script in NODE_SCRIPTS:
-        root.provision(_merged(layer), script, own, wheels, within=_overlay(layer, [below]))
+        root.provision(_mount_point(layer), script, own, wheels, within=_overlay(layer, [below]))
     run_on(layer, [below], ["/bin/sh", "-c", "apt-get clean; rm -rf /var/lib/apt/lists/* /etc/ssh/ssh_host_*"], {}, wheels)
     for scratch in (".work", ".root"):
         shutil.rmtree(layer.with_name(layer.name + scratch))
@@ -130,7 +130,7 @@ def run_on(
     layer: Path, below: Sequence[Path], command: Sequence[str], environment: Mapping[str, str], wheels: Path
 ) -> "subprocess.CompletedProcess[str]":
     """Run a command in the merged root of `layer` and the layers `below` (top first). Changes go to `layer`."""
-    return root.run(_merged(layer), command, environment, wheels, within=_overlay(layer, below))
+    return root.run(_mount_point(layer), command, environment, wheels, within=_overlay(layer, below))
 
 
 def _overlay(layer: Path, below: Sequence[Path]) -> list[str]:
@@ -138,12 +138,12 @@ def _overlay(layer: Path, below: Sequence[Path]) -> list[str]:
     return ["unshare", "--mount", "--propagation=private", "sh", "-ec", _OVERLAY, "overlay", lower, str(layer)]
 
 
-def _merged(layer: Path) -> Path:
+def _mount_point(layer: Path) -> Path:
     """Return the mount point of the layer's overlay. The overlay is mounted only while a command runs in it."""
     return layer.with_name(f"{layer.name}.root")
 
 
-def _emptied(path: Path) -> Path:
+def _empty(path: Path) -> Path:
     for leftover in (path, *path.parent.glob(f"{path.name}.*")):
         shutil.rmtree(leftover, ignore_errors=True)
     path.mkdir(parents=True)

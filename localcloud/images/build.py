@@ -26,7 +26,7 @@ from localcloud.images.frameworks import pip
 from localcloud.images.recipes import Frameworks, Layer, Packages, Program, Provisioned, Root, Source, digests, versions
 from localcloud.images.root import ImageError
 from localcloud.tools import build as tools
-from localcloud.tools.build import BuildError, Report, only_one
+from localcloud.tools.build import BuildError, Report, hold_lock
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 """Linux machine name -> OCI architecture."""
@@ -114,7 +114,7 @@ def _ensure_layers(image: Image, report: Report) -> list[Path]:
         for layer, digest in zip(image.layers, digests(image.layers), strict=True):
             target = folder / f"{digest}.tar"
             if not target.exists():
-                with only_one(cache_folder() / "locks" / digest):
+                with hold_lock(cache_folder() / "locks" / digest):
                     if not target.exists():
                         _make(image, layer, chain, bench, target, report)
             chain.append(target)
@@ -148,7 +148,7 @@ class _Bench:
             case Source():
                 layers.write_files({path: (file, layer.mode) for path, file in layer.files()}, tarball)
             case Packages():
-                files = [file for file in _installed(layer, self._work).rglob("*") if file.is_file()]
+                files = [file for file in _install_packages(layer, self._work).rglob("*") if file.is_file()]
                 folder = self._work / "packages"
                 layers.write_files({f"opt/packages/{file.relative_to(folder)}": (file, 0o644) for file in files}, tarball)
             case Root(suite=suite):
@@ -191,7 +191,7 @@ def downloads() -> Path:
     )
     requirements += "".join(entry.replace("\\\n", "") for entry in frameworks.entries_of(JOIN_PACKAGES.read_text()).values())
     target = cache_folder() / "downloads" / hashlib.sha256(requirements.encode()).hexdigest()[:16]
-    with only_one(cache_folder() / "locks" / target.name):
+    with hold_lock(cache_folder() / "locks" / target.name):
         if not target.exists():
             with _work() as folder:
                 wheels = folder / "wheels"
@@ -202,7 +202,7 @@ def downloads() -> Path:
     return target
 
 
-def _installed(layer: Packages, work: Path) -> Path:
+def _install_packages(layer: Packages, work: Path) -> Path:
     target = work / "packages"
     pip("install", layer.requirements(), "--no-compile", "--target", str(target))
     return target

@@ -119,7 +119,7 @@ def _job(name: str, mpi: str, implementation: str, version: str, **environment: 
     )
 
 
-def _with_boto3(name: str, job: Image) -> Image:
+def _add_boto3(name: str, job: Image) -> Image:
     """Return a job image with boto3, for `keyExchange: s3`."""
     return replace(job, name=name, content=f"{job.content}, boto3", layers=(*job.layers, Frameworks("boto3")))
 
@@ -169,7 +169,7 @@ OPENMPI_4 = _job("openmpi:4", "install-openmpi.sh", "OpenMPI", _VERSIONS["openmp
 OPENMPI_5 = _job("openmpi:5", "install-openmpi.sh", "OpenMPI", _VERSIONS["openmpi5_version"], OPENMPI_SERIES="5")
 MPI_RECIPE = replace(OPENMPI_5, name="mpi:*", content=f"{OPENMPI_5.content}; no CUDA, NCCL or EFA", stands_in=True)
 """Emulates images built from `images/mpi`, which uses an AWS image as its base."""
-OPENMPI_5_BOTO3 = _with_boto3("openmpi-boto3:5", OPENMPI_5)
+OPENMPI_5_BOTO3 = _add_boto3("openmpi-boto3:5", OPENMPI_5)
 MPICH = _job("mpich:5", "install-mpich.sh", "MPICH", _VERSIONS["mpich_version"])
 INTEL_MPI = _job("intel-mpi:2021", "install-intel-mpi.sh", "Intel", _VERSIONS["intel_mpi_version"])
 CHAINERMN = _workload("chainermn:1", "chainermn-mnist", OPENMPI_4, Frameworks("chainermn"), content="ChainerMN")

@@ -49,7 +49,7 @@ def pip(verb: str, requirements: str, *options: str, sources: bool = False) -> N
         if sources:
             result = _run([*command, f"--no-binary={','.join(ONLY_SOURCE)}"], _building(constraints))
         else:
-            result = _run([*command, *_for_wheels()], {})
+            result = _run([*command, *_wheel_options()], {})
     if result.returncode:
         raise ImageError(f"pip {verb} of an image's packages failed:\n{tail(result.stderr)}")
 
@@ -58,7 +58,7 @@ def _run(command: Sequence[str], more: Mapping[str, str]) -> subprocess.Complete
     return subprocess.run(command, env={**os.environ, **more}, capture_output=True, text=True, check=False)
 
 
-def _for_wheels() -> list[str]:
+def _wheel_options() -> list[str]:
     platforms = [f"--platform=manylinux{form}_{platform.machine()}" for form in ("_2_28", "_2_27", "_2_17", "2014", "_2_5", "1")]
     return ["--only-binary=:all:", *platforms, *ROOT_PYTHON]
 

@@ -55,7 +55,7 @@ def write_difference(root: Path, before: Snapshot, target: Path) -> None:
     with tarfile.open(target, "w", format=tarfile.PAX_FORMAT) as archive:
         for path in sorted([*changed, *map(_whiteout, gone)]):
             if path.rpartition("/")[2].startswith(WHITEOUT):
-                archive.addfile(_made(path))
+                archive.addfile(_make_entry(path))
             else:
                 _add(archive, root / path, path)
 
@@ -69,7 +69,7 @@ def write_files(files: Mapping[str, tuple[Path, int]], target: Path) -> None:
     """
     with tarfile.open(target, "w", format=tarfile.PAX_FORMAT) as archive:
         for path, (source, mode) in sorted(files.items()):
-            info = _made(path)
+            info = _make_entry(path)
             info.size, info.mode = source.stat().st_size, mode
             with source.open("rb") as content:
                 archive.addfile(info, content)
@@ -128,7 +128,7 @@ def _whiteout(path: str) -> str:
 
 
 def _add(archive: tarfile.TarFile, source: Path, path: str) -> None:
-    info = _plain(archive.gettarinfo(source, path))
+    info = _anonymize(archive.gettarinfo(source, path))
     if info.isreg():
         with source.open("rb") as content:
             archive.addfile(info, content)
@@ -136,14 +136,14 @@ def _add(archive: tarfile.TarFile, source: Path, path: str) -> None:
         archive.addfile(info)
 
 
-def _plain(info: tarfile.TarInfo) -> tarfile.TarInfo:
+def _anonymize(info: tarfile.TarInfo) -> tarfile.TarInfo:
     """Remove this machine's user names. Keep mtimes, since compiled Python files refer to the mtime of their source."""
     info.uname = info.gname = ""
     info.mtime = int(info.mtime)
     return info
 
 
-def _made(path: str) -> tarfile.TarInfo:
+def _make_entry(path: str) -> tarfile.TarInfo:
     """Return a tar entry for a file that does not come from a root."""
     info = tarfile.TarInfo(path)
     info.mtime = MOMENT

@@ -89,7 +89,7 @@ class Registry:
     def manifest(self, name: str, reference: str) -> Path:
         """Return the path of an image's manifest, given its tag or digest."""
         if _DIGEST.fullmatch(reference):
-            for layout in self._of_repository(name):
+            for layout in self._find_layouts(name):
                 if manifest_digest(layout) == reference:
                     return blob_path(layout, reference)
             raise NotKnown("MANIFEST_UNKNOWN")
@@ -102,7 +102,7 @@ class Registry:
 
     def blob(self, name: str, digest: str) -> Path:
         """Return the path of a layer or configuration of an image in a repository."""
-        for layout in self._of_repository(name) if _DIGEST.fullmatch(digest) else ():
+        for layout in self._find_layouts(name) if _DIGEST.fullmatch(digest) else ():
             if (path := blob_path(layout, digest)).exists():
                 return path
         raise NotKnown("BLOB_UNKNOWN")
@@ -114,7 +114,7 @@ class Registry:
             raise NotKnown("NAME_UNKNOWN")
         return tags
 
-    def _of_repository(self, name: str) -> Iterator[Path]:
+    def _find_layouts(self, name: str) -> Iterator[Path]:
         for image in _images_of(name):
             layout = self._layouts.get(image.name) or build.cached_path(image)
             if layout.exists():

@@ -97,7 +97,7 @@ def make(folder: Path, suite: str, report: Report, packages: Sequence[str] = ())
     (folder / "etc/hostname").unlink(missing_ok=True)
 
 
-def entered(root: Path, command: Sequence[str], environment: Mapping[str, str], downloads: Path) -> list[str]:
+def wrap_command(root: Path, command: Sequence[str], environment: Mapping[str, str], downloads: Path) -> list[str]:
     """Return the command line that runs `command` as root inside the root file system, with `amis/` in /tmp/amis and
     wheels in /tmp/downloads."""
     inside = {"PATH": PATH, "HOME": "/root", "LC_ALL": "C.UTF-8", **environment}
@@ -111,7 +111,7 @@ def run(
     root: Path, command: Sequence[str], environment: Mapping[str, str], downloads: Path, *, within: Sequence[str] = ()
 ) -> subprocess.CompletedProcess[str]:
     """Run a command in a root file system and wait until the command exits. `within`: prefix of the command line."""
-    whole = [*within, *entered(root, command, environment, downloads)]
+    whole = [*within, *wrap_command(root, command, environment, downloads)]
     return subprocess.run(whole, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
 
 

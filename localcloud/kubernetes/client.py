@@ -87,7 +87,7 @@ class Api:
         """Close idle connections, which would keep the network namespace alive. Connections are not reused after
         that."""
         self._is_closed = True
-        while (connection := self._kept()) is not None:
+        while (connection := self._take_idle()) is not None:
             connection.close()
 
     def is_ready(self) -> bool:
@@ -176,7 +176,7 @@ class Api:
     def _send(self, method: str, target: str, body: Any, headers: Mapping[str, str]) -> tuple[int, bytes]:
         data = None if body is None else json.dumps(body).encode()
         request = method, target, data, {"Accept": "application/json", **headers}
-        while (connection := self._kept()) is not None:
+        while (connection := self._take_idle()) is not None:
             with suppress(ConnectionError):  # the API server closes idle connections, and all connections on a restart
                 return self._exchange(connection, *request)
         return self._exchange(self._connection(), *request)
@@ -200,7 +200,7 @@ class Api:
         self._keep(connection)
         return answer
 
-    def _kept(self) -> _Connection | None:
+    def _take_idle(self) -> _Connection | None:
         with suppress(queue.Empty):
             return self._idle.get_nowait()
         return None

@@ -210,7 +210,7 @@ class Cluster:
         """Return DONE once all requests have taken effect, or the reason why they cannot. Only reads attributes."""
         if self._is_ending:
             return DONE if self._is_gone else WAIT
-        if problem := self._broken():
+        if problem := self._find_failure():
             return Progress(True, problem)
         if self._pending:
             return WAIT
@@ -223,7 +223,7 @@ class Cluster:
         ready = next((answer.ready for answer in answers if answer.ready is not None), None)
         return Progress(bool(problem) or all(answer.done for answer in answers), problem, ready)
 
-    def _broken(self) -> str:
+    def _find_failure(self) -> str:
         """Return the error if the cluster, or a process that every operation needs, has failed. Return "" otherwise."""
         if self._phase == "failed":
             return self._problem
@@ -331,15 +331,15 @@ class Cluster:
         """Restart crashed processes: first the control plane, which nodes need. Restarted processes may crash again."""
         self._problem = ""
         try:
-            for name in self._crashed(*DAEMONS):
+            for name in self._list_crashed(*DAEMONS):
                 self.supervisor.restart(name)
                 self.control_plane.await_ready(name)
             self.control_plane.await_ready(API_SERVER)
-            if self.namespace and self._crashed(loopback.NAME):
+            if self.namespace and self._list_crashed(loopback.NAME):
                 self._start_loopback(self.namespace)
             for part in self._parts:
                 part.mend()
-            for name in self._crashed():
+            for name in self._list_crashed():
                 self.supervisor.restart(name)
         except (OSError, StartError) as error:
             log.error("cluster %s: %s", self.id, error)
@@ -348,7 +348,7 @@ class Cluster:
             self._repairs += 1
             self.publish()
 
-    def _crashed(self, *only: str) -> list[str]:
+    def _list_crashed(self, *only: str) -> list[str]:
         names = [crash.name for crash in self.supervisor.crashes() if not only or crash.name in only]
         log.info("cluster %s: crashed processes to restart: %s", self.id, ", ".join(names) or "none")
         return names

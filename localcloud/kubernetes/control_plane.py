@@ -139,11 +139,11 @@ class ControlPlane:
         """Wait until etcd or the API server is ready; return at once for other processes. Raises StartError."""
         supervisor = self._cluster.supervisor
         if name == ETCD:
-            supervisor.await_ready(ETCD, lambda: self._answers(self.ports.etcd), READY_SECONDS)
+            supervisor.await_ready(ETCD, lambda: self._is_answering(self.ports.etcd), READY_SECONDS)
         elif name == API_SERVER:
             supervisor.await_ready(API_SERVER, self._cluster.api.is_ready, READY_SECONDS, needs=(ETCD,))
 
-    def _answers(self, port: int) -> bool:
+    def _is_answering(self, port: int) -> bool:
         try:
             network.connect(self._cluster.namespace, LOCAL, port, 1.0).close()
         except OSError:

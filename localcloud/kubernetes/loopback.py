@@ -40,7 +40,7 @@ def main() -> int:
 
 
 async def _serve(listener: socket.socket, address: str, port: int, away: Path) -> None:
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def handle_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await _wait_while_away(away)
         try:
             far_reader, far_writer = await asyncio.open_connection(address, port)
@@ -53,7 +53,7 @@ async def _serve(listener: socket.socket, address: str, port: int, away: Path) -
             for end in (writer, far_writer):
                 end.close()
 
-    server = await asyncio.start_server(connected, sock=listener, limit=CHUNK)
+    server = await asyncio.start_server(handle_connection, sock=listener, limit=CHUNK)
     async with server:
         await server.serve_forever()
 

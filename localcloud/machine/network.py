@@ -79,11 +79,11 @@ def inside(name: str | None, action: Callable[[], Result]) -> Result:
     if name is None:
         return action()
 
-    def entered() -> Result:
+    def run_inside() -> Result:
         enter(name)
         return action()
 
-    return _in_own_thread(entered)
+    return _in_own_thread(run_inside)
 
 
 def enter(name: str) -> None:

@@ -50,10 +50,10 @@ class Pin:
 
 
 def every_pin() -> list[Pin]:
-    return [*_of_program(), *_of_images(), *_of_tools(), *_of_requirements()]
+    return [*_collect_program_pins(), *_collect_image_pins(), *_collect_tool_pins(), *_collect_requirement_pins()]
 
 
-def _of_program() -> Iterator[Pin]:
+def _collect_program_pins() -> Iterator[Pin]:
     file = "infra/versions.py"
     for upstream in (
         versions.NVIDIA_MANIFEST,
@@ -76,7 +76,7 @@ def _of_program() -> Iterator[Pin]:
             yield Pin(f"add-on {name} {kubernetes}", version, file)
 
 
-def _of_images() -> Iterator[Pin]:
+def _collect_image_pins() -> Iterator[Pin]:
     file = str(IMAGE_PINS.relative_to(ROOT))
     for key, version in image_pins().items():
         if NOT_VERSIONS.fullmatch(key):
@@ -90,14 +90,14 @@ def _of_images() -> Iterator[Pin]:
             yield Pin(key, version.rpartition(" ")[2], file)  # an AMI's name ends with its date
 
 
-def _of_tools() -> Iterator[Pin]:
+def _collect_tool_pins() -> Iterator[Pin]:
     modules = {tool.module.name: tool.module for tool in (*TOOLS, *ON_DEMAND)}
     for module in modules.values():
         if not any(module.folder.glob("*.c")):  # our C sources require no modules
-            yield from _of_module(module)
+            yield from _collect_module_pins(module)
 
 
-def _of_module(module: Module) -> Iterator[Pin]:
+def _collect_module_pins(module: Module) -> Iterator[Pin]:
     """Yield the pinned Go modules of a wrapper module.
 
     These are the modules that contain its programs or, if the program is our own, the program's direct requirements.
@@ -109,7 +109,7 @@ def _of_module(module: Module) -> Iterator[Pin]:
             yield Pin(f"{module.name}: {path}", version, str(file.relative_to(ROOT)), "Go", path)
 
 
-def _of_requirements() -> Iterator[Pin]:
+def _collect_requirement_pins() -> Iterator[Pin]:
     files = [*(ROOT / name for name in REQUIREMENTS), *(path for name in MORE_REQUIREMENTS for path in sorted(ROOT.glob(name)))]
     for file in files:
         for name, version in _requirements(file):

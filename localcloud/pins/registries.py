@@ -37,10 +37,10 @@ class Newest:
 
 def newest(pin: Pin) -> Newest:
     """Return the newest version of the pin's package. Raises NotAnswered."""
-    return _of_index(pin.package, pin.series) if pin.registry == "PyPI" else _of_proxy(pin.package)
+    return _query_index(pin.package, pin.series) if pin.registry == "PyPI" else _query_proxy(pin.package)
 
 
-def _of_index(package: str, series: str) -> Newest:
+def _query_index(package: str, series: str) -> Newest:
     text = _run([sys.executable, "-m", "pip", "--retries", "1", "--timeout", "10", "index", "versions", package])
     match = re.search(r"^Available versions: (.+)$", text, re.MULTILINE)
     versions = [version for version in (match[1].split(", ") if match else ()) if version.startswith(series)]
@@ -49,7 +49,7 @@ def _of_index(package: str, series: str) -> Newest:
     return Newest(versions[0])
 
 
-def _of_proxy(module: str) -> Newest:
+def _query_proxy(module: str) -> Newest:
     go = shutil.which("go")
     if go is None:
         raise NotAnswered("go is not on PATH")

@@ -8,7 +8,7 @@ import subprocess
 import venv
 from pathlib import Path
 
-from localcloud.tools.build import BuildError, Report, cache_folder, only_one
+from localcloud.tools.build import BuildError, Report, cache_folder, hold_lock
 
 LOCK = Path(__file__).parent / "aws-cli" / "requirements.lock"
 
@@ -19,7 +19,7 @@ def ensure(report: Report) -> Path:
     base = cache_folder() / f"aws-cli-{digest}"
     done = base / "installed"
     if not done.exists():
-        with only_one(base):
+        with hold_lock(base):
             if not done.exists():
                 report(f"installing the AWS CLI into its own virtualenv (once; cached in {cache_folder()})")
                 _install(base / "venv")

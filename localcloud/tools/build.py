@@ -47,14 +47,14 @@ def ensure(tool: Tool, report: Report) -> Path:
     """Return the path of the tool, building its module's programs if needed."""
     target = cached_folder(tool.module)
     if not target.exists():
-        with only_one(target.parent):
+        with hold_lock(target.parent):
             if not target.exists():
                 _build(tool.module, target, report)
     return target / tool.name
 
 
 @contextmanager
-def only_one(folder: Path) -> Iterator[None]:
+def hold_lock(folder: Path) -> Iterator[None]:
     """Hold a lock, so that concurrent processes build a tool only once."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
@@ -86,7 +86,7 @@ def _build_go(title: str, module: Module, output: Path, report: Report) -> None:
     source = "vendor" if module.added else "readonly"
     environment = os.environ | {"CGO_ENABLED": cgo, "GOFLAGS": f"-mod={source} -trimpath -buildvcs=false"}
     report(f"building {title}: fetching its Go modules (once; cached in {cache_folder()})")
-    folder = _with_added_files(go, module, output.parent / "source") if module.added else module.folder
+    folder = _vendor(go, module, output.parent / "source") if module.added else module.folder
     packages = _package_count(go, module, folder, environment)
     flags = ["-s", "-w", *(f"-X {variable}" for variable in module.variables)]
     # Lazy binding: the libraries are loaded at run time, so their symbols cannot be resolved at startup.
@@ -95,7 +95,7 @@ def _build_go(title: str, module: Module, output: Path, report: Report) -> None:
     _run_with_progress(command, module, folder, environment, packages, report)
 
 
-def _with_added_files(go: str, module: Module, folder: Path) -> Path:
+def _vendor(go: str, module: Module, folder: Path) -> Path:
     """Vendor the wrapper module's dependencies in a new folder, and add the generated files that a Go module lacks."""
     folder.mkdir()
     for name in ("go.mod", "go.sum"):

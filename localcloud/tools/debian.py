@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from localcloud.tools.build import BuildError, Report, cache_folder, only_one
+from localcloud.tools.build import BuildError, Report, cache_folder, hold_lock
 
 SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 """Folders of system programs, which may be missing from a user's PATH."""
@@ -57,7 +57,7 @@ PACKAGES = (CONTAINERD, RUNC, CNI_PLUGINS, IPTABLES, CONNTRACK, NFTABLES, NSPAWN
 def ensure(package: Package, report: Report) -> Path:
     """Return a folder that contains the package's programs. Raises BuildError, which explains how to install the
     package."""
-    return _installed(package) or _unpacked(package, report)
+    return _installed(package) or _unpack(package, report)
 
 
 def _installed(package: Package) -> Path | None:
@@ -71,12 +71,12 @@ def _has_all(folder: Path, package: Package) -> bool:
     return all(os.access(folder / program, os.X_OK) for program in package.programs)
 
 
-def _unpacked(package: Package, report: Report) -> Path:
+def _unpack(package: Package, report: Report) -> Path:
     target = cache_folder() / f"{package.name}-{_system()}" / "bin"
     if _has_all(target, package):
         return target
     _must_be_debian(package)
-    with only_one(target.parent):
+    with hold_lock(target.parent):
         if not _has_all(target, package):
             report(f"fetching the Debian package {package.name} (once; unpacked into {cache_folder()}, not installed)")
             root = target.parent / "root"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from localcloud import whole_file
-from localcloud.tools.build import BuildError, Report, cache_folder, only_one
+from localcloud.tools.build import BuildError, Report, cache_folder, hold_lock
 from localcloud.tools.catalogue import PULUMI
 
 NAME: Final = "pulumi-language-python-exec"
@@ -28,7 +28,7 @@ def path() -> Path:
 def ensure(report: Report) -> Path:
     """Return the path of the script, fetching it if needed. Raises BuildError."""
     if not path().exists():
-        with only_one(path().parent):
+        with hold_lock(path().parent):
             if not path().exists():
                 report(f"fetching {NAME} {PULUMI.version}")
                 whole_file.write(path(), _fetch().read_text())

@@ -141,9 +141,7 @@ def test_gdrcopy_is_built_where_the_base_lacks_it(base: Machine, tmp_path: Path)
         ("printf '#!/bin/sh\\n[ $1 = add ]\\n' >/usr/local/bin/dkms", "its module does not compile for kernel"),
     ],
 )
-def test_where_gdrcopy_cannot_be_built_the_error_says_how_to_skip_it(
-    base: Machine, tmp_path: Path, fault: str, problem: str
-) -> None:
+def test_a_failed_gdrcopy_build_names_the_setting_that_skips_it(base: Machine, tmp_path: Path, fault: str, problem: str) -> None:
     other = base.on_top(tmp_path / "layer")
     other.must("/bin/bash", "-ec", GDRCOPY)
     other.must("/bin/sh", "-c", fault)

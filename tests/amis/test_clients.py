@@ -94,13 +94,13 @@ def test_the_container_runtime_is_pinned_and_its_repository_is_verified(machine:
     ("script", "installed"),
     [("install-lustre-client", "mount.lustre"), ("install-container-toolkit", "nvidia-container-runtime")],
 )
-def test_a_client_of_the_base_image_stays(machine: Machine, script: str, installed: str) -> None:
+def test_a_client_of_the_base_image_is_not_replaced(machine: Machine, script: str, installed: str) -> None:
     program(machine, installed, "")
     machine.must("/bin/bash", f"{HERE}/{script}.sh")
     assert asked(machine) == ""
 
 
-def test_the_driver_of_an_on_premises_node_comes_with_what_nvswitches_need(machine: Machine) -> None:
+def test_an_on_premises_driver_is_installed_with_the_nvswitch_services(machine: Machine) -> None:
     """Without nvlsm and ib_umad, CUDA fails with error 802 on B200 and B300."""
     program(machine, "systemctl", 'echo "$@" >>/srv/services')
     machine.must("/bin/bash", f"{HERE}/install-nvidia-driver.sh")

@@ -179,7 +179,7 @@ def test_a_source_with_the_wrong_checksum_is_rejected(provisioned: Machine, tmp_
     assert "is pinned" in result.stderr
 
 
-def test_the_manifest_lists_what_is_installed_and_what_was_skipped_and_why(provisioned: Machine, tmp_path: Path) -> None:
+def test_the_manifest_lists_installed_programs_and_skipped_steps_with_reasons(provisioned: Machine, tmp_path: Path) -> None:
     other = provisioned.on_top(tmp_path / "layer")
     other.must("write-manifest.sh", NODE_KIND="ec2", SOURCE_IMAGE="an image")
     manifest = json.loads((other.layer / "etc/gpumpi/manifest.json").read_text())

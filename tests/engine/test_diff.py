@@ -97,7 +97,7 @@ def changes(prop: Prop, old: Any, new: Any) -> list[str]:
         (SET, ["a", "b"], ["a", UNKNOWN], ["update x[1]"]),
     ],
 )
-def test_a_change_is_what_the_official_provider_would_see(prop: Prop, old: Any, new: Any, expected: list[str]) -> None:
+def test_a_diff_contains_the_changes_of_the_official_provider(prop: Prop, old: Any, new: Any, expected: list[str]) -> None:
     assert changes(prop, old, new) == expected
 
 
@@ -122,7 +122,7 @@ def test_a_diff_lists_changed_properties_and_replacements() -> None:
 
 
 @pytest.mark.parametrize("text", ["a", "a.b", "a[0]", "a[0].b[11].c", 'a["b.c"]', 'a["b\\"c"].d', "a.gpumpi:stack", "a[*].b"])
-def test_a_path_is_written_as_it_is_read(text: str) -> None:
+def test_a_property_path_survives_a_round_trip(text: str) -> None:
     assert show(parse(text)) == text.replace("[*]", ".*")
 
 

@@ -68,7 +68,7 @@ def test_a_mistake_in_the_program_shows_its_own_lines_once(project: Project) -> 
     assert files == ["__main__.py", "broken.py"]
 
 
-def test_what_a_program_prints_is_shown(project: Project) -> None:
+def test_the_output_of_a_program_is_shown(project: Project) -> None:
     project.create('import sys\nprint("on the one hand")\nprint("on the other", file=sys.stderr)\n')
     output = project.run("preview").output
     assert "on the one hand" in output
@@ -90,7 +90,7 @@ def test_a_preview_leaves_no_state_for_the_following_update(project: Project) ->
     assert json.loads(project.pulumi("stack", "output", "--json", "--stack", project.stack)) == {"seen": False}
 
 
-def test_a_program_has_its_configuration_and_knows_where_it_is(project: Project) -> None:
+def test_a_program_gets_its_configuration_and_folder(project: Project) -> None:
     project.create(
         """
         import os
@@ -170,13 +170,13 @@ def info(folder: Path) -> language_pb2.ProgramInfo:
     return language_pb2.ProgramInfo(root_directory=str(folder), program_directory=str(folder), entry_point=".")
 
 
-def test_it_names_the_plugins_of_the_installed_packages(host: Any, tmp_path: Path) -> None:
+def test_the_language_host_lists_the_plugins_of_installed_packages(host: Any, tmp_path: Path) -> None:
     _, stub = host
     answer = stub.GetRequiredPackages(language_pb2.GetRequiredPackagesRequest(info=info(tmp_path)))
     assert ("aws", "resource", plugin_version()) in [(package.name, package.kind, package.version) for package in answer.packages]
 
 
-def test_it_reports_its_own_version_and_the_programs_packages(host: Any, tmp_path: Path) -> None:
+def test_the_language_host_reports_its_version_and_the_programs_packages(host: Any, tmp_path: Path) -> None:
     _, stub = host
     assert stub.GetPluginInfo(empty_pb2.Empty()).version.startswith("3.")
     about = stub.About(language_pb2.AboutRequest(info=info(tmp_path)))
@@ -189,14 +189,14 @@ def test_it_reports_its_own_version_and_the_programs_packages(host: Any, tmp_pat
     assert packages[False] < packages[True]
 
 
-def test_it_reports_that_it_installs_nothing(host: Any, tmp_path: Path) -> None:
+def test_the_language_host_installs_nothing(host: Any, tmp_path: Path) -> None:
     _, stub = host
     with pytest.raises(grpc.RpcError) as failed:
         list(stub.InstallDependencies(language_pb2.InstallDependenciesRequest(info=info(tmp_path))))
     assert failed.value.details() == "dependencies are not installed here. Run pip install -r requirements.txt"
 
 
-def test_it_stops_on_request(host: Any) -> None:
+def test_the_language_host_stops_on_request(host: Any) -> None:
     process, _ = host
     process.send_signal(signal.SIGINT)
     assert process.wait(10) == 0

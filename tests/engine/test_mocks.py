@@ -52,7 +52,7 @@ def network() -> list[pulumi.Output[Any]]:
     return [vpc.id, vpc.default_security_group_id, *(part.availability_zone for part in parts)]
 
 
-def test_resources_exist_in_aws_and_outputs_are_awss(mocks: MotoMocks) -> None:
+def test_mocks_create_resources_in_aws_and_return_its_outputs(mocks: MotoMocks) -> None:
     vpc, group, *zones = run(mocks, network)
     ec2 = boto3.client("ec2")
     assert ec2.describe_vpcs(VpcIds=[vpc])["Vpcs"][0]["CidrBlock"] == "10.0.0.0/16"
@@ -92,7 +92,7 @@ def test_an_input_that_is_not_emulated_fails_the_unit_test(mocks: MotoMocks, pro
         run(mocks, lambda: [program(), None][1])
 
 
-def test_components_pass_through(mocks: MotoMocks) -> None:
+def test_components_and_their_children_are_registered(mocks: MotoMocks) -> None:
     class Box(pulumi.ComponentResource):
         def __init__(self) -> None:
             super().__init__("tiny:infra:Box", "box")
@@ -146,7 +146,7 @@ def test_names_are_the_same_in_every_run_and_differ_within_one() -> None:
     assert len({name[-7:] for name in first}) == 3
 
 
-def test_nothing_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mocks_leave_no_resources_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_PROFILE", "work")
     monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
     before = dict(os.environ)

@@ -106,7 +106,7 @@ def test_documented_policies_are_enough(action: str, use: Use, world: World) -> 
 
 @named
 def test_provider_fails_without_an_action_of_the_documented_policies(action: str, use: Use, world: World) -> None:
-    documents = [iam_policies.without(iam_policies.policy(name), action) for name in POLICIES]
+    documents = [iam_policies.remove_action(iam_policies.policy(name), action) for name in POLICIES]
     iam_policies.restrict(world.aws.client, documents)
     with pytest.raises((InitializationFailed, OperationFailed), match=r"not authorized|UnauthorizedOperation|AccessDenied"):
         use(world)

@@ -43,7 +43,7 @@ def serving(module: str, ready: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 @pytest.mark.parametrize("module", VERSIONS)
-def test_it_serves_on_loopback_and_stops_on_request(module: str, tmp_path: Path) -> None:
+def test_a_provider_serves_on_loopback_and_stops_on_request(module: str, tmp_path: Path) -> None:
     ready = tmp_path / "ready"
     with serving(module, ready) as process:
         report = json.loads(ready.read_text())
@@ -101,7 +101,7 @@ def test_a_connection_that_its_process_has_closed_belongs_to_nobody() -> None:
             assert peers.user_of(*ports) is None
 
 
-def test_without_a_local_aws_it_does_not_start() -> None:
+def test_a_provider_does_not_start_without_a_local_aws() -> None:
     environment = {name: value for name, value in os.environ.items() if name != "AWS_ENDPOINT_URL"}
     result = subprocess.run(command(AWS), cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert result.returncode == 2

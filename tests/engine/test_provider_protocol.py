@@ -34,7 +34,7 @@ def engine(port: int) -> Engine:
     return Engine(port)
 
 
-def test_its_version_is_the_sdks(engine: Engine) -> None:
+def test_the_provider_reports_the_version_of_the_sdk(engine: Engine) -> None:
     assert engine.stub.GetPluginInfo(empty_pb2.Empty()).version == plugin_version()
 
 
@@ -82,14 +82,14 @@ def test_the_stacks_autonaming_rule_is_followed(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize(("named_by_us", "first"), [(["name"], False), ([], True)])
-def test_a_replacement_with_the_same_name_deletes_the_old_resource_first(
+def test_a_replacement_with_the_same_name_is_created_after_the_deletion(
     engine: Engine, named_by_us: list[str], first: bool
 ) -> None:
     diff = engine.diff({"name": "a", "place": "wall"}, {"name": "a", "place": "floor", DEFAULTS: named_by_us})
     assert (list(diff.replaces), diff.deleteBeforeReplace) == (["place"], first)
 
 
-def test_with_a_new_name_the_old_resource_can_stay_until_the_new_one_is_there(engine: Engine) -> None:
+def test_a_replacement_with_a_new_name_is_created_before_the_deletion(engine: Engine) -> None:
     assert not engine.diff({"name": "a"}, {"name": "b", DEFAULTS: []}).deleteBeforeReplace
 
 
@@ -106,7 +106,7 @@ def test_a_preview_of_a_creation_knows_the_inputs_and_nothing_else(engine: Engin
     assert state == {"name": "a", "size": {"wanted": UNKNOWN, "used": UNKNOWN}, "boards": [{"color": "red", "number": UNKNOWN}]}
 
 
-def test_a_new_resource_has_awss_additions_and_write_only_inputs(engine: Engine) -> None:
+def test_the_state_of_a_new_resource_has_values_from_aws_and_write_only_inputs(engine: Engine) -> None:
     id, (state, _) = engine.create({"name": "a", "password": "p", "size": {"wanted": 2}})
     assert state == {
         "id": id,
@@ -179,7 +179,7 @@ def test_an_import_records_all_inputs_that_are_not_defaults(engine: Engine, shel
     assert engine.read(id)[2] == {"name": "a", "tags": {"a": "1"}, DEFAULTS: []}
 
 
-def test_an_update_changes_what_differs_and_reads_the_rest(engine: Engine, shelf: Shelf) -> None:
+def test_an_update_sends_only_changed_properties_and_reads_the_resource(engine: Engine, shelf: Shelf) -> None:
     id, (state, _) = engine.create({"name": "a", "tags": {"a": "1"}})
     news = engine.update(id, state, {"name": "a", "tags": {"a": "2"}, DEFAULTS: []})
     assert shelf.updates == [({"name": "a", "tags": {"a": "2"}}, frozenset({"tags"}))]

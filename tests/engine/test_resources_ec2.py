@@ -10,7 +10,7 @@ import pytest
 
 from localcloud.engine.aws import lifecycle
 from localcloud.engine.aws.autonaming import Wish
-from localcloud.engine.aws.diff import same
+from localcloud.engine.aws.diff import is_same
 from localcloud.engine.aws.resource import RESOURCES, Prop
 from tests.engine.ec2_inputs import INPUTS
 from tests.engine.ec2_world import (  # noqa: F401
@@ -82,7 +82,7 @@ def test_aws_has_the_requested_properties(token: str, inputs: Any, ec2_world: Wo
     state = thing.resource.read(ec2_world.aws, thing.id, identity)
     assert state is not None
     readable = {name: value for name, value in requested.items() if not props[name].write_only}
-    ignored = [name for name, value in readable.items() if not same(props[name], state.get(name), value)]
+    ignored = [name for name, value in readable.items() if not is_same(props[name], state.get(name), value)]
     assert not ignored, f"requested {[requested[name] for name in ignored]}, AWS has {[state.get(name) for name in ignored]}"
 
 
@@ -92,7 +92,7 @@ def test_an_unchanged_program_changes_nothing(token: str, inputs: Any, ec2_world
     assert thing.differences() == set()
     thing.refresh()
     assert thing.differences() == set()
-    assert lifecycle.refreshed_inputs(thing.resource, thing.inputs, thing.state) == thing.inputs
+    assert lifecycle.refresh_inputs(thing.resource, thing.inputs, thing.state) == thing.inputs
 
 
 @pytest.mark.parametrize(("token", "inputs"), CASES)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from localcloud.aws import faults
-from localcloud.engine.aws.diff import same
+from localcloud.engine.aws.diff import is_same
 from localcloud.engine.aws.lifecycle import InitializationFailed, OperationFailed
 from localcloud.engine.aws.resource import RESOURCES, Args
 from localcloud.engine.aws.resources.ec2_launch_template_data import DATA
@@ -164,7 +164,7 @@ def test_a_change_happens_in_place(token: str, variant: int, changes: Changes, e
     for name, value in changed.items():
         prop = thing.resource.props[name]
         expected = prop.default if value is None else value
-        assert expected is None or same(prop, thing.state.get(name), expected), (name, thing.state.get(name))
+        assert expected is None or is_same(prop, thing.state.get(name), expected), (name, thing.state.get(name))
     thing.refresh()
     assert thing.differences() == set()
 

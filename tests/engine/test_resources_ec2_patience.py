@@ -41,7 +41,7 @@ def test_a_deletion_waits_for_dependent_resources(token: str, operation: str, co
     assert thing.refresh() is None
 
 
-def test_the_final_error_is_awss(ec2_world: World) -> None:
+def test_an_exhausted_retry_reports_the_error_of_aws(ec2_world: World) -> None:
     ec2 = ec2_world.ec2
     assert ec2_world.subnet
     with pytest.raises(ClientError, match="DependencyViolation"):

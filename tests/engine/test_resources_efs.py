@@ -30,7 +30,7 @@ def test_the_throughput_changes_in_place(world: World) -> None:
     assert shared.differences() == set()
 
 
-def test_dns_names_are_those_that_nodes_mount(world: World) -> None:
+def test_outputs_contain_the_dns_names_that_nodes_mount(world: World) -> None:
     shared = Life(FILE_SYSTEM, world.aws, {}, world.prefix)
     target = Life(MOUNT_TARGET, world.aws, {"fileSystemId": shared.id, "subnetId": world.subnets[0]})
     assert shared.state["dnsName"] == f"{shared.id}.efs.us-west-2.amazonaws.com"
@@ -39,7 +39,7 @@ def test_dns_names_are_those_that_nodes_mount(world: World) -> None:
 
 
 @pytest.mark.usefixtures("slowly")
-def test_a_file_system_is_reported_ready_or_gone_only_when_it_is(world: World) -> None:
+def test_creation_and_deletion_wait_for_the_file_system(world: World) -> None:
     shared = Life(FILE_SYSTEM, world.aws, {}, world.prefix)
     target = Life(MOUNT_TARGET, world.aws, {"fileSystemId": shared.id, "subnetId": world.subnets[0]})
     point = Life(ACCESS_POINT, world.aws, {"fileSystemId": shared.id})

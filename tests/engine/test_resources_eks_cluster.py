@@ -30,7 +30,7 @@ def inputs(world: World, **more: Any) -> Args:
 
 
 @pytest.mark.usefixtures("slowly")
-def test_a_cluster_is_waited_for_until_it_has_an_endpoint_and_until_it_is_gone(world: World) -> None:
+def test_creation_and_deletion_wait_for_the_cluster(world: World) -> None:
     cluster = Life(CLUSTER, world.aws, inputs(world))
     assert cluster.state["status"] == "ACTIVE"
     assert cluster.state["endpoint"].startswith("https://")
@@ -92,7 +92,7 @@ def test_creating_a_second_resource_with_the_same_name_is_refused(world: World, 
         Life(CLUSTER, world.aws, inputs(world, **more))
 
 
-def test_a_failed_update_reports_what_and_why_and_the_next_one_completes_it(world: World) -> None:
+def test_a_failed_update_is_completed_by_the_next_update(world: World) -> None:
     cluster = Life(CLUSTER, world.aws, inputs(world))
     faults.add(Fault("eks", "UpdateClusterConfig", "ServerException", "Internal failure.", times=20, status=400))
     new_inputs = inputs(world, enabledClusterLogTypes=["api"], tags={"Name": "it"})
@@ -105,7 +105,7 @@ def test_a_failed_update_reports_what_and_why_and_the_next_one_completes_it(worl
     assert cluster.differences() == set()
 
 
-def test_ids_of_access_are_those_of_the_official_provider(world: World) -> None:
+def test_access_ids_match_the_official_provider(world: World) -> None:
     policy = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
     entry = Life(ENTRY, world.aws, {"clusterName": world.cluster, "principalArn": world.pod_role})
     scope = {"type": "cluster"}

@@ -54,7 +54,7 @@ def failed_group(world: World) -> State:
 
 
 @pytest.mark.usefixtures("slowly")
-def test_a_group_is_waited_for_until_it_has_nodes_and_until_it_is_gone(world: World) -> None:
+def test_creation_and_deletion_wait_for_the_nodes(world: World) -> None:
     group = Life(NODE_GROUP, world.aws, inputs(world))
     assert group.state["status"] == "ACTIVE"
     name = group.state["resources"][0]["autoscalingGroups"][0]["name"]
@@ -159,7 +159,7 @@ def test_an_unchanged_group_is_only_read(world: World) -> None:
     assert calls.reads() and not calls.writes()
 
 
-def test_an_addons_conflict_rules_are_for_its_own_creation_and_update(world: World) -> None:
+def test_changing_only_a_conflict_rule_makes_no_request(world: World) -> None:
     """If only a conflict rule changes, the handler does not call EKS."""
     addon_inputs = {"clusterName": world.cluster, "addonName": "vpc-cni", "resolveConflictsOnCreate": "OVERWRITE"}
     addon = Life(ADDON, world.aws, addon_inputs)

@@ -42,7 +42,7 @@ def test_a_role_is_removed_from_its_instance_profiles_before_deletion(world: Wor
     assert iam.get_instance_profile(InstanceProfileName=profile)["InstanceProfile"]["Roles"] == []
 
 
-def test_ids_are_those_of_the_official_provider(world: World) -> None:
+def test_ids_match_the_official_provider(world: World) -> None:
     role = Life(ROLE, world.aws, {"assumeRolePolicy": trust("ec2.amazonaws.com")}, world.name("nodes"))
     policy = Life(POLICY, world.aws, {"role": role.id, "name": "inline", "policy": allow("s3:GetObject")})
     arn = "arn:aws:iam::aws:policy/ReadOnlyAccess"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from localcloud.engine.aws.diff import same
+from localcloud.engine.aws.diff import is_same
 from localcloud.engine.aws.resource import RESOURCES, Prop
 from tests.engine.cases import ecr, efs, eks, fsx, iam, kms, logs, s3
 from tests.engine.cases.case import Case
@@ -35,7 +35,9 @@ def test_aws_has_the_requested_properties(case: Case, world: World) -> None:
     requested = life.given()
     state = case.resource.read(world.aws, life.id, {name: requested[name] for name in IDENTITY if name in requested}) or {}
     ignored = {
-        name for name, value in requested.items() if not props[name].write_only and not same(props[name], state.get(name), value)
+        name
+        for name, value in requested.items()
+        if not props[name].write_only and not is_same(props[name], state.get(name), value)
     }
     assert ignored <= OTHER_WORDS, state
 

@@ -132,7 +132,7 @@ class HandMade:
         return self.ssh(instance_id, "cat /etc/gpumpi/hostfile").stdout.splitlines()
 
     def await_workers(self, *excluded: str) -> list[str]:
-        """Wait until exactly two workers are InService, neither is in `others`, and the head node's hostfile lists
+        """Wait until exactly two workers are InService, neither is in `excluded`, and the head node's hostfile lists
         these two. Return the workers' instance ids.
         """
 

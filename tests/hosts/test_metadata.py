@@ -94,7 +94,7 @@ def test_a_request_through_a_proxy_gets_no_token() -> None:
         ("/latest", "dynamic/\nmeta-data/\nuser-data"),
     ],
 )
-def test_a_path_has_its_value(path: str, body: str) -> None:
+def test_a_metadata_path_returns_its_value(path: str, body: str) -> None:
     assert Requester().get(path) == Answer(200, body.encode())
 
 
@@ -122,7 +122,7 @@ def served() -> Iterator[str]:
     server.server_close()
 
 
-def test_it_answers_over_http_and_rejects_an_unknown_token(served: str) -> None:
+def test_the_metadata_server_rejects_an_unknown_token(served: str) -> None:
     def ask(method: str, path: str, **headers: str) -> bytes:
         request = urllib.request.Request(served + path, method=method, headers=headers)
         with urllib.request.urlopen(request, timeout=5) as response:

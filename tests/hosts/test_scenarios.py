@@ -77,7 +77,7 @@ def empty(cluster: HandMade, *members: str) -> None:
 
 
 def newcomer(cluster: HandMade, earlier: set[str]) -> str:
-    """Wait for a worker that is not in `known`; return its instance id."""
+    """Wait for a worker that is not in `earlier`; return its instance id."""
     return str(wait_until(lambda: sorted(cluster.workers().keys() - earlier))[0])
 
 

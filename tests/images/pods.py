@@ -33,7 +33,7 @@ class Pod:
     """An idle pod in which tests run commands."""
 
     def __init__(self, image: Path, name: str) -> None:
-        wait = root.entered(image, ["sleep", "infinity"], {}, image)
+        wait = root.wrap_command(image, ["sleep", "infinity"], {}, image)
         self._process = subprocess.Popen(["unshare", "--net", *wait], stdin=subprocess.DEVNULL)
         self.pid = until(self._first)
         self.as_root("hostname", name)

@@ -180,7 +180,7 @@ def test_the_image_starts_the_same_program_as_the_other_job_images(built: Built)
     assert re.search(r"^mpiuser:\*:", built.text("etc/shadow"), re.MULTILINE), "sshd rejects locked users"
 
 
-def test_nothing_of_aws_s_own_way_of_working_stays(built: Built) -> None:
+def test_the_image_has_no_keys_wrappers_and_settings_of_its_aws_base(built: Built) -> None:
     assert not (built.root / "root/.ssh").exists(), "the key pair that all copies of the base share"
     assert list((built.root / "etc/ssh").glob("ssh_host_*")) == []
     assert built.text("etc/bashrc") == "# /etc/bashrc\n"
@@ -234,7 +234,7 @@ def test_nccl_tests_are_compiled_for_open_mpi_5(built: Built) -> None:
     assert built.run("readlink -f /usr/local/bin/all_reduce_perf") == "/opt/nccl-tests/all_reduce_perf", "not AWS's own"
 
 
-def test_dnf_is_asked_only_for_packages_of_amazon_linux(built: Built) -> None:
+def test_dnf_installs_only_packages_of_amazon_linux(built: Built) -> None:
     asked = set(built.text("stubs/dnf.log").split())
     assert {"openssh-server", "openssh-clients", "shadow-utils", "util-linux"} <= asked <= set(aws_base.AMAZON_LINUX)
 

@@ -4,7 +4,7 @@ CAPITALS = {"Bucket": "Capitals"}
 REFUSALS = [Refusal("a name with capitals", "create_bucket", CAPITALS, "InvalidBucketName", "https://...")]
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)
-def test_s3_refuses(aws: Client, refusal: Refusal) -> None:
+def test_s3_rejects_invalid_requests(aws: Client, refusal: Refusal) -> None:
     refusal.check(aws("s3"))
 """
 

@@ -41,7 +41,7 @@ def members(autoscaling: Any) -> list[tuple[str, str]]:
     return [(item["InstanceId"], item["LifecycleState"]) for item in shown["Instances"]]
 
 
-def test_hooks_given_with_the_group_are_kept(world: World) -> None:
+def test_hooks_in_the_creation_request_are_stored(world: World) -> None:
     autoscaling = make(world, hook(LAUNCHING), desired=0)
     shown = autoscaling.describe_lifecycle_hooks(AutoScalingGroupName="nodes")["LifecycleHooks"]
     assert shown == [{**hook(LAUNCHING), "AutoScalingGroupName": "nodes", "GlobalTimeout": 30000}]

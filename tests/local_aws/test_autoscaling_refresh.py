@@ -150,7 +150,9 @@ def test_by_default_a_refresh_waits_an_hour_for_protected_instances(world: World
 
 
 @pytest.mark.parametrize(("preference", "stays"), [("Ignore", True), ("Terminate", False)])
-def test_instances_in_standby_stay_or_go(world: World, monkeypatch: pytest.MonkeyPatch, preference: str, stays: bool) -> None:
+def test_standby_instances_are_ignored_or_terminated_on_request(
+    world: World, monkeypatch: pytest.MonkeyPatch, preference: str, stays: bool
+) -> None:
     group = Group(world, monkeypatch, 2)
     first = sorted(group.before)[0]
     group.client.enter_standby(AutoScalingGroupName="nodes", InstanceIds=[first], ShouldDecrementDesiredCapacity=True)

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from localcloud.aws.autoscaling.spreading import Member, Place, next_places, to_terminate
+from localcloud.aws.autoscaling.spreading import Member, Place, choose_terminations, next_places
 
 A, B, C = (Place(zone, f"subnet-{zone}") for zone in "abc")
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -41,14 +41,14 @@ def test_the_termination_policy_decides_within_a_zone(policies: list[str], expec
     members = [member("old", "a", hour=0, version=2), member("new", "a", hour=9, version=2)]
     if expected == "template":
         members.append(member("template", "a", hour=5, version=1))
-    assert to_terminate(members, 1, policies) == [expected]
+    assert choose_terminations(members, 1, policies) == [expected]
 
 
 def test_scale_in_starts_in_the_zone_with_the_most_instances() -> None:
     members = [member("a1", "a", hour=0), member("b1", "b", hour=5), member("b2", "b", hour=6)]
-    assert to_terminate(members, 2, ["Default"]) == ["b1", "a1"]
+    assert choose_terminations(members, 2, ["Default"]) == ["b1", "a1"]
 
 
 def test_protected_instances_are_not_scaled_in() -> None:
     members = [member("a1", "a", protected=True), member("a2", "a", hour=3, protected=True), member("b1", "b", hour=9)]
-    assert to_terminate(members, 2, ["Default"]) == ["b1"]
+    assert choose_terminations(members, 2, ["Default"]) == ["b1"]

@@ -80,7 +80,7 @@ def test_the_range_limits_the_earliest_start_and_the_latest_end(aws: Client) -> 
         ("eu-west-3", {}, "InvalidParameterValue"),
     ],
 )
-def test_ec2_rejects(aws: Client, region: str, changes: dict[str, Any], code: str) -> None:
+def test_ec2_rejects_invalid_block_requests(aws: Client, region: str, changes: dict[str, Any], code: str) -> None:
     with pytest.raises(ClientError) as caught:
         offerings(aws("ec2", region), **changes)
     assert caught.value.response["Error"]["Code"] == code
@@ -168,7 +168,7 @@ def test_an_extension_moves_the_end_after_the_payment(aws: Client) -> None:
     assert described(ec2, block["CapacityReservationId"])["EndDate"] == block["EndDate"] + 2 * DAY
 
 
-def test_no_extension_in_the_last_hour(aws: Client) -> None:
+def test_a_block_cannot_be_extended_in_its_last_hour(aws: Client) -> None:
     ec2 = aws("ec2")
     block = buy(ec2, offerings(ec2)[1])
     go_to(block["EndDate"] - timedelta(minutes=59))

@@ -158,7 +158,7 @@ def test_the_reservation_is_bought_and_written_into_the_stack_file(stack: Path) 
     assert any("drained from" in line and "45 minutes before the end" in line for line in document["up"])
 
 
-def test_an_ec2_cluster_is_not_promised_that_its_nodes_start_and_drain(stack: Path) -> None:
+def test_reserve_promises_no_start_or_drain_of_ec2_cluster_nodes(stack: Path) -> None:
     target = "kind: eks\n    endpointAccess: {publicCidrs: [203.0.113.0/24]}"
     stack.write_text(STACK.replace(target, "kind: ec2").replace("maxSize: 4", "maxSize: 4\n      desiredSize: 4"))
     done = reserve(stack, offered()["id"], "--dry-run", "--json")
@@ -169,7 +169,7 @@ def test_an_ec2_cluster_is_not_promised_that_its_nodes_start_and_drain(stack: Pa
     assert "SIGTERM" not in done.stdout
 
 
-def test_nobody_buys_without_an_answer(stack: Path) -> None:
+def test_reserve_buys_nothing_without_a_confirmation(stack: Path) -> None:
     done = reserve(stack, offered()["id"])
     assert (done.exit_code, "the purchase needs confirmation" in done.stderr) == (3, True)
     assert (stack.read_text(), reservations()) == (STACK, [])

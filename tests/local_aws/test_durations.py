@@ -85,7 +85,7 @@ def test_resources_become_ready_in_order_of_their_durations(clock: Clock) -> Non
     assert order == ["other", "thing"]
 
 
-def test_a_following_step_comes_before_later_ones_even_if_nobody_asked_meanwhile(clock: Clock) -> None:
+def test_a_following_step_runs_before_later_steps_without_requests_in_between(clock: Clock) -> None:
     durations.set_factor(1)
     order: list[str] = []
 
@@ -113,7 +113,7 @@ def test_a_gate_that_an_earlier_step_closes_stays_closed(clock: Clock) -> None:
     assert things[1].status == "B"
 
 
-def test_a_thousand_steps_ask_their_gates_a_few_times_each(clock: Clock) -> None:
+def test_each_of_a_thousand_gates_is_queried_a_few_times(clock: Clock) -> None:
     asked: list[int] = []
     things = [Thing() for _ in range(1000)]
     for thing in things:
@@ -134,7 +134,7 @@ def test_deleting_replaces_a_pending_creation(clock: Clock) -> None:
 
 
 @pytest.mark.usefixtures("clock")
-def test_with_kinds_named_everything_else_takes_no_time() -> None:
+def test_delays_apply_only_to_the_named_kinds() -> None:
     durations.set_factor(0.5, only=["eks-cluster"])
     assert (durations.seconds("eks-cluster"), durations.seconds("eks-node-group")) == (270, 0)
     durations.set_factor(0.5)
@@ -231,7 +231,7 @@ def test_an_exception_fails_the_operation_that_it_belongs_to_and_no_other(clock:
     thing, other = Thing(), Thing()
     parts: dict[str, Any] = {"final": "ACTIVE", part: broken}
     failed = durations.fails_as(thing, "status", "CREATE_FAILED")
-    with durations.caused_by("eks.CreateNodegroup"):
+    with durations.attribute_to("eks.CreateNodegroup"):
         durations.schedule(thing, "status", "CREATING", kind="thing", fail=failed, **parts)
     durations.schedule(other, "status", "CREATING", "ACTIVE", "other")
     durations.settle()
@@ -245,13 +245,13 @@ def test_a_step_that_follows_belongs_to_the_same_operation(clock: Clock) -> None
     def then() -> None:
         durations.schedule(second, "status", "C", broken, "other", fail=durations.fails_as(second, "status", "failed"))
 
-    with durations.caused_by("ec2.StopInstances"):
+    with durations.attribute_to("ec2.StopInstances"):
         durations.schedule(first, "status", "A", "B", "thing", then=then)
     durations.settle()
     assert (second.status, problems.found()) == ("failed", ["ec2.StopInstances failed: KeyError('vpc-1')"])
 
 
-def test_every_step_with_a_check_says_how_its_operation_fails() -> None:
+def test_every_scheduled_check_states_how_its_operation_fails() -> None:
     """Without the `fail` argument, clients would wait for a failed resource until they time out."""
     calls = [
         (file.name, call)

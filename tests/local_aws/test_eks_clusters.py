@@ -345,7 +345,7 @@ def test_the_server_creates_changes_and_deletes_a_cluster(server: LocalAws) -> N
         world.eks.delete_cluster(name="demo")
 
 
-def test_a_zone_without_eks_is_refused_with_the_zones_that_have_it(aws: Client) -> None:
+def test_a_zone_without_eks_is_refused_and_the_error_lists_the_other_zones(aws: Client) -> None:
     """https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html"""
     world = World(lambda service: aws(service, "us-east-1"), region="us-east-1")
     zones = world.ec2.describe_availability_zones()["AvailabilityZones"]
@@ -368,7 +368,7 @@ OFF: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("settings", [OFF, {"zonalShiftConfig": {"enabled": False}}, {"computeConfig": {"nodePools": []}}])
-def test_a_cluster_may_turn_off_what_the_local_eks_lacks(world: World, settings: dict[str, Any]) -> None:
+def test_a_cluster_can_disable_features_that_the_local_eks_lacks(world: World, settings: dict[str, Any]) -> None:
     created = world.cluster(**settings)
     assert created["kubernetesNetworkConfig"]["elasticLoadBalancing"] == {"enabled": False}
 

@@ -44,7 +44,7 @@ def test_a_fault_is_repaired_after_the_wait_of_the_user_guide(reason: str, condi
     assert due(ON, 3, node_fault, minutes=minutes) == [("i-0", action)]
 
 
-def test_what_the_user_guide_does_not_list_is_not_repaired() -> None:
+def test_faults_absent_from_the_user_guide_are_not_repaired() -> None:
     assert due(ON, 3, fault(0, UNKNOWN), fault(1, "DCGMError"), minutes=1000) == []
     assert due({"enabled": False}, 3, fault(0), minutes=1000) == []
 

@@ -56,7 +56,7 @@ def test_all_services_of_a_private_cluster_are_offered(ec2: Any) -> None:
     assert refused(ec2, "eks-auth", ZONE) == ""
 
 
-def test_a_service_that_a_zone_lacks(ec2: Any) -> None:
+def test_a_service_missing_in_a_zone_is_reported_and_rejected(ec2: Any) -> None:
     gaps = endpoint_services.not_offered(backend_of("ec2", ACCOUNT, REGION))
     gaps.in_zones.add(("eks-auth", ZONE))
     assert problems() == [
@@ -65,7 +65,7 @@ def test_a_service_that_a_zone_lacks(ec2: Any) -> None:
     assert (refused(ec2, "eks-auth", ZONE), refused(ec2, "eks-auth", OTHER)) == ("InvalidParameter", "")
 
 
-def test_a_service_that_the_region_lacks(ec2: Any) -> None:
+def test_a_service_missing_in_the_region_is_reported_and_rejected(ec2: Any) -> None:
     endpoint_services.not_offered(backend_of("ec2", ACCOUNT, REGION)).in_region.add("ec2messages")
     assert [problem.partition(". ")[0] for problem in problems()] == [
         f"network.interfaceEndpoints: {REGION} has no interface endpoint for ec2messages"

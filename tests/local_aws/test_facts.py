@@ -21,7 +21,7 @@ def settings(*pools: dict[str, Any], stack: str = "test", **sections: Any) -> Se
     return load({"target": {"kind": "eks"}, "pools": list(pools), **sections}, stack=stack, region=REGION)
 
 
-def test_the_facts_of_a_new_stack(aws: Client) -> None:
+def test_a_new_stack_gets_its_facts_from_aws(aws: Client) -> None:
     facts = gather(settings({"name": "train", "instanceType": "p5.48xlarge", "maxSize": 2}))
     assert facts.caller.principal_arn == USER_ARN
     assert "1.35" in facts.kubernetes_versions

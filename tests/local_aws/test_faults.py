@@ -61,7 +61,7 @@ def test_a_failed_call_changes_nothing(aws: Client) -> None:
     assert [vpc for vpc in aws("ec2").describe_vpcs()["Vpcs"] if not vpc["IsDefault"]] == []
 
 
-def test_only_the_calls_that_match_fail(aws: Client) -> None:
+def test_a_fault_fails_only_matching_calls(aws: Client) -> None:
     faults.add(Fault("ec2", "CreateTags", "AccessDenied", match={"Tags.0.Key": "team*"}))
     faults.add(Fault("iam", "*Role", "AccessDenied", match={"RoleName": "other"}))
     ec2 = aws("ec2")
@@ -72,7 +72,7 @@ def test_only_the_calls_that_match_fail(aws: Client) -> None:
     assert error_of(aws("iam").get_role, RoleName="other")["Error"]["Code"] == "AccessDenied"
 
 
-def test_the_first_calls_may_pass(aws: Client) -> None:
+def test_a_fault_can_spare_the_first_calls(aws: Client) -> None:
     faults.add(Fault("sqs", "CreateQueue", "InternalFailure", after=2))
     sqs = aws("sqs")
     sqs.create_queue(QueueName="a")
@@ -80,7 +80,7 @@ def test_the_first_calls_may_pass(aws: Client) -> None:
     assert error_of(sqs.create_queue, QueueName="c")["Error"]["Code"] == "InternalFailure"
 
 
-def test_an_sdk_retries_what_it_retries_on_aws(aws: Client) -> None:
+def test_an_sdk_retries_the_same_faults_as_on_aws(aws: Client) -> None:
     faults.add(Fault("ec2", "DescribeVpcs", "RequestLimitExceeded", times=2))
     faults.add(Fault("ec2", "DescribeSubnets", "UnauthorizedOperation", status=403))
     ec2 = boto3.client("ec2", REGION, config=Config(retries={"total_max_attempts": 3, "mode": "standard"}))

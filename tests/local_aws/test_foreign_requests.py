@@ -15,7 +15,7 @@ from localcloud.images.registry import Registry
 from localcloud.keys import Key
 from localcloud.kubernetes.pod_identity import servers
 from testkit.aws_clients import LocalAws
-from testkit.raw_http import Answer, ask, to_loopback
+from testkit.raw_http import Answer, ask, connect_to_loopback
 
 FORM = ("Content-Type", "application/x-www-form-urlencoded")
 LAUNCH = b"Action=RunInstances&Version=2016-11-15&ImageId=ami-1&MinCount=1&MaxCount=1&UserData=cm9vdA%3D%3D"
@@ -29,7 +29,7 @@ def port_of(server: LocalAws) -> int:
 def send(port: int, target: str = "/", method: str = "GET", body: bytes = b"", **headers: str) -> Answer:
     """Send a request to 127.0.0.1. Underscores in header names stand for hyphens."""
     named = {"Host": f"127.0.0.1:{port}"} | {name.replace("_", "-"): value for name, value in headers.items()}
-    return ask(to_loopback(port), method, target, named.items(), body)
+    return ask(connect_to_loopback(port), method, target, named.items(), body)
 
 
 @pytest.fixture(params=["local AWS", "registry", "instance metadata", "pod identity agent"])
@@ -68,7 +68,7 @@ def test_a_request_of_a_web_page_is_refused(listening_port: int, origin: str) ->
 
 def test_a_request_with_two_hosts_or_another_target_is_refused(listening_port: int) -> None:
     own = ("Host", f"127.0.0.1:{listening_port}")
-    connect = to_loopback(listening_port)
+    connect = connect_to_loopback(listening_port)
     assert ask(connect, "GET", "/", [own, ("Host", "evil.example")]).status == 403
     assert ask(connect, "GET", "/", []).status == 403
     assert ask(connect, "GET", "http://evil.example/", [own]).status == 403
@@ -92,7 +92,7 @@ def test_the_servers_own_names_are_accepted_also_below_a_bucket_or_account(liste
         "AWS {key}:c2lnbmF0dXJl",
     ],
 )
-def test_nobody_launches_an_instance_without_the_secret_key(server: LocalAws, authorization: str | None) -> None:
+def test_launching_an_instance_requires_the_secret_key(server: LocalAws, authorization: str | None) -> None:
     signed = {} if authorization is None else {"Authorization": authorization.format(key=server.key.access_key_id)}
     headers = {"Content_Type": FORM[1], "X_Amz_Date": "20261128T000000Z", **signed}
     answer = send(port_of(server), "/", "POST", LAUNCH, **headers)

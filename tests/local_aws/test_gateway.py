@@ -77,7 +77,7 @@ def test_an_extension_receives_parsed_parameters_and_returns_an_answer(
     assert (calls[0].region, calls[0].account) == ("us-east-1" if service == "iam" else "us-west-2", "123456789012")
 
 
-def test_an_extension_may_amend_what_moto_answers(aws: Client, extend: Extend) -> None:
+def test_an_extension_can_change_the_response_of_moto(aws: Client, extend: Extend) -> None:
     def handler(call: Call) -> dict[str, Any]:
         answer = call.moto()
         answer["Vpcs"] = [{**vpc, "OwnerId": "someone"} for vpc in answer["Vpcs"]]

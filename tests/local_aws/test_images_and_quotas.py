@@ -103,7 +103,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("service", "refusal"), REFUSALS, ids=str)
-def test_ssm_and_quotas_refuse(aws: Client, service: str, refusal: Refusal) -> None:
+def test_ssm_and_quotas_reject_invalid_requests(aws: Client, service: str, refusal: Refusal) -> None:
     refusal.check(aws(service))
 
 
@@ -115,7 +115,7 @@ def quota(client: Any, code: str, default: bool = False) -> float:
 @pytest.mark.parametrize(
     "code", ["L-417A185B", "L-DB2E81BA", "L-1216C47A", "L-7212CCBC", "L-C4BD4855", "L-3819A6DF", "L-34B43A08"]
 )
-def test_the_local_account_has_gpu_quotas_that_a_new_account_lacks(aws: Client, code: str) -> None:
+def test_the_local_account_has_higher_gpu_quotas_than_a_new_account(aws: Client, code: str) -> None:
     client = aws("service-quotas")
     assert quota(client, code, default=True) <= 5
     assert quota(client, code) >= 10_000

@@ -182,7 +182,7 @@ def test_a_leftover_is_named_by_service_region_and_id(aws: Client) -> None:
     assert group in str(leftover)
 
 
-def test_a_route_in_the_default_route_table_is_found_where_it_is(aws: Client) -> None:
+def test_a_route_in_the_default_route_table_is_reported_with_its_table(aws: Client) -> None:
     stray_route(aws)
     assert any(
         leftover.container.startswith("route_tables.") and "192.0.2.0/24" in leftover.key for leftover in inventory.leftovers()

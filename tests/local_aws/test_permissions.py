@@ -86,7 +86,7 @@ def test_a_user_without_policies_gets_awss_error(
     assert f"because no identity-based policy allows the {action} action" in error[2]
 
 
-def test_everybody_may_ask_who_they_are(user: User) -> None:
+def test_get_caller_identity_needs_no_permission(user: User) -> None:
     assert user("sts").get_caller_identity()["Arn"] == ADA
 
 
@@ -163,7 +163,7 @@ def test_an_action_without_resource_types_needs_all_resources(user: User) -> Non
     assert "on resource: * because" in refusal(lambda: user("ec2").describe_vpcs())
 
 
-def test_a_resource_that_is_not_known_is_allowed_only_with_all_others(user: User, aws: Client) -> None:
+def test_an_unknown_resource_needs_a_policy_for_all_resources(user: User, aws: Client) -> None:
     """The local cloud cannot determine which resources ec2:DescribeIdFormat accesses."""
     call = lambda: user("ec2").describe_id_format()  # noqa: E731
     user.may(allow(Action="ec2:DescribeIdFormat", Resource="arn:aws:ec2:*"))
@@ -172,7 +172,7 @@ def test_a_resource_that_is_not_known_is_allowed_only_with_all_others(user: User
     assert "with an explicit deny" in refusal(call)
 
 
-def test_conditions_on_tags_of_the_resource_and_of_the_request(user: User, aws: Client) -> None:
+def test_policies_can_require_tags_of_the_resource_and_of_the_request(user: User, aws: Client) -> None:
     tags = [{"ResourceType": "vpc", "Tags": [{"Key": "team", "Value": "red"}]}]
     tagged = aws("ec2").create_vpc(CidrBlock="10.0.0.0/16", TagSpecifications=tags)["Vpc"]["VpcId"]
     other = aws("ec2").create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
@@ -215,7 +215,7 @@ def test_a_bucket_policy_that_names_the_user_allows_alone(user: User, aws: Clien
             assert "s3:ListBucket" in refusal(lambda: user("s3").list_objects_v2(Bucket="data"))
 
 
-def test_a_key_policy_has_to_allow_what_identity_policies_allow(user: User, aws: Client) -> None:
+def test_an_identity_policy_alone_does_not_allow_the_use_of_a_key(user: User, aws: Client) -> None:
     """https://docs.aws.amazon.com/kms/latest/developerguide/key-policies.html"""
     user.may(EVERYTHING)
     own = allow(Action="kms:*", Resource="*", Principal={"AWS": USER_ARN})

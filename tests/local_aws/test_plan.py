@@ -54,7 +54,7 @@ def test_prices_come_from_the_price_list_with_its_filters(aws: Client) -> None:
     assert price_table.missing is None
 
 
-def test_a_type_without_an_on_demand_price_has_none_and_not_zero(aws: Client) -> None:
+def test_a_type_without_an_on_demand_price_is_not_priced_at_zero(aws: Client) -> None:
     assert price_list.read(Wanted(REGION, frozenset({"p5e.48xlarge"}), frozenset())).instances == {}
 
 
@@ -81,7 +81,7 @@ def test_a_refused_query_is_the_reason_why_prices_are_unknown(aws: Client) -> No
 # --- quotas -------------------------------------------------------------------------------------------------------------
 
 
-def test_what_others_run_and_reserve_counts_against_the_quota(aws: Client) -> None:
+def test_instances_and_reservations_of_others_count_against_the_quota(aws: Client) -> None:
     aws("ec2").create_capacity_reservation(
         InstanceType="p4d.24xlarge", InstancePlatform="Linux/UNIX", AvailabilityZone=f"{REGION}b", InstanceCount=2
     )
@@ -91,7 +91,7 @@ def test_what_others_run_and_reserve_counts_against_the_quota(aws: Client) -> No
     assert gather(settings(GPUS)).in_use == {"L-417A185B": 192, "L-1216C47A": 2}
 
 
-def test_an_account_with_room_gets_only_yes(aws: Client) -> None:
+def test_unused_quotas_pass_every_check(aws: Client) -> None:
     assert {answer.verdict for answer in limit_answers(settings(GPUS)).values()} == {"yes"}
 
 
@@ -109,7 +109,7 @@ def test_an_account_with_room_gets_only_yes(aws: Client) -> None:
         ("L-FE177D64", "IAM roles"),
     ],
 )
-def test_a_limit_that_is_reached_is_a_no_with_the_request_that_raises_it(code: str, check: str, aws: Client) -> None:
+def test_a_reached_limit_fails_its_check_and_names_the_quota_request(code: str, check: str, aws: Client) -> None:
     quotas.set_values({code: 0})
     by_check = limit_answers(settings(GPUS))
     assert [name for name, answer in by_check.items() if answer.verdict == "no"] == [check]
@@ -166,7 +166,7 @@ DENIED = (
 
 
 @pytest.mark.parametrize("action", DENIED)
-def test_a_denied_action_is_a_no_that_names_it(action: str, aws: Client) -> None:
+def test_a_denied_action_fails_the_check_and_is_named(action: str, aws: Client) -> None:
     organization.deny(action)
     aws("s3").create_bucket(Bucket="data", CreateBucketConfiguration={"LocationConstraint": REGION})
     answer = permission_answer(settings(GPUS, storage={"fsx": {"dataRepository": {"path": "s3://data"}}}))

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from testkit.plan_worlds import Reservation, World, compare, drawn
+from testkit.plan_worlds import Reservation, World, compare, draw_worlds
 
 NUMBER, SEED = 10, 20261123
 
@@ -54,18 +54,18 @@ def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def worlds() -> list[World]:
     """Not drawn during collection: every test worker collects all tests, and drawing takes seconds of CPU time."""
-    return drawn(NUMBER, SEED)
+    return draw_worlds(NUMBER, SEED)
 
 
 @pytest.mark.parametrize("number", range(NUMBER))
-def test_up_does_what_plan_says(worlds: list[World], number: int) -> None:
+def test_plan_and_up_agree_on_random_stacks(worlds: list[World], number: int) -> None:
     assert compare(worlds[number]).disagreement == ""
 
 
 @pytest.mark.parametrize("name", FOUND)
-def test_up_does_what_plan_says_where_it_once_did_not(name: str) -> None:
+def test_plan_and_up_agree_on_stacks_where_they_once_differed(name: str) -> None:
     assert compare(FOUND[name]).disagreement == ""
 
 
 def test_the_same_seed_draws_the_same_stacks(worlds: list[World]) -> None:
-    assert drawn(NUMBER, SEED) == worlds
+    assert draw_worlds(NUMBER, SEED) == worlds

@@ -40,7 +40,7 @@ def push(aws: Client, repository: str, tag: str) -> None:
     aws("ecr").put_image(repositoryName=repository, imageTag=tag, imageManifest=json.dumps(MANIFEST))
 
 
-def test_a_stack_without_jobs_has_no_such_checks() -> None:
+def test_a_stack_without_jobs_gets_no_image_checks() -> None:
     assert answers(settings(pool())) == {}
 
 
@@ -59,7 +59,7 @@ def test_a_repository_that_up_will_create_is_unknown() -> None:
     assert "the repository gpumpi-test/mpi does not exist; `pulumi up` creates it" in by_check.sentences[0]
 
 
-def test_another_repository_that_does_not_exist_is_a_no() -> None:
+def test_a_missing_repository_of_another_owner_fails_the_check() -> None:
     assert answers(stack(f"{ECR}/team/train:1"))[EXIST].verdict == "no"
 
 
@@ -101,6 +101,6 @@ def test_only_jobs_between_nodes_with_efa_need_it(instance_type: str, workers: i
     assert EFA not in answers(stack("registry.example.com/train:1", instance_type, workers))
 
 
-def test_efa_may_show_in_a_build_step() -> None:
+def test_efa_is_recognized_in_a_build_step() -> None:
     assert has_marks({"history": [{"created_by": "RUN ./aws-efa-installer/efa_installer.sh -y"}]})
     assert not has_marks({"history": [{"created_by": "RUN apt-get install openmpi-bin"}]})

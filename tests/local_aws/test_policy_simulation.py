@@ -78,7 +78,7 @@ def test_missing_context_is_named(iam: Any) -> None:
     assert (matched["EvalDecision"], matched["MissingContextValues"]) == ("allowed", [])
 
 
-def test_verdicts_by_resource(iam: Any) -> None:
+def test_a_simulation_returns_a_verdict_for_each_resource(iam: Any) -> None:
     ours = "arn:aws:iam::123456789012:role/gpumpi-node"
     arn = role(iam, {"Effect": "Allow", "Action": "iam:PassRole", "Resource": "arn:aws:iam::123456789012:role/gpumpi-*"})
     [result] = simulate(iam, arn, "iam:PassRole", ResourceArns=[ours, "arn:aws:iam::123456789012:role/other"]).values()
@@ -123,7 +123,7 @@ def test_results_come_in_pages(iam: Any) -> None:
         (USER_ARN, "CreateVpc", "InvalidInput"),
     ],
 )
-def test_iam_rejects(iam: Any, source: str, action: str, code: str) -> None:
+def test_iam_rejects_invalid_simulations(iam: Any, source: str, action: str, code: str) -> None:
     with pytest.raises(ClientError) as caught:
         simulate(iam, source, action)
     assert caught.value.response["Error"]["Code"] == code

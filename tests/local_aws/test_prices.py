@@ -65,7 +65,7 @@ def test_rows_come_in_pages(aws: Client) -> None:
         ("us-west-2", {"ServiceCode": "AmazonEC2"}, "NotImplementedInLocalCloud"),
     ],
 )
-def test_the_price_list_rejects(aws: Client, region: str, params: dict[str, Any], code: str) -> None:
+def test_the_price_list_rejects_invalid_queries(aws: Client, region: str, params: dict[str, Any], code: str) -> None:
     with pytest.raises(ClientError) as caught:
         aws("pricing", region).get_products(**params)
     assert caught.value.response["Error"]["Code"] == code

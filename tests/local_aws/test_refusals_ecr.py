@@ -131,7 +131,7 @@ def repository(aws: Client) -> str:
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)
-def test_ecr_refuses(aws: Client, refusal: Refusal) -> None:
+def test_ecr_rejects_invalid_requests(aws: Client, refusal: Refusal) -> None:
     refusal.check(aws("ecr"), arn=repository(aws))
 
 

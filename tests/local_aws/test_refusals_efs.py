@@ -131,7 +131,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)
-def test_efs_refuses(aws: Client, refusal: Refusal) -> None:
+def test_efs_rejects_invalid_requests(aws: Client, refusal: Refusal) -> None:
     efs, ec2 = aws("efs"), aws("ec2")
     subnets = ec2.describe_subnets()["Subnets"]
     vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]

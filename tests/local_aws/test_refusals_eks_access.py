@@ -299,7 +299,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)
-def test_eks_refuses_bad_access(refusing: Refusing, refusal: Refusal) -> None:
+def test_eks_rejects_invalid_access_requests(refusing: Refusing, refusal: Refusal) -> None:
     refusal.check(refusing.eks, world=refusing)
 
 

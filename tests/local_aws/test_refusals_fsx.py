@@ -89,7 +89,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)
-def test_fsx_refuses(aws: Client, refusal: Refusal) -> None:
+def test_fsx_rejects_invalid_requests(aws: Client, refusal: Refusal) -> None:
     world = LustreWorld(aws)
     persistent = world.create(StorageCapacity=2400)
     scratch = world.create(lustre={"DeploymentType": "SCRATCH_2", "PerUnitStorageThroughput": None})

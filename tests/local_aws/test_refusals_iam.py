@@ -118,7 +118,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)
-def test_iam_refuses(aws: Client, refusal: Refusal) -> None:
+def test_iam_rejects_invalid_requests(aws: Client, refusal: Refusal) -> None:
     iam = aws("iam")
     iam.create_role(RoleName="node", AssumeRolePolicyDocument=EC2_TRUST)
     iam.create_role(RoleName="full", AssumeRolePolicyDocument=EC2_TRUST)
@@ -145,7 +145,7 @@ def assume(what: str, role_name: str, code: str = "AccessDenied", **params: Any)
     ],
     ids=str,
 )
-def test_sts_refuses(aws: Client, refusal: Refusal) -> None:
+def test_sts_rejects_invalid_requests(aws: Client, refusal: Refusal) -> None:
     aws("iam").create_role(RoleName="node", AssumeRolePolicyDocument=EC2_TRUST)
     aws("iam").create_role(RoleName="mine", AssumeRolePolicyDocument=trust({"AWS": "123456789012"}))
     refusal.check(aws("sts"))

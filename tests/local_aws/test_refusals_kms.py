@@ -73,7 +73,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)
-def test_kms_refuses(aws: Client, refusal: Refusal) -> None:
+def test_kms_rejects_invalid_requests(aws: Client, refusal: Refusal) -> None:
     kms = aws("kms")
     key = kms.create_key()["KeyMetadata"]["KeyId"]
     dying = kms.create_key()["KeyMetadata"]["KeyId"]

@@ -90,7 +90,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)
-def test_logs_refuses(aws: Client, refusal: Refusal) -> None:
+def test_logs_rejects_invalid_requests(aws: Client, refusal: Refusal) -> None:
     aws("logs").create_log_group(logGroupName="group")
     aws("logs").create_log_stream(logGroupName="group", logStreamName="stream")
     refusal.check(aws("logs"))

@@ -146,7 +146,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=str)
-def test_s3_refuses(aws: Client, refusal: Refusal) -> None:
+def test_s3_rejects_invalid_requests(aws: Client, refusal: Refusal) -> None:
     s3 = aws("s3")
     s3.create_bucket(Bucket="key-bucket", CreateBucketConfiguration=HERE)
     s3.put_object(Bucket="key-bucket", Key="k", Body=b"x")

@@ -52,7 +52,7 @@ def names(client: Any) -> list[str]:
     return [action["ScheduledActionName"] for action in actions]
 
 
-def test_an_action_changes_the_sizes_at_its_time_and_is_gone_then(world: World) -> None:
+def test_a_scheduled_action_changes_the_sizes_once(world: World) -> None:
     client = group(world)
     put(client, "starts", HOUR, DesiredCapacity=2)
     put(client, "ends", 2 * HOUR, MinSize=0, DesiredCapacity=0)
@@ -64,7 +64,7 @@ def test_an_action_changes_the_sizes_at_its_time_and_is_gone_then(world: World) 
     assert (desired(client), names(client)) == ((0, 0), [])
 
 
-def test_what_auto_scaling_rejects(world: World) -> None:
+def test_auto_scaling_rejects_invalid_scheduled_actions(world: World) -> None:
     client = group(world)
     for after, sizes, message in (
         (-HOUR, {"DesiredCapacity": 1}, "Given start time is in the past"),

@@ -121,9 +121,9 @@ NEEDED: list[tuple[str, Call, str]] = [
 
 @pytest.mark.parametrize(("action", "call", "code"), NEEDED, ids=[action for action, _, _ in NEEDED])
 @pytest.mark.parametrize("allowed", [True, False], ids=["allowed", "refused"])
-def test_what_needs_an_action_fails_without_it(aws: Client, action: str, call: Call, code: str, allowed: bool) -> None:
+def test_a_call_fails_without_the_action_that_it_needs(aws: Client, action: str, call: Call, code: str, allowed: bool) -> None:
     up = iam_policies.policy("up")
-    iam_policies.restrict(aws, [iam_policies.policy("read"), up if allowed else iam_policies.without(up, action)])
+    iam_policies.restrict(aws, [iam_policies.policy("read"), up if allowed else iam_policies.remove_action(up, action)])
     if allowed:
         call(aws)
         return

@@ -42,7 +42,7 @@ class Bucket:
         """Upload the notice unless it is already in the bucket. Objects expire, and a user may empty the bucket."""
         key, body = notice_key(folder), notice.to_json().encode()
         # List instead of GetObject: without ListBucket on the whole bucket, S3 returns 403 for a missing object.
-        if self._listed(key).get(key) == f'"{hashlib.md5(body, usedforsecurity=False).hexdigest()}"':
+        if self._list_etags(key).get(key) == f'"{hashlib.md5(body, usedforsecurity=False).hexdigest()}"':
             return False
         self._s3.put_object(Bucket=self._name, Key=key, Body=body, ContentType="application/json")
         return True
@@ -64,7 +64,7 @@ class Bucket:
         expected = {
             notice_key(own_folder(f"{role_id(cluster, member)}:{member.instance_id}")): member for member in members.values()
         }
-        listed = self._listed(PREFIX)
+        listed = self._list_etags(PREFIX)
         trusted: dict[str, Notice] = {}
         rejected = {
             key: "not an instance of this cluster" for key in listed if key not in expected and key.endswith("notice.json")
@@ -85,7 +85,7 @@ class Bucket:
                 trusted[member.instance_id] = notice
         return trusted, rejected
 
-    def _listed(self, prefix: str) -> dict[str, str]:
+    def _list_etags(self, prefix: str) -> dict[str, str]:
         """Return key -> ETag. The ETag is the content's MD5 because the bucket uses SSE-S3."""
         pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=self._name, Prefix=prefix)
         return {s3_object["Key"]: s3_object["ETag"] for page in pages for s3_object in page.get("Contents", ())}

@@ -130,7 +130,7 @@ class Service:
         ssh_files.write(self.paths.authorized_keys, ssh_files.authorized_keys(nodes))
         ssh_files.write(self.paths.known_hosts, ssh_files.known_hosts(nodes))
         hosts = self.paths.hosts.read_text() if self.paths.hosts.exists() else ""
-        ssh_files.write(self.paths.hosts, ssh_files.with_block(hosts, ssh_files.hosts(nodes)))
+        ssh_files.write(self.paths.hosts, ssh_files.insert_block(hosts, ssh_files.hosts(nodes)))
         if ssh_files.write(self.paths.hostfile, ssh_files.hostfile(self._answering(nodes))):
             log.info("hostfile: %s", self.paths.hostfile.read_text().replace("\n", "; ") or "empty")
         _save(self.paths.state, nodes)

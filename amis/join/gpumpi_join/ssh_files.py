@@ -20,14 +20,14 @@ def authorized_keys(nodes: Iterable[Node]) -> str:
     """The nodes' user keys, which may run commands on other nodes but not forward connections out of the cluster."""
     return "".join(
         f"no-agent-forwarding,no-port-forwarding,no-X11-forwarding {node.notice.user_key} {node.instance_id}\n"
-        for node in _ordered(nodes)
+        for node in _sort_nodes(nodes)
     )
 
 
 def known_hosts(nodes: Iterable[Node]) -> str:
     """Host keys of each node under its name and address, so that StrictHostKeyChecking can stay on."""
     lines: list[str] = []
-    for node in _ordered(nodes):
+    for node in _sort_nodes(nodes):
         names = f"{node.notice.hostname},{node.notice.address}" + (",master" if node.is_master else "")
         lines += [f"{names} {key}\n" for key in node.notice.host_keys]
     return "".join(lines)
@@ -36,13 +36,13 @@ def known_hosts(nodes: Iterable[Node]) -> str:
 def hosts(nodes: Iterable[Node]) -> str:
     """Lines for /etc/hosts, so that names resolve without a DNS server."""
     return "".join(
-        f"{node.notice.address} {node.notice.hostname}{' master' if node.is_master else ''}\n" for node in _ordered(nodes)
+        f"{node.notice.address} {node.notice.hostname}{' master' if node.is_master else ''}\n" for node in _sort_nodes(nodes)
     )
 
 
 def hostfile(nodes: Iterable[Node]) -> str:
     """Open MPI's hostfile, head node first. A head node without slots runs ranks only while there are no workers."""
-    ordered = _ordered(nodes)
+    ordered = _sort_nodes(nodes)
     alone = not any(node.notice.slots for node in ordered)
     lines = []
     for node in ordered:
@@ -52,7 +52,7 @@ def hostfile(nodes: Iterable[Node]) -> str:
     return "".join(lines)
 
 
-def _ordered(nodes: Iterable[Node]) -> list[Node]:
+def _sort_nodes(nodes: Iterable[Node]) -> list[Node]:
     """The head node, then workers by address: the same order on all nodes."""
     return sorted(nodes, key=lambda node: (not node.is_master, [int(part) for part in node.notice.address.split(".")]))
 
@@ -73,7 +73,7 @@ def write(file: Path, text: str, mode: int = 0o644) -> bool:
 BEGIN, END = "# gpumpi: nodes of this cluster\n", "# gpumpi: end\n"
 
 
-def with_block(text: str, block: str) -> str:
+def insert_block(text: str, block: str) -> str:
     """Insert our lines into another program's file between two marker lines. No other line changes."""
     before, begin, rest = text.partition(BEGIN)
     after = rest.partition(END)[2] if begin else ""

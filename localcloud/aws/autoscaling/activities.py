@@ -40,7 +40,7 @@ class Activity:
     def end(self, status: str = "Successful") -> None:
         self.status, self.ended = status, clock.now()
 
-    def shown(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """Return the activity in the format of DescribeScalingActivities."""
         details = {"Subnet ID": self.subnet_id, "Availability Zone": self.zone}
         return {
@@ -72,7 +72,7 @@ def record(backend: Any, activity: Activity) -> Activity:
     return activity
 
 
-def of_group(backend: Any, name: str) -> list[Activity]:
+def find_activities(backend: Any, name: str) -> list[Activity]:
     """Return a group's activities, newest first."""
     return [activity for activity in reversed(state_of(backend, Activities).log) if activity.group == name]
 
@@ -93,11 +93,11 @@ def describe_scaling_activities(call: Call) -> dict[str, Any]:
     name, ids = params.get("AutoScalingGroupName"), params.get("ActivityIds")
     if name and not params.get("IncludeDeletedGroups"):
         group_named(backend, name)
-    activities = list(reversed(state_of(backend, Activities).log)) if name is None else of_group(backend, name)
+    activities = list(reversed(state_of(backend, Activities).log)) if name is None else find_activities(backend, name)
     if ids:
         activities = [activity for activity in activities if activity.id in ids]
     for item_filter in params.get("Filters", ()):
         if item_filter["Name"] == "Status":
             activities = [activity for activity in activities if activity.status in item_filter["Values"]]
     activities, token = page(activities, {"MaxResults": params.get("MaxRecords", 100), "NextToken": params.get("NextToken")})
-    return {"Activities": [activity.shown() for activity in activities], **token}
+    return {"Activities": [activity.describe() for activity in activities], **token}

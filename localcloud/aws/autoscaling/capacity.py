@@ -9,7 +9,7 @@ from moto.autoscaling.models import ASG_NAME_TAG, FakeAutoScalingGroup, Instance
 from localcloud.aws import durations
 from localcloud.aws.autoscaling import activities, group_events, hooks, launch_data, volume_keys
 from localcloud.aws.autoscaling.activities import Activity
-from localcloud.aws.autoscaling.spreading import Member, Place, next_places, to_terminate
+from localcloud.aws.autoscaling.spreading import Member, Place, choose_terminations, next_places
 from localcloud.aws.ec2 import instance_events, launch
 from localcloud.aws.ec2.instances import LaunchedInstance
 from localcloud.aws.errors import AwsError
@@ -92,15 +92,15 @@ def _launch_one(group: Any, place: Place, cause: str) -> Activity:
         try:
             data = launch_data.build(group, place, override, spot)
             volume_keys.check(group.ec2_backend, data)
-            return _launched(group, launch.launch(group.ec2_backend, data, 1, tags)[0], place, cause)
+            return _record_launch(group, launch.launch(group.ec2_backend, data, 1, tags)[0], place, cause)
         except Exception as error:
             if not hasattr(error, "code") or not hasattr(error, "message"):
                 raise
             refusal = error
-    return _refused(group, place, cause, refusal, spot)
+    return _record_refusal(group, place, cause, refusal, spot)
 
 
-def _launched(group: Any, instance: LaunchedInstance, place: Place, cause: str) -> Activity:
+def _record_launch(group: Any, instance: LaunchedInstance, place: Place, cause: str) -> Activity:
     activity = _activity(group, place, f"Launching a new EC2 instance: {instance.id}", cause)
     instance.autoscaling_group = group  # type: ignore[attr-defined]
     state: Any = InstanceState(instance, "Pending", protected_from_scale_in=group.new_instances_protected_from_scale_in)
@@ -113,7 +113,7 @@ def _launched(group: Any, instance: LaunchedInstance, place: Place, cause: str) 
     return activity
 
 
-def _refused(group: Any, place: Place, cause: str, refusal: Any, spot: bool) -> Activity:
+def _record_refusal(group: Any, place: Place, cause: str, refusal: Any, spot: bool) -> Activity:
     message = str(refusal.message)
     if group.mixed_instances_policy:
         message = f"Could not launch {'Spot' if spot else 'On-Demand'} Instances. {refusal.code} - {message}"
@@ -143,10 +143,10 @@ def _running(group: Any, state: Any) -> None:
     if hooks.wait(group, state, LAUNCHING):
         state.lifecycle_state, state.activity.status = "Pending:Wait", "MidLifecycleAction"
     else:
-        in_service(group, state)
+        put_in_service(group, state)
 
 
-def in_service(group: Any, state: Any) -> None:
+def put_in_service(group: Any, state: Any) -> None:
     state.lifecycle_state = "InService"
     state.activity.end()
     _update_targets(group)
@@ -157,7 +157,7 @@ def _terminate_surplus(group: Any, count: int, cause: str) -> list[Activity]:
     states = {
         state.instance_id: state for state in members(group) if state.lifecycle_state in ("Pending", "Pending:Wait", "InService")
     }
-    chosen = to_terminate([_as_member(state) for state in states.values()], count, group.termination_policies)
+    chosen = choose_terminations([_as_member(state) for state in states.values()], count, group.termination_policies)
     left = len(members(group))
     done = []
     for instance_id in chosen:
@@ -198,11 +198,11 @@ def terminate(group: Any, state: Any) -> None:
 
 
 def _await_termination(group: Any, state: Any) -> None:
-    gone, failed = partial(_gone, group, state), partial(_fail, state)
+    gone, failed = partial(_mark_terminated, group, state), partial(_fail, state)
     durations.schedule(state, "is_running", False, False, "ec2-instance-terminate", then=gone, fail=failed)
 
 
-def _gone(group: Any, state: Any) -> None:
+def _mark_terminated(group: Any, state: Any) -> None:
     state.lifecycle_state = "Terminated"
     if state in group.instance_states:
         group.instance_states.remove(state)
@@ -255,7 +255,7 @@ def _update_targets(group: Any) -> None:
 def refusals(group: Any) -> list[AwsError]:
     """Return the errors of the group's activities since its last activity without an error, newest first."""
     errors = []
-    for activity in activities.of_group(group.autoscaling_backend, group.name):
+    for activity in activities.find_activities(group.autoscaling_backend, group.name):
         if activity.error_code is None:
             break
         errors.append(AwsError(activity.error_code, str(activity.message)))

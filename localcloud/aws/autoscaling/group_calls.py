@@ -10,7 +10,7 @@ from localcloud.aws import durations
 from localcloud.aws.autoscaling import activities, capacity, group_events, hook_calls, hooks, refresh_log
 from localcloud.aws.autoscaling.errors import group_named, invalid
 from localcloud.aws.autoscaling.group_checks import check_launch, check_name, check_options, check_sizes, check_template
-from localcloud.aws.autoscaling.group_view import instance_shown, shown
+from localcloud.aws.autoscaling.group_view import describe_group, instance_shown
 from localcloud.aws.call import Call
 from localcloud.aws.ec2.filters import keep, page
 from localcloud.aws.errors import AwsError
@@ -50,7 +50,7 @@ def create(backend: Any, params: Mapping[str, Any]) -> Any:
     check_template(ec2, params)
     configuration = params.get("LaunchConfigurationName")
     if configuration and configuration not in backend.launch_configurations:
-        raise _no_configuration(configuration)
+        raise _missing_configuration_error(configuration)
     group = _record(backend, params)
     try:
         check_launch(group)
@@ -97,7 +97,7 @@ def _record(backend: Any, params: Mapping[str, Any]) -> Any:
     )
 
 
-def _no_configuration(name: str) -> AwsError:
+def _missing_configuration_error(name: str) -> AwsError:
     return invalid(f"Launch configuration name not found - A launch configuration with the name: {name} does not exist")
 
 
@@ -162,7 +162,7 @@ _SIMPLE = {
 def _change_source(group: Any, source: str, params: Mapping[str, Any]) -> None:
     if source == "LaunchConfigurationName":
         if params[source] not in group.autoscaling_backend.launch_configurations:
-            raise _no_configuration(params[source])
+            raise _missing_configuration_error(params[source])
         group.ec2_launch_template = None
     else:
         group.launch_config = None
@@ -260,7 +260,7 @@ def _terminate_one(group: Any, state: Any, decrement: bool) -> dict[str, Any]:
         text += f", shrinking the capacity from {before} to {group.desired_capacity}"
     activity = capacity.start_termination(group, state, f"{text}.")
     capacity.reconcile(group, "in response to a difference between desired and actual capacity")
-    return activity.shown()
+    return activity.describe()
 
 
 @operation("autoscaling", "DescribeAutoScalingGroups")
@@ -271,7 +271,7 @@ def describe_auto_scaling_groups(call: Call) -> dict[str, Any]:
     groups = [group for name, group in all_groups.items() if not names or name in names]
     groups = keep(groups, params.get("Filters"), {}, lambda group: {tag["Key"]: tag["Value"] for tag in group.tags})
     groups, token = page(groups, {"MaxResults": params.get("MaxRecords", 50), "NextToken": params.get("NextToken")})
-    return {"AutoScalingGroups": [shown(group) for group in groups], **token}
+    return {"AutoScalingGroups": [describe_group(group) for group in groups], **token}
 
 
 @operation("autoscaling", "DescribeAutoScalingInstances")
@@ -287,5 +287,5 @@ def describe_auto_scaling_instances(call: Call) -> dict[str, Any]:
 @operation("autoscaling", "DescribeTrafficSources")
 def describe_traffic_sources(call: Call) -> dict[str, Any]:
     group, kind = group_named(call.backend, call.params.get("AutoScalingGroupName")), call.params.get("TrafficSourceType")
-    sources = shown(group)["TrafficSources"]
+    sources = describe_group(group)["TrafficSources"]
     return {"TrafficSources": [{**source, "State": "InService"} for source in sources if kind in (None, source["Type"])]}

@@ -3,10 +3,10 @@
 from typing import Any
 
 from localcloud.aws import events
-from localcloud.aws.autoscaling.group_view import shown
+from localcloud.aws.autoscaling.group_view import describe_group
 
 
 def publish(action: events.Action, group: Any) -> None:
     backend = group.autoscaling_backend
-    details = {} if action == "gone" else shown(group)
+    details = {} if action == "gone" else describe_group(group)
     events.publish(events.Event("auto-scaling-group", action, group.name, backend.region_name, backend.account_id, details))

@@ -5,7 +5,7 @@ from typing import Any
 from localcloud.aws.autoscaling import launch_data
 
 
-def shown(group: Any) -> dict[str, Any]:
+def describe_group(group: Any) -> dict[str, Any]:
     """Return the group in the format of DescribeAutoScalingGroups."""
     template = group.ec2_launch_template
     mixed = group.mixed_instances_policy

@@ -21,8 +21,8 @@ def put_lifecycle_hook(call: Call) -> None:
 def describe_lifecycle_hooks(call: Call) -> dict[str, Any]:
     group = group_named(call.backend, call.params.get("AutoScalingGroupName"))
     names = call.params.get("LifecycleHookNames")
-    selected_hooks = [hook for hook in hooks.of_group(call.backend, group.name) if not names or hook.name in names]
-    return {"LifecycleHooks": [hook.shown() for hook in selected_hooks]}
+    selected_hooks = [hook for hook in hooks.find_hooks(call.backend, group.name) if not names or hook.name in names]
+    return {"LifecycleHooks": [hook.describe() for hook in selected_hooks]}
 
 
 @operation("autoscaling", "DescribeLifecycleHookTypes")
@@ -83,7 +83,7 @@ def _complete(group: Any, state: Any, waiting: hooks.Waiting, result: str) -> No
     if waiting.hook.transition == hooks.TERMINATING:
         capacity.terminate(group, state)
     elif result == "CONTINUE":
-        capacity.in_service(group, state)
+        capacity.put_in_service(group, state)
     else:
         state.activity.end("Cancelled")
         capacity.start_termination(group, state, "The lifecycle action of the launch was abandoned.")

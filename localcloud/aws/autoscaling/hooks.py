@@ -30,7 +30,7 @@ class Hook:
     role_arn: str | None = None
     metadata: str | None = None
 
-    def shown(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """Return the hook in the format of DescribeLifecycleHooks."""
         return {
             "LifecycleHookName": self.name,
@@ -55,13 +55,13 @@ class Waiting:
     """Monotonic time, in seconds, at which the action times out. The delay factor does not apply to this timeout."""
 
 
-def of_group(backend: Any, group: str) -> list[Hook]:
+def find_hooks(backend: Any, group: str) -> list[Hook]:
     return [hook for hook in backend.lifecycle_hooks.values() if hook.auto_scaling_group_name == group]
 
 
 def wait(group: Any, state: Any, transition: str) -> bool:
     """Make the instance wait for the group's hooks for that transition. Return whether the group has such hooks."""
-    hooks_to_await = [hook for hook in of_group(group.autoscaling_backend, group.name) if hook.transition == transition]
+    hooks_to_await = [hook for hook in find_hooks(group.autoscaling_backend, group.name) if hook.transition == transition]
     state.waiting = [Waiting(hook, str(mock_random.uuid4()), time.monotonic() + hook.heartbeat) for hook in hooks_to_await]
     return bool(hooks_to_await)
 
@@ -88,7 +88,7 @@ def put(backend: Any, group: str, parameters: dict[str, Any]) -> None:
     target, role = parameters.get("NotificationTargetARN"), parameters.get("RoleARN")
     if target and not role:
         raise invalid("A RoleARN is required if a NotificationTargetARN is specified")
-    if existing is None and len(of_group(backend, group)) >= MAXIMUM_HOOKS:
+    if existing is None and len(find_hooks(backend, group)) >= MAXIMUM_HOOKS:
         raise invalid(f"A group can have at most {MAXIMUM_HOOKS} lifecycle hooks")
     backend.lifecycle_hooks[key(group, name)] = Hook(
         name, group, transition, heartbeat, result, target, role, parameters.get("NotificationMetadata")
@@ -100,5 +100,5 @@ def key(group: str, name: str) -> str:
 
 
 def drop_all(backend: Any, group: str) -> None:
-    for hook in of_group(backend, group):
+    for hook in find_hooks(backend, group):
         del backend.lifecycle_hooks[key(group, hook.name)]

@@ -58,13 +58,13 @@ def build(group: Any, place: Place, override: Mapping[str, Any], spot: bool) -> 
     """Return the launch data for one instance in one subnet or zone."""
     version = template_version(group)
     if version is None:
-        data = _of_configuration(group.launch_config)
+        data = _read_configuration(group.launch_config)
     else:
         specification = override.get("LaunchTemplateSpecification") or {
             "LaunchTemplateId": version.template.id,
             "Version": str(version.number),
         }
-        data = launch.with_template(group.ec2_backend, {"LaunchTemplate": specification})
+        data = launch.merge_template(group.ec2_backend, {"LaunchTemplate": specification})
     if override.get("InstanceType"):
         data["InstanceType"] = override["InstanceType"]
     if spot:
@@ -76,11 +76,11 @@ def build(group: Any, place: Place, override: Mapping[str, Any], spot: bool) -> 
         placement["AvailabilityZone"] = place.zone
     else:
         placement.pop("AvailabilityZone", None)
-        data = _in_subnet(data, place.subnet_id)
+        data = _set_subnet(data, place.subnet_id)
     return {**data, "Placement": placement}
 
 
-def _in_subnet(data: Mapping[str, Any], subnet_id: str) -> dict[str, Any]:
+def _set_subnet(data: Mapping[str, Any], subnet_id: str) -> dict[str, Any]:
     """Return the launch data with the group's subnet.
 
     If the data contains network interfaces, the subnet is set on each of them, because EC2 then rejects an
@@ -92,7 +92,7 @@ def _in_subnet(data: Mapping[str, Any], subnet_id: str) -> dict[str, Any]:
     return {**data, "NetworkInterfaces": [{**item, "SubnetId": subnet_id} for item in interfaces]}
 
 
-def _of_configuration(configuration: Any) -> dict[str, Any]:
+def _read_configuration(configuration: Any) -> dict[str, Any]:
     data: dict[str, Any] = {
         "ImageId": configuration.image_id,
         "InstanceType": configuration.instance_type,

@@ -28,7 +28,7 @@ class Refresh:
     """Number of instances that are not yet replaced."""
     id: str = field(default_factory=lambda: str(mock_random.uuid4()))
 
-    def shown(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """Return the refresh in the format of DescribeInstanceRefreshes."""
         return {
             "InstanceRefreshId": self.id,
@@ -51,15 +51,15 @@ class Refreshes:
         self.log: list[Refresh] = []
 
 
-def of(backend: Any) -> list[Refresh]:
+def list_refreshes(backend: Any) -> list[Refresh]:
     return state_of(backend, Refreshes).log
 
 
 def forget(backend: Any, group: str) -> None:
     """Drop the instance refreshes of a deleted group."""
-    log = of(backend)
+    log = list_refreshes(backend)
     log[:] = [item for item in log if item.group != group]
 
 
 def active(backend: Any, group: str) -> Refresh | None:
-    return next((item for item in of(backend) if item.group == group and item.status in ACTIVE), None)
+    return next((item for item in list_refreshes(backend) if item.group == group and item.status in ACTIVE), None)

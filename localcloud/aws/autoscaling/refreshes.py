@@ -34,7 +34,7 @@ def start_instance_refresh(call: Call) -> dict[str, Any]:
     if desired:
         group_calls.update(group, desired)
     refresh = Refresh(group.name, preferences, desired)
-    refresh_log.of(call.backend).append(refresh)
+    refresh_log.list_refreshes(call.backend).append(refresh)
     rolling = Rolling(group, refresh)
     durations.schedule(refresh, "status", "Pending", "InProgress", "ec2-instance", then=rolling.start, fail=rolling.fail)
     return {"InstanceRefreshId": refresh.id}
@@ -59,12 +59,14 @@ def _check(preferences: dict[str, Any]) -> None:
 def describe_instance_refreshes(call: Call) -> dict[str, Any]:
     group, ids = group_named(call.backend, call.params.get("AutoScalingGroupName")), call.params.get("InstanceRefreshIds")
     refreshes = [
-        item for item in reversed(refresh_log.of(call.backend)) if item.group == group.name and (not ids or item.id in ids)
+        item
+        for item in reversed(refresh_log.list_refreshes(call.backend))
+        if item.group == group.name and (not ids or item.id in ids)
     ]
     refreshes, token = page(
         refreshes, {"MaxResults": call.params.get("MaxRecords", 50), "NextToken": call.params.get("NextToken")}
     )
-    return {"InstanceRefreshes": [item.shown() for item in refreshes], **token}
+    return {"InstanceRefreshes": [item.describe() for item in refreshes], **token}
 
 
 @operation("autoscaling", "CancelInstanceRefresh")

@@ -78,7 +78,7 @@ class Rolling:
             return
         free = [state for state in self.old if not self._blocks(state)]
         if not free:
-            self._poll(lambda: any(not self._blocks(state) for state in self.old), self._next, self._blocked)
+            self._poll(lambda: any(not self._blocks(state) for state in self.old), self._next, self._explain_block)
             return
         least, most = self._percentages()
         numbers = next_batch(launch_data.target(self.group), len(free), least, most)
@@ -179,7 +179,7 @@ class Rolling:
             return bool(preferences.get("StandbyInstances", "Wait") == "Wait")
         return bool(state.protected_from_scale_in and preferences.get("ScaleInProtectedInstances", "Wait") == "Wait")
 
-    def _blocked(self) -> str:
+    def _explain_block(self) -> str:
         """Return the failure reason for a refresh that waited too long for protected or standby instances. AWS's text
         is NOT VERIFIED (2026-11-23)."""
         names = ", ".join(sorted(state.instance_id for state in self.old))

@@ -89,8 +89,8 @@ def describe_scheduled_actions(call: Call) -> dict[str, Any]:
     params, names = call.params, call.params.get("ScheduledActionNames", [])
     group_filter = params.get("AutoScalingGroupName")
     actions = [
-        _shown(call, group, action)
-        for group, action in _all(call.backend)
+        _describe(call, group, action)
+        for group, action in _list_actions(call.backend)
         if group_filter in (None, group) and (not names or action.name in names)
     ]
     shown_actions, token = page(actions, params)
@@ -119,7 +119,7 @@ def batch_delete_scheduled_action(_: Call) -> None:
 def run_due(moment: datetime) -> None:
     """Run the actions that are due, oldest first."""
     for backend in _backends():
-        due = [(action.start, group, action) for group, action in _all(backend) if action.start <= moment]
+        due = [(action.start, group, action) for group, action in _list_actions(backend) if action.start <= moment]
         for start, group, action in sorted(due, key=lambda due_action: due_action[0]):
             state_of(backend, Actions).of_group[group].pop(action.name)
             cause = f"in response to the scheduled action {action.name} at {start:%Y-%m-%dT%H:%M:%SZ}"
@@ -131,7 +131,7 @@ def _backends() -> Iterator[Any]:
         yield from list(regions.values())
 
 
-def _all(backend: Any) -> list[tuple[str, Action]]:
+def _list_actions(backend: Any) -> list[tuple[str, Action]]:
     """Return the actions of existing groups, and drop the actions of deleted groups."""
     of_group = state_of(backend, Actions).of_group
     for name in [name for name in of_group if name not in backend.autoscaling_groups]:
@@ -139,7 +139,7 @@ def _all(backend: Any) -> list[tuple[str, Action]]:
     return [(group, action) for group, actions in of_group.items() for action in actions.values()]
 
 
-def _shown(call: Call, group: str, action: Action) -> dict[str, Any]:
+def _describe(call: Call, group: str, action: Action) -> dict[str, Any]:
     place = f"autoScalingGroupName/{group}:scheduledActionName/{action.name}"
     return {
         "AutoScalingGroupName": group,

@@ -45,7 +45,7 @@ def next_places(places: Sequence[Place], zones_in_use: Sequence[str], subnets_in
     return sorted(places, key=lambda place: (in_zone[place.zone], in_subnet[place.subnet_id]))
 
 
-def to_terminate(members: Sequence[Member], count: int, policies: Sequence[str]) -> list[str]:
+def choose_terminations(members: Sequence[Member], count: int, policies: Sequence[str]) -> list[str]:
     """Return the ids of the instances to terminate.
 
     The termination policies choose each instance from the zone with the most instances. Protected instances are

@@ -26,12 +26,12 @@ def check(ec2: Any, data: Mapping[str, Any]) -> None:
     for name in {volume.kms_key or ebs_defaults.default_key(ec2) for volume in volumes}:
         key = keys.keys.get(keys.any_id_to_key_id(name))
         if key is None or key.key_state != "Enabled":
-            raise _terminated("Client.InvalidKMSKey.InvalidState: The KMS key provided is in an incorrect state")
-        if key.key_manager != "AWS" and not all(_may(key, operation, ec2) for operation in OPERATIONS):
-            raise _terminated("Client.InternalError: Client error on launch")
+            raise _termination_error("Client.InvalidKMSKey.InvalidState: The KMS key provided is in an incorrect state")
+        if key.key_manager != "AWS" and not all(_can_use_key(key, operation, ec2) for operation in OPERATIONS):
+            raise _termination_error("Client.InternalError: Client error on launch")
 
 
-def _may(key: Any, operation: str, ec2: Any) -> bool:
+def _can_use_key(key: Any, operation: str, ec2: Any) -> bool:
     """Return whether the role may use the key. Permissions for the account's root do not count: they delegate the
     decision to IAM policies, and the role's IAM policy does not allow any key.
     """
@@ -53,6 +53,6 @@ def _may(key: Any, operation: str, ec2: Any) -> bool:
     return decision == "allow" or (decision == "implicit deny" and granted)
 
 
-def _terminated(reason: str) -> AwsError:
+def _termination_error(reason: str) -> AwsError:
     text = "Instance became unhealthy while waiting for instance to be in InService state. Termination Reason:"
     return AwsError("Client.InternalError", f"{text} {reason}")

@@ -15,7 +15,7 @@ from localcloud.aws.ec2 import capacity_block_offerings as sold
 from localcloud.aws.ec2 import instance_types, tagging
 from localcloud.aws.ec2.capacity_block_offerings import Offering
 from localcloud.aws.ec2.capacity_reservation_calls import PLATFORMS
-from localcloud.aws.ec2.capacity_reservation_calls import shown as reservation_shown
+from localcloud.aws.ec2.capacity_reservation_calls import describe_reservation as reservation_shown
 from localcloud.aws.ec2.capacity_reservations import CapacityReservation, add, all_reservations
 from localcloud.aws.ec2.filters import keep, page
 from localcloud.aws.ec2.refusals import end_dry_run, invalid_value, missing
@@ -57,7 +57,7 @@ def describe_capacity_block_offerings(call: Call) -> dict[str, Any]:
     offerings = sold.find(call.backend, name, count, hours, moment, earliest, latest)
     state_of(call.backend, Shown).by_id.update({offering.id: offering for offering in offerings})
     shown_offerings, token = page(offerings, params)
-    return {"CapacityBlockOfferings": [_shown(offering) for offering in shown_offerings], **token}
+    return {"CapacityBlockOfferings": [_describe_offering(offering) for offering in shown_offerings], **token}
 
 
 def _check(call: Call, name: str, count: int, hours: int) -> None:
@@ -92,13 +92,13 @@ def purchase_capacity_block(call: Call) -> dict[str, Any]:
     free = sold.free(backend, offering.instance_type, offering.zone, offering.start, offering.end)
     if clock.now() >= offering.end or free < offering.count:
         raise AwsError("CapacityBlockOfferingExpired", f"The Capacity Block offering '{offering_id}' is no longer available.")
-    if sold.owned(backend) + offering.count > sold.MAXIMUM_IN_ALL_BLOCKS:
+    if sold.count_owned_instances(backend) + offering.count > sold.MAXIMUM_IN_ALL_BLOCKS:
         raise AwsError(
             "InstanceLimitExceeded", f"You can have at most {sold.MAXIMUM_IN_ALL_BLOCKS} instances in Capacity Blocks."
         )
-    tags = tagging.requested(params.get("TagSpecifications"), "capacity-reservation")
+    tags = tagging.read_requested_tags(params.get("TagSpecifications"), "capacity-reservation")
     end_dry_run(call)
-    reservation = _bought(backend, offering, params["InstancePlatform"])
+    reservation = _buy(backend, offering, params["InstancePlatform"])
     backend.create_tags([reservation.id], tags.get("capacity-reservation", {}))
     return {
         "CapacityReservation": reservation_shown(backend, reservation),
@@ -107,7 +107,7 @@ def purchase_capacity_block(call: Call) -> dict[str, Any]:
     }
 
 
-def _bought(backend: Any, offering: Offering, platform: str) -> CapacityReservation:
+def _buy(backend: Any, offering: Offering, platform: str) -> CapacityReservation:
     """Create the reservation in state `payment-pending`. After the payment, it is `scheduled` until its start."""
     reservation = CapacityReservation(
         id=random_id("cr"),
@@ -149,7 +149,7 @@ def describe_capacity_blocks(call: Call) -> dict[str, Any]:
     return {"CapacityBlocks": [_block_shown(backend, item) for item in matching], **token}
 
 
-def _shown(offering: Offering) -> dict[str, Any]:
+def _describe_offering(offering: Offering) -> dict[str, Any]:
     """Return the offering in the format of DescribeCapacityBlockOfferings."""
     return {
         "CapacityBlockOfferingId": offering.id,
@@ -176,5 +176,5 @@ def _block_shown(backend: Any, reservation: CapacityReservation) -> dict[str, An
         "EndDate": reservation.end,
         "CreateDate": reservation.created,
         "State": reservation.state,
-        "Tags": tagging.shown(backend, reservation.id),
+        "Tags": tagging.describe_tags(backend, reservation.id),
     }

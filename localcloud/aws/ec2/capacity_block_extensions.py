@@ -63,7 +63,7 @@ def describe_capacity_block_extension_offerings(call: Call) -> dict[str, Any]:
     is_sold = reservation.instance_type in sold.RATES
     is_free = sold.free(backend, reservation.instance_type, reservation.zone, end, extension.end) >= reservation.total
     offered_page, token = page([offered] if is_sold and is_free else [], call.params)
-    return {"CapacityBlockExtensionOfferings": [_offered(backend, offer) for offer in offered_page], **token}
+    return {"CapacityBlockExtensionOfferings": [_describe_offering(backend, offer) for offer in offered_page], **token}
 
 
 @operation("ec2", "PurchaseCapacityBlockExtension")
@@ -85,7 +85,7 @@ def purchase_capacity_block_extension(call: Call) -> dict[str, Any]:
     failed = durations.fails_as(extension, "status", "payment-failed")
     extend = partial(_extend, extension)
     durations.schedule(extension, "status", "payment-pending", "payment-succeeded", PAYMENT, then=extend, fail=failed)
-    return {"CapacityBlockExtensions": [_bought(backend, extension)]}
+    return {"CapacityBlockExtensions": [_describe_purchase(backend, extension)]}
 
 
 def _extensible(backend: Any, reservation_id: str) -> tuple[CapacityReservation, datetime]:
@@ -110,11 +110,11 @@ def _extend(extension: Extension) -> None:
     scheduled_actions.move_end(reservation.id, extension.end)
 
 
-def _offered(backend: Any, extension: Extension) -> dict[str, Any]:
+def _describe_offering(backend: Any, extension: Extension) -> dict[str, Any]:
     return {**_common(backend, extension), "StartDate": extension.reservation.start, "Tenancy": "default"}
 
 
-def _bought(backend: Any, extension: Extension) -> dict[str, Any]:
+def _describe_purchase(backend: Any, extension: Extension) -> dict[str, Any]:
     return {
         **_common(backend, extension),
         "CapacityReservationId": extension.reservation.id,

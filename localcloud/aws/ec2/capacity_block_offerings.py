@@ -105,7 +105,7 @@ def _is_sold(state: str) -> bool:
     return state in ("payment-pending", "scheduled", "active")
 
 
-def owned(backend: Any) -> int:
+def count_owned_instances(backend: Any) -> int:
     """Return the number of instances in the account's blocks that have not ended."""
     blocks = [item for item in all_reservations(backend) if item.kind == "capacity-block" and _is_sold(item.state)]
     return sum(item.total for item in blocks)

@@ -26,13 +26,13 @@ def create_capacity_reservation(call: Call) -> dict[str, Any]:
     params, backend = call.params, call.backend
     for existing in all_reservations(backend):
         if existing.client_token and existing.client_token == params.get("ClientToken"):
-            return {"CapacityReservation": shown(backend, existing)}
+            return {"CapacityReservation": describe_reservation(backend, existing)}
     for name in ("InstanceType", "InstancePlatform", "InstanceCount"):
         if name not in params:
             raise missing(name[0].lower() + name[1:])
-    zone = _checked_zone(call)
+    zone = _check_zone(call)
     _check(call, zone)
-    tags = tagging.requested(params.get("TagSpecifications"), "capacity-reservation").get("capacity-reservation", {})
+    tags = tagging.read_requested_tags(params.get("TagSpecifications"), "capacity-reservation").get("capacity-reservation", {})
     end_dry_run(call)
     instance_facts = instance_types.facts(params["InstanceType"])
     if instance_facts is not None:
@@ -54,10 +54,10 @@ def create_capacity_reservation(call: Call) -> dict[str, Any]:
     )
     add(backend, reservation)
     backend.create_tags([reservation.id], tags)
-    return {"CapacityReservation": shown(backend, reservation)}
+    return {"CapacityReservation": describe_reservation(backend, reservation)}
 
 
-def _checked_zone(call: Call) -> str:
+def _check_zone(call: Call) -> str:
     zone = call.params.get("AvailabilityZone") or call.params.get("AvailabilityZoneId")
     if zone is None:
         raise missing("availabilityZone")
@@ -79,7 +79,7 @@ def _check(call: Call, zone: str) -> None:
         raise invalid_value(params["InstanceMatchCriteria"], "instanceMatchCriteria", "It must be open or targeted.")
     _check_end(params.get("EndDateType", "limited" if "EndDate" in params else "unlimited"), params.get("EndDate"))
     if "PlacementGroupArn" in params:
-        placement_groups.by_arn(call.backend, params["PlacementGroupArn"])
+        placement_groups.find_by_arn(call.backend, params["PlacementGroupArn"])
 
 
 def _check_end(kind: str, end: datetime | None) -> None:
@@ -116,7 +116,7 @@ def describe_capacity_reservations(call: Call) -> dict[str, Any]:
     )
     end_dry_run(call)
     matching, token = page(matching, call.params)
-    return {"CapacityReservations": [shown(backend, reservation) for reservation in matching], **token}
+    return {"CapacityReservations": [describe_reservation(backend, reservation) for reservation in matching], **token}
 
 
 @operation("ec2", "ModifyCapacityReservation")
@@ -156,7 +156,7 @@ def _refuse_unless_ours(reservation: CapacityReservation) -> None:
         raise AwsError("InvalidState", f"The capacity reservation '{reservation.id}' is in the {reservation.state} state.")
 
 
-def shown(backend: Any, reservation: CapacityReservation) -> dict[str, Any]:
+def describe_reservation(backend: Any, reservation: CapacityReservation) -> dict[str, Any]:
     """Return the reservation in the format of DescribeCapacityReservations."""
     return {
         "CapacityReservationId": reservation.id,
@@ -182,5 +182,5 @@ def shown(backend: Any, reservation: CapacityReservation) -> dict[str, Any]:
         "PlacementGroupArn": reservation.placement_group_arn,
         "ReservationType": reservation.kind,
         **({"CapacityBlockId": reservation.block_id} if reservation.block_id else {}),
-        "Tags": tagging.shown(backend, reservation.id),
+        "Tags": tagging.describe_tags(backend, reservation.id),
     }

@@ -51,9 +51,9 @@ def _delete_unless_default(self: Any, options_id: str | None) -> None:
 @operation("ec2", "CreateDhcpOptions")
 def create_dhcp_options(call: Call) -> dict[str, Any]:
     """Create DHCP options with the requested tags, which moto drops."""
-    tags = tagging.requested(call.params.get("TagSpecifications"), "dhcp-options").get("dhcp-options", {})
+    tags = tagging.read_requested_tags(call.params.get("TagSpecifications"), "dhcp-options").get("dhcp-options", {})
     end_dry_run(call)
     answer = call.moto()
     id = answer["DhcpOptions"]["DhcpOptionsId"]
     call.backend.tags[id].update(tags)
-    return {"DhcpOptions": {**answer["DhcpOptions"], "Tags": tagging.shown(call.backend, id)}}
+    return {"DhcpOptions": {**answer["DhcpOptions"], "Tags": tagging.describe_tags(call.backend, id)}}

@@ -27,7 +27,7 @@ def create_flow_logs(call: Call) -> dict[str, Any]:
         params.get("MaxAggregationInterval", 600),
         params.get("DeliverLogsPermissionArn"),
     )
-    tags = tagging.requested(params.get("TagSpecifications"), "vpc-flow-log").get("vpc-flow-log", {})
+    tags = tagging.read_requested_tags(params.get("TagSpecifications"), "vpc-flow-log").get("vpc-flow-log", {})
     end_dry_run(call)
     created: list[str] = []
     failed: list[dict[str, Any]] = []

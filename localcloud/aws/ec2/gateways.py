@@ -15,7 +15,7 @@ from localcloud.aws.patching import operation
 
 @operation("ec2", "CreateInternetGateway")
 def create_internet_gateway(call: Call) -> dict[str, Any]:
-    tagging.requested(call.params.get("TagSpecifications"), "internet-gateway")
+    tagging.read_requested_tags(call.params.get("TagSpecifications"), "internet-gateway")
     end_dry_run(call)
     limits.refuse_internet_gateway(call.backend)
     return call.moto()
@@ -25,13 +25,13 @@ def create_internet_gateway(call: Call) -> dict[str, Any]:
 def attach_internet_gateway(call: Call) -> dict[str, Any]:
     backend, vpc = call.backend, vpcs.find(call.backend, call.params["VpcId"])
     gateway = backend.get_internet_gateway(call.params["InternetGatewayId"])
-    if gateway.vpc is None and attached_to(backend, vpc.id) is not None:
+    if gateway.vpc is None and find_attached_gateway(backend, vpc.id) is not None:
         raise AwsError("InvalidParameterValue", f"Network {vpc.id} already has an internet gateway attached")
     end_dry_run(call)
     return call.moto()
 
 
-def attached_to(backend: Any, vpc_id: str) -> Any:
+def find_attached_gateway(backend: Any, vpc_id: str) -> Any:
     """Return the VPC's internet gateway, if any."""
     attached = [item for item in backend.internet_gateways.values() if item.vpc is not None and item.vpc.id == vpc_id]
     return attached[0] if attached else None
@@ -42,7 +42,7 @@ def detach_internet_gateway(call: Call) -> dict[str, Any]:
     backend, vpc_id = call.backend, call.params["VpcId"]
     gateway = backend.get_internet_gateway(call.params["InternetGatewayId"])
     is_attached = gateway.vpc is not None and gateway.vpc.id == vpc_id
-    if is_attached and any(interface.public_ip for interface in interfaces.in_vpc(backend, vpc_id)):
+    if is_attached and any(interface.public_ip for interface in interfaces.find_in_vpc(backend, vpc_id)):
         raise AwsError(
             "DependencyViolation",
             f"Network {vpc_id} has some mapped public address(es). "
@@ -72,7 +72,7 @@ def address(backend: Any, allocation_id: str) -> Any:
 
 @operation("ec2", "AllocateAddress")
 def allocate_address(call: Call) -> dict[str, Any]:
-    tagging.requested(call.params.get("TagSpecifications"), "elastic-ip")
+    tagging.read_requested_tags(call.params.get("TagSpecifications"), "elastic-ip")
     end_dry_run(call)
     limits.refuse_address(call.backend)
     answer = call.moto()

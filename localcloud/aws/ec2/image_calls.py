@@ -27,7 +27,7 @@ def launchable(backend: Any, image_id: str) -> Any:
     return image
 
 
-def created(image: Any) -> str:
+def format_creation_date(image: Any) -> str:
     text: str = image.creation_date.strftime("%Y-%m-%dT%H:%M:%S.000Z")
     return text
 
@@ -41,13 +41,13 @@ def describe_images(call: Call) -> dict[str, Any]:
         images = [image for image in images if {image.owner_id, image.owner_alias} & owner_ids]
     users = call.params.get("ExecutableUsers")
     if users:
-        images = [image for image in images if _may_launch(image, {call.account if user == "self" else user for user in users})]
+        images = [image for image in images if _can_launch(image, {call.account if user == "self" else user for user in users})]
     images = keep(
         images,
         call.params.get("Filters"),
         {
             "architecture": lambda image: image.architecture,
-            "creation-date": created,
+            "creation-date": format_creation_date,
             "description": lambda image: image.description,
             "ena-support": lambda image: True,
             "hypervisor": lambda image: image.hypervisor,
@@ -68,23 +68,23 @@ def describe_images(call: Call) -> dict[str, Any]:
     )
     end_dry_run(call)
     images, token = page(images, call.params)
-    return {"Images": [shown(backend, image) for image in images], **token}
+    return {"Images": [describe_image(backend, image) for image in images], **token}
 
 
-def _may_launch(image: Any, users: set[str]) -> bool:
+def _can_launch(image: Any, users: set[str]) -> bool:
     if image.is_public:
         return True
     return any(permission.get("UserId") in users for permission in image.launch_permissions)
 
 
-def shown(backend: Any, image: Any) -> dict[str, Any]:
+def describe_image(backend: Any, image: Any) -> dict[str, Any]:
     """Return the image in the format of DescribeImages."""
     return {
         "ImageId": image.id,
         "Name": image.name,
         "Description": image.description,
         "Architecture": image.architecture,
-        "CreationDate": created(image),
+        "CreationDate": format_creation_date(image),
         "ImageLocation": image.image_location,
         "ImageType": image.image_type,
         "ImageOwnerAlias": image.owner_alias,
@@ -104,5 +104,5 @@ def shown(backend: Any, image: Any) -> dict[str, Any]:
         "UsageOperation": "RunInstances",
         "SourceInstanceId": image.source_instance_id,
         "BlockDeviceMappings": image.block_device_mappings,
-        "Tags": tagging.shown(backend, image.id),
+        "Tags": tagging.describe_tags(backend, image.id),
     }

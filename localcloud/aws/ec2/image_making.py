@@ -28,7 +28,7 @@ def create_image(call: Call) -> dict[str, Any]:
             "IncorrectState", f"Instance '{instance.id}' is not 'running' or 'stopped'; no image can be created from it."
         )
     _check_name(backend, params["Name"])
-    tags = tagging.requested(params.get("TagSpecifications"), "image", "snapshot")
+    tags = tagging.read_requested_tags(params.get("TagSpecifications"), "image", "snapshot")
     end_dry_run(call)
     image = backend.create_image(instance.id, params["Name"], params.get("Description", ""), [])
     image.root_device_name, image.root_device_type = instance.root_device_name, "ebs"
@@ -43,7 +43,7 @@ def copy_image(call: Call) -> dict[str, Any]:
     backend, params = call.backend, call.params
     source = image_calls.launchable(call.backend_of("ec2", params["SourceRegion"]), params["SourceImageId"])
     _check_name(backend, params["Name"])
-    tags = tagging.requested(params.get("TagSpecifications"), "image", "snapshot")
+    tags = tagging.read_requested_tags(params.get("TagSpecifications"), "image", "snapshot")
     end_dry_run(call)
     image = backend.copy_image(source.id, params["SourceRegion"], params["Name"], params.get("Description", ""))
     for attribute in ("root_device_name", "root_device_type", "hypervisor", "image_type", "boot_mode"):
@@ -58,7 +58,7 @@ def copy_image(call: Call) -> dict[str, Any]:
 @operation("ec2", "ModifyImageAttribute")
 def modify_image_attribute(call: Call) -> dict[str, Any]:
     """https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_ModifyImageAttribute.html"""
-    image = _own_image(call)
+    image = _find_own_image(call)
     support = (call.params.get("ImdsSupport") or {}).get("Value")
     if support not in (None, "v2.0"):
         raise AwsError("InvalidParameterValue", f"Invalid value '{support}' for imdsSupport. Valid value is v2.0.")
@@ -71,7 +71,7 @@ def modify_image_attribute(call: Call) -> dict[str, Any]:
 @operation("ec2", "DeregisterImage")
 def deregister_image(call: Call) -> dict[str, Any]:
     backend = call.backend
-    image = _own_image(call)
+    image = _find_own_image(call)
     end_dry_run(call)
     durations.cancel(image)
     answer = call.moto()
@@ -80,7 +80,7 @@ def deregister_image(call: Call) -> dict[str, Any]:
     return answer
 
 
-def _own_image(call: Call) -> Any:
+def _find_own_image(call: Call) -> Any:
     image = image_calls.find_image(call.backend, call.params["ImageId"])
     if image.owner_id != call.account:
         raise AwsError("AuthFailure", f"Not authorized for image: '{image.id}'", 403)
@@ -92,13 +92,18 @@ def _begin(backend: Any, image: Any, tags: dict[str, dict[str, str]], extra: dic
     image.add_tags(tags.get("image", {}))
     image.ebs_snapshot.add_tags(tags.get("snapshot", {}))
     event = events.Event(
-        "image", "created", image.id, backend.region_name, backend.account_id, {**image_calls.shown(backend, image), **extra}
+        "image",
+        "created",
+        image.id,
+        backend.region_name,
+        backend.account_id,
+        {**image_calls.describe_image(backend, image), **extra},
     )
     durations.schedule(
         image,
         "state",
         "pending",
-        partial(_settled, image),
+        partial(_final_state, image),
         "ec2-image",
         gate=partial(_is_created, image),
         fail=partial(_fail, image),
@@ -111,7 +116,7 @@ def _is_created(image: Any) -> bool:
     return _progress(image).done
 
 
-def _settled(image: Any) -> str:
+def _final_state(image: Any) -> str:
     if problem := _progress(image).problem:
         _fail(image, problem)
     return "failed" if problem else "available"

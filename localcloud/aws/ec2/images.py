@@ -69,7 +69,7 @@ def install() -> None:
     backend._load_amis = _load
 
 
-def own(backend: Any, tags: Mapping[str, str]) -> Any:
+def make_own_image(backend: Any, tags: Mapping[str, str]) -> Any:
     """Create moto's object for an AMI built with amis/, without adding it to the account's images."""
     name = f"gpumpi-{'-'.join(tags.values())}"
     return _image_record(backend, OwnImage(name, "Built with the templates in amis/", "2026-07-01T00:00:00.000Z", tags))

@@ -11,7 +11,7 @@ from localcloud.aws.call import Call
 from localcloud.aws.ec2 import launch, tagging
 from localcloud.aws.ec2.filters import keep, page
 from localcloud.aws.ec2.instance_events import publish, terminate
-from localcloud.aws.ec2.instance_view import shown
+from localcloud.aws.ec2.instance_view import describe_instance
 from localcloud.aws.ec2.launch_plan import Plan
 from localcloud.aws.ec2.refusals import end_dry_run
 from localcloud.aws.errors import AwsError
@@ -36,7 +36,7 @@ def run_instances(call: Call) -> dict[str, Any]:
     least, most = int(params.get("MinCount", 1)), int(params.get("MaxCount", 1))
     if not 1 <= least <= most:
         raise AwsError("InvalidParameterValue", f"The minimum count {least} must be between 1 and the maximum count {most}.")
-    data = launch.with_template(backend, params)
+    data = launch.merge_template(backend, params)
     planned = _plan_most(backend, data, least, most)
     end_dry_run(call)
     reservation: Any = launch.carry_out(backend, planned)
@@ -62,7 +62,7 @@ def _reservation_shown(reservation: Any) -> dict[str, Any]:
         "ReservationId": reservation.id,
         "OwnerId": reservation.owner_id,
         "Groups": [],
-        "Instances": [shown(instance) for instance in reservation.instances],
+        "Instances": [describe_instance(instance) for instance in reservation.instances],
     }
 
 
@@ -82,14 +82,14 @@ def install() -> None:
     InstanceBackend.get_instance = find_one  # type: ignore[method-assign]
 
 
-def every(backend: Any) -> list[Any]:
+def list_instances(backend: Any) -> list[Any]:
     """Return all instances, including terminated ones. Safe to call while another thread launches instances."""
     return [instance for reservation in list(backend.reservations.values()) for instance in reservation.instances]
 
 
 def find(backend: Any, ids: list[str]) -> list[Any]:
     """Return the instances with these ids, in the given order."""
-    instances_by_id = {instance.id: instance for instance in every(backend)}
+    instances_by_id = {instance.id: instance for instance in list_instances(backend)}
     malformed = [instance_id for instance_id in ids if not instance_id.startswith("i-")]
     if malformed:
         raise AwsError("InvalidInstanceID.Malformed", f'Invalid id: "{malformed[0]}"')
@@ -110,13 +110,13 @@ def describe_instances(call: Call) -> dict[str, Any]:
         raise AwsError("InvalidParameterCombination", "The parameter instancesSet cannot be used with the parameter maxResults")
     filters = call.params.get("Filters")
     matching = keep(
-        find(backend, ids) if ids else every(backend), filters, _FILTERS, lambda item: tagging.tags_of(backend, item.id)
+        find(backend, ids) if ids else list_instances(backend), filters, _FILTERS, lambda item: tagging.tags_of(backend, item.id)
     )
     end_dry_run(call)
     matching_ids = {instance.id for instance in matching}
     reservations = []
     for reservation in backend.reservations.values():
-        instances = [shown(instance) for instance in reservation.instances if instance.id in matching_ids]
+        instances = [describe_instance(instance) for instance in reservation.instances if instance.id in matching_ids]
         if instances:
             reservations.append({**_reservation_shown_empty(reservation), "Instances": instances})
     reservations, token = page(reservations, call.params)

@@ -3,12 +3,12 @@
 from typing import Any
 
 from localcloud.aws import events
-from localcloud.aws.ec2.instance_view import shown
+from localcloud.aws.ec2.instance_view import describe_instance
 
 
 def publish(action: events.Action, instance: Any) -> None:
     backend = instance.ec2_backend
-    details = {"ScaledIn": _is_scaled_in(instance)} if action == "gone" else shown(instance)
+    details = {"ScaledIn": _is_scaled_in(instance)} if action == "gone" else describe_instance(instance)
     events.publish(events.Event("instance", action, instance.id, backend.region_name, backend.account_id, details))
 
 

@@ -88,13 +88,13 @@ def exists_in(region: str, name: str) -> bool:
 
 
 @cache
-def _in_region(region: str) -> Mapping[str, InstanceType]:
+def _list_types(region: str) -> Mapping[str, InstanceType]:
     return {name: InstanceType(name) for name in sorted(INSTANCE_TYPES) if exists_in(region, name)}
 
 
 @operation("ec2", "DescribeInstanceTypes")
 def describe_instance_types(call: Call) -> dict[str, Any]:
-    types_by_name, names = _in_region(call.region), call.params.get("InstanceTypes", [])
+    types_by_name, names = _list_types(call.region), call.params.get("InstanceTypes", [])
     unknown = [name for name in names if name not in types_by_name]
     if unknown:
         raise AwsError("InvalidInstanceType", f"The following supplied instance types do not exist: [{', '.join(unknown)}]")

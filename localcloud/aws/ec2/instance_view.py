@@ -6,7 +6,7 @@ from localcloud.aws.ec2 import interface_calls, tagging
 from localcloud.aws.ec2.instances import STATES, LaunchedInstance
 
 
-def shown(instance: Any) -> dict[str, Any]:
+def describe_instance(instance: Any) -> dict[str, Any]:
     backend = instance.ec2_backend
     primary = instance.nics.get(0)
     is_live = instance.state not in ("shutting-down", "terminated")
@@ -51,12 +51,12 @@ def shown(instance: Any) -> dict[str, Any]:
         "PlatformDetails": "Linux/UNIX",
         "UsageOperation": "RunInstances",
         "UsageOperationUpdateTime": instance.launch_time,
-        "Tags": tagging.shown(backend, instance.id),
+        "Tags": tagging.describe_tags(backend, instance.id),
     }
-    return view | _launched(instance) if isinstance(instance, LaunchedInstance) else view
+    return view | _describe_launch(instance) if isinstance(instance, LaunchedInstance) else view
 
 
-def _launched(instance: LaunchedInstance) -> dict[str, Any]:
+def _describe_launch(instance: LaunchedInstance) -> dict[str, Any]:
     """Return the response members that moto's own instances lack."""
     specification = instance.capacity_reservation_specification
     if instance.market == "spot":

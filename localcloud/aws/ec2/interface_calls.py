@@ -31,7 +31,7 @@ def create_network_interface(call: Call) -> dict[str, Any]:
     groups = interfaces.groups_in(
         backend, subnet.vpc_id, params.get("Groups") or [backend.get_default_security_group(subnet.vpc_id).id]
     )
-    tags = tagging.requested(params.get("TagSpecifications"), "network-interface").get("network-interface", {})
+    tags = tagging.read_requested_tags(params.get("TagSpecifications"), "network-interface").get("network-interface", {})
     end_dry_run(call)
     interface = interfaces.create(
         backend,
@@ -50,7 +50,7 @@ def create_network_interface(call: Call) -> dict[str, Any]:
         if address not in subnet._subnet_ips:
             subnet.request_ip(address, interface)
         interface.private_ip_addresses.append({"Primary": False, "PrivateIpAddress": address})
-    return {"NetworkInterface": shown(backend, interface)}
+    return {"NetworkInterface": describe_interface(backend, interface)}
 
 
 @operation("ec2", "DeleteNetworkInterface")
@@ -100,7 +100,7 @@ def describe_network_interfaces(call: Call) -> dict[str, Any]:
     )
     end_dry_run(call)
     matching, token = page(matching, call.params)
-    return {"NetworkInterfaces": [shown(backend, interface) for interface in matching], **token}
+    return {"NetworkInterfaces": [describe_interface(backend, interface) for interface in matching], **token}
 
 
 def _find(backend: Any, interface_id: str) -> Any:
@@ -164,7 +164,7 @@ def attachment_shown(interface: Any) -> dict[str, Any] | None:
     }
 
 
-def shown(backend: Any, interface: Any) -> dict[str, Any]:
+def describe_interface(backend: Any, interface: Any) -> dict[str, Any]:
     """Return the interface in the format of DescribeNetworkInterfaces."""
     attachment = attachment_shown(interface)
     if attachment is not None:
@@ -189,5 +189,5 @@ def shown(backend: Any, interface: Any) -> dict[str, Any]:
         "Groups": groups_shown(interface),
         "Association": association_shown(interface),
         "Attachment": attachment,
-        "TagSet": tagging.shown(backend, interface.id),
+        "TagSet": tagging.describe_tags(backend, interface.id),
     }

@@ -124,7 +124,7 @@ def delete(backend: Any, interface_id: str) -> None:
     tagging.forget(backend, interface_id)
 
 
-def in_subnet(backend: Any, subnet_id: str) -> list[Any]:
+def find_in_subnet(backend: Any, subnet_id: str) -> list[Any]:
     return [interface for interface in backend.enis.values() if interface.subnet.id == subnet_id]
 
 
@@ -132,5 +132,5 @@ def using_group(backend: Any, group_id: str) -> list[Any]:
     return [interface for interface in backend.enis.values() if any(group.id == group_id for group in interface.group_set)]
 
 
-def in_vpc(backend: Any, vpc_id: str) -> list[Any]:
+def find_in_vpc(backend: Any, vpc_id: str) -> list[Any]:
     return [interface for interface in backend.enis.values() if interface.subnet.vpc_id == vpc_id]

@@ -17,7 +17,7 @@ from localcloud.aws.ec2 import image_calls, instance_types, launch_capacity, lau
 from localcloud.aws.ec2.instance_types import TypeFacts
 from localcloud.aws.ec2.instances import LaunchedInstance
 from localcloud.aws.ec2.launch_plan import Plan
-from localcloud.aws.ec2.launch_templates import TAGGABLE, check_user_data, plain, version_named_by
+from localcloud.aws.ec2.launch_templates import TAGGABLE, check_user_data, format_for_boto, version_named_by
 from localcloud.aws.ec2.refusals import invalid_value, missing
 from localcloud.aws.ec2.zones import zone_named
 from localcloud.aws.errors import AwsError
@@ -25,7 +25,7 @@ from localcloud.aws.errors import AwsError
 DEFAULT_TYPE = "m1.small"
 
 
-def with_template(backend: Any, data: Mapping[str, Any]) -> dict[str, Any]:
+def merge_template(backend: Any, data: Mapping[str, Any]) -> dict[str, Any]:
     """Merge launch data with the data of its launch template.
 
     Values in the launch data replace the template's values, but tags from both are combined.
@@ -35,13 +35,13 @@ def with_template(backend: Any, data: Mapping[str, Any]) -> dict[str, Any]:
         return dict(data)
     version = version_named_by(backend, specification)
     own = {key: value for key, value in data.items() if key != "LaunchTemplate"}
-    merged = {**plain(version.data), **own}
-    merged["TagSpecifications"] = _merged_tags(version.data.get("TagSpecifications", ()), own.get("TagSpecifications", ()))
+    merged = {**format_for_boto(version.data), **own}
+    merged["TagSpecifications"] = _merge_tags(version.data.get("TagSpecifications", ()), own.get("TagSpecifications", ()))
     merged["_template"] = version
     return merged
 
 
-def _merged_tags(first: Sequence[Mapping[str, Any]], second: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _merge_tags(first: Sequence[Mapping[str, Any]], second: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     tags: dict[str, dict[str, str]] = {}
     for specification in (*first, *second):
         kind = tags.setdefault(specification["ResourceType"], {})
@@ -89,7 +89,7 @@ def plan(backend: Any, data: Mapping[str, Any], count: int) -> Plan:
         placement_group=group,
         market=market,
         reservation=reservation,
-        tags=tagging.requested(data.get("TagSpecifications"), *TAGGABLE),
+        tags=tagging.read_requested_tags(data.get("TagSpecifications"), *TAGGABLE),
     )
 
 

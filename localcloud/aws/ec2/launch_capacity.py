@@ -96,12 +96,12 @@ def reservation(
         raise AwsError("InvalidParameterCombination", "A Capacity Block must be targeted by its capacity reservation id.")
     if target:
         _refuse_wrong_kind(targets, kind)
-        return _with_room(targets, facts.name, zone, group, count)
+        return _find_room(targets, facts.name, zone, group, count)
     if preference == "none":
         return None
     open_ones = [item for item in all_reservations(backend) if item.match == "open" and item.kind == "default"]
     try:
-        return _with_room(open_ones, facts.name, zone, group, count)
+        return _find_room(open_ones, facts.name, zone, group, count)
     except AwsError:
         if preference == "capacity-reservations-only":
             raise
@@ -127,7 +127,7 @@ def _refuse_wrong_kind(targets: list[CapacityReservation], kind: str) -> None:
         )
 
 
-def _with_room(
+def _find_room(
     candidates: list[CapacityReservation], name: str, zone: str, group: PlacementGroup | None, count: int
 ) -> CapacityReservation:
     arn = group.arn if group else None

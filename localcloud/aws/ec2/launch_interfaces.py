@@ -40,7 +40,9 @@ def plan(backend: Any, data: Mapping[str, Any], subnet: Any, facts: TypeFacts, c
     """Return the planned interfaces of each instance, primary interface first. Raise AWS's errors for invalid data."""
     specifications = data.get("NetworkInterfaces")
     plans = (
-        [_planned(backend, data, item, subnet) for item in specifications] if specifications else [_only(backend, data, subnet)]
+        [_plan_interface(backend, data, item, subnet) for item in specifications]
+        if specifications
+        else [_plan_only_interface(backend, data, subnet)]
     )
     plans.sort(key=lambda item: (item.card, item.device))
     _check_positions(plans, facts)
@@ -50,7 +52,7 @@ def plan(backend: Any, data: Mapping[str, Any], subnet: Any, facts: TypeFacts, c
     return plans
 
 
-def _only(backend: Any, data: Mapping[str, Any], subnet: Any) -> InterfacePlan:
+def _plan_only_interface(backend: Any, data: Mapping[str, Any], subnet: Any) -> InterfacePlan:
     return InterfacePlan(
         subnet=subnet,
         groups=_groups(backend, subnet, data.get("SecurityGroupIds"), data.get("SecurityGroups")),
@@ -65,7 +67,7 @@ def _only(backend: Any, data: Mapping[str, Any], subnet: Any) -> InterfacePlan:
     )
 
 
-def _planned(backend: Any, data: Mapping[str, Any], item: Mapping[str, Any], subnet: Any) -> InterfacePlan:
+def _plan_interface(backend: Any, data: Mapping[str, Any], item: Mapping[str, Any], subnet: Any) -> InterfacePlan:
     if "DeviceIndex" not in item:
         raise missing("deviceIndex: each network interface requires a device index")
     if data.get("SecurityGroupIds") or data.get("SecurityGroups"):

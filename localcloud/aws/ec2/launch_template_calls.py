@@ -9,7 +9,7 @@ from localcloud.aws.account import USER_ARN
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import tagging
 from localcloud.aws.ec2.filters import keep, page
-from localcloud.aws.ec2.launch_templates import check_name, find, forget, plain, stored, version_of
+from localcloud.aws.ec2.launch_templates import check_name, find, forget, format_for_boto, format_for_moto, version_of
 from localcloud.aws.ec2.refusals import end_dry_run, missing
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
@@ -24,17 +24,17 @@ def create_launch_template(call: Call) -> dict[str, Any]:
     if not params.get("LaunchTemplateData"):
         raise missing("launchTemplateData")
     check_name(call.backend, name)
-    data = stored(params["LaunchTemplateData"])
-    tags = tagging.requested(params.get("TagSpecifications"), "launch-template")
+    data = format_for_moto(params["LaunchTemplateData"])
+    tags = tagging.read_requested_tags(params.get("TagSpecifications"), "launch-template")
     end_dry_run(call)
     template = call.backend.create_launch_template(name, params.get("VersionDescription"), data, tags)
-    return {"LaunchTemplate": _shown(template)}
+    return {"LaunchTemplate": _describe_template(template)}
 
 
 @operation("ec2", "CreateLaunchTemplateVersion")
 def create_launch_template_version(call: Call) -> dict[str, Any]:
-    template = _named(call)
-    data = stored(call.params.get("LaunchTemplateData", {}))
+    template = _find_template(call)
+    data = format_for_moto(call.params.get("LaunchTemplateData", {}))
     source = call.params.get("SourceVersion")
     if source is not None:
         data = {**version_of(template, source).data, **data}
@@ -65,14 +65,14 @@ def describe_launch_templates(call: Call) -> dict[str, Any]:
     )
     end_dry_run(call)
     matching, token = page(matching, params)
-    return {"LaunchTemplates": [_shown(template) for template in matching], **token}
+    return {"LaunchTemplates": [_describe_template(template) for template in matching], **token}
 
 
 @operation("ec2", "DescribeLaunchTemplateVersions")
 def describe_launch_template_versions(call: Call) -> dict[str, Any]:
     params, numbers = call.params, call.params.get("Versions", [])
     if params.get("LaunchTemplateId") or params.get("LaunchTemplateName"):
-        template = _named(call)
+        template = _find_template(call)
         low, high = int(params.get("MinVersion", 1)), int(params.get("MaxVersion", template.versions[-1].number))
         versions = [version_of(template, number) for number in numbers] if numbers else reversed(template.versions)
         matching = [version for version in versions if low <= version.number <= high]
@@ -98,27 +98,27 @@ def describe_launch_template_versions(call: Call) -> dict[str, Any]:
 
 @operation("ec2", "ModifyLaunchTemplate")
 def modify_launch_template(call: Call) -> dict[str, Any]:
-    template = _named(call)
+    template = _find_template(call)
     if "DefaultVersion" not in call.params:
         raise missing("defaultVersion")
     version = version_of(template, call.params["DefaultVersion"])
     end_dry_run(call)
     template.default_version_number = version.number
-    return {"LaunchTemplate": _shown(template)}
+    return {"LaunchTemplate": _describe_template(template)}
 
 
 @operation("ec2", "DeleteLaunchTemplate")
 def delete_launch_template(call: Call) -> dict[str, Any]:
-    template = _named(call)
+    template = _find_template(call)
     end_dry_run(call)
-    shown = _shown(template)
+    shown = _describe_template(template)
     forget(call.backend, template)
     return {"LaunchTemplate": shown}
 
 
 @operation("ec2", "DeleteLaunchTemplateVersions")
 def delete_launch_template_versions(call: Call) -> dict[str, Any]:
-    template, numbers = _named(call), call.params.get("Versions", [])
+    template, numbers = _find_template(call), call.params.get("Versions", [])
     if not numbers:
         raise missing("launchTemplateVersion")
     end_dry_run(call)
@@ -146,11 +146,11 @@ def _delete_version(template: Any, number: str) -> dict[str, str] | None:
     return None
 
 
-def _named(call: Call) -> Any:
+def _find_template(call: Call) -> Any:
     return find(call.backend, call.params.get("LaunchTemplateId"), call.params.get("LaunchTemplateName"))
 
 
-def _shown(template: Any) -> dict[str, Any]:
+def _describe_template(template: Any) -> dict[str, Any]:
     return {
         "LaunchTemplateId": template.id,
         "LaunchTemplateName": template.name,
@@ -158,7 +158,7 @@ def _shown(template: Any) -> dict[str, Any]:
         "CreatedBy": USER_ARN,
         "DefaultVersionNumber": template.default_version_number,
         "LatestVersionNumber": template.versions[-1].number,
-        "Tags": tagging.shown(template.ec2_backend, template.id),
+        "Tags": tagging.describe_tags(template.ec2_backend, template.id),
     }
 
 
@@ -171,5 +171,5 @@ def _version_shown(version: Any) -> dict[str, Any]:
         "CreateTime": version.create_time,
         "CreatedBy": USER_ARN,
         "DefaultVersion": version.template.is_default(version),
-        "LaunchTemplateData": plain(version.data),
+        "LaunchTemplateData": format_for_boto(version.data),
     }

@@ -50,13 +50,13 @@ def plan(backend: Any, data: Mapping[str, Any], image: Any) -> list[VolumePlan]:
         elif str(item.get("VirtualName", "")).startswith("ephemeral"):
             continue  # NVMe instance store volumes need no mapping
         elif "Ebs" in item:
-            mappings[name] = _merged(mappings.get(name), item["Ebs"])
+            mappings[name] = _merge_settings(mappings.get(name), item["Ebs"])
         else:
             raise missing("ebs")
-    return [_planned(backend, name, ebs, is_root=name == image.root_device_name) for name, ebs in mappings.items()]
+    return [_plan_volume(backend, name, ebs, is_root=name == image.root_device_name) for name, ebs in mappings.items()]
 
 
-def _merged(of_image: Mapping[str, Any] | None, ebs: Mapping[str, Any]) -> dict[str, Any]:
+def _merge_settings(of_image: Mapping[str, Any] | None, ebs: Mapping[str, Any]) -> dict[str, Any]:
     if of_image is None:
         return dict(ebs)
     least, size = of_image.get("VolumeSize"), ebs.get("VolumeSize")
@@ -69,7 +69,7 @@ def _merged(of_image: Mapping[str, Any] | None, ebs: Mapping[str, Any]) -> dict[
     return {**of_image, **ebs}
 
 
-def _planned(backend: Any, name: str, ebs: Mapping[str, Any], is_root: bool) -> VolumePlan:
+def _plan_volume(backend: Any, name: str, ebs: Mapping[str, Any], is_root: bool) -> VolumePlan:
     kind, size = ebs.get("VolumeType") or "gp2", ebs.get("VolumeSize")
     if kind not in SIZES:
         raise invalid_value(kind, "volumeType", "Unknown volume type")

@@ -59,7 +59,7 @@ def refuse_vcpus(backend: Any, type_facts: TypeFacts, market: str, reservation: 
     if code is None or reservation is not None:
         return
     limit = int(quotas.value_of(code))
-    if _used(backend, code) + type_facts.vcpus * count <= limit:
+    if _count_used_vcpus(backend, code) + type_facts.vcpus * count <= limit:
         return
     if market == "spot":
         raise AwsError("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded")
@@ -71,7 +71,7 @@ def refuse_vcpus(backend: Any, type_facts: TypeFacts, market: str, reservation: 
     )
 
 
-def _used(backend: Any, code: str) -> int:
+def _count_used_vcpus(backend: Any, code: str) -> int:
     """Return the vCPUs that count against the quota. They belong to running instances outside reservations, and to all
     On-Demand Capacity Reservations, used or unused."""
     reserved = [item for item in all_reservations(backend) if item.kind == "default" and item.state == "active"]

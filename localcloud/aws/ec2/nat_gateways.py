@@ -46,7 +46,7 @@ def create_nat_gateway(call: Call) -> dict[str, Any]:
     token = params.get("ClientToken")
     for existing in backend.nat_gateways.values():
         if token and getattr(existing, "client_token", None) == token:
-            return {"NatGateway": shown(existing), "ClientToken": token}
+            return {"NatGateway": describe_gateway(existing), "ClientToken": token}
     if "SubnetId" not in params:
         raise missing("subnetId")
     subnet = backend.get_subnet(params["SubnetId"])
@@ -59,12 +59,12 @@ def create_nat_gateway(call: Call) -> dict[str, Any]:
     if connectivity == "private" and allocation_id:
         raise AwsError("InvalidParameterCombination", "A private NAT gateway cannot have an elastic IP address.")
     address = gateways.address(backend, allocation_id) if allocation_id else None
-    tags = tagging.requested(params.get("TagSpecifications"), "natgateway").get("natgateway", {})
+    tags = tagging.read_requested_tags(params.get("TagSpecifications"), "natgateway").get("natgateway", {})
     end_dry_run(call)
     limits.refuse_nat_gateway(backend, subnet.availability_zone)
     gateway = create(backend, subnet, address, token, params.get("PrivateIpAddress"))
     gateway.add_tags(tags)
-    return {"NatGateway": shown(gateway), "ClientToken": token}
+    return {"NatGateway": describe_gateway(gateway), "ClientToken": token}
 
 
 def create(backend: Any, subnet: Any, address: Any, token: str | None = None, private_address: str | None = None) -> Any:
@@ -86,7 +86,7 @@ def _failure(backend: Any, subnet: Any, address: Any) -> tuple[str, str] | None:
     report the error."""
     if address is None:
         return None
-    if gateways.attached_to(backend, subnet.vpc_id) is None:
+    if gateways.find_attached_gateway(backend, subnet.vpc_id) is None:
         return "Gateway.NotAttached", f"Network {subnet.vpc_id} has no Internet gateway attached"
     if address.association_id:
         return "Resource.AlreadyAssociated", f"Elastic IP address [{address.allocation_id}] is already associated"
@@ -153,7 +153,7 @@ def describe_nat_gateways(call: Call) -> dict[str, Any]:
     )
     end_dry_run(call)
     matching, token = page(matching, call.params)
-    return {"NatGateways": [shown(gateway) for gateway in matching], **token}
+    return {"NatGateways": [describe_gateway(gateway) for gateway in matching], **token}
 
 
 @operation("ec2", "DeleteNatGateway")
@@ -179,7 +179,7 @@ def _disconnect(gateway: Any) -> None:
         interfaces.delete(backend, gateway._eni.id)
 
 
-def shown(gateway: Any) -> dict[str, Any]:
+def describe_gateway(gateway: Any) -> dict[str, Any]:
     """Return the gateway in the format of DescribeNatGateways."""
     return {
         "NatGatewayId": gateway.id,
@@ -192,5 +192,5 @@ def shown(gateway: Any) -> dict[str, Any]:
         "FailureCode": gateway.failure[0] if gateway.state == "failed" else None,
         "FailureMessage": gateway.failure[1] if gateway.state == "failed" else None,
         "NatGatewayAddresses": gateway.address_set,
-        "Tags": tagging.shown(gateway.ec2_backend, gateway.id),
+        "Tags": tagging.describe_tags(gateway.ec2_backend, gateway.id),
     }

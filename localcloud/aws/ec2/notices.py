@@ -49,7 +49,7 @@ _given: dict[str, tuple[Any, Notices]] = {}
 """Instance ID -> instance and its notices."""
 
 
-def of(instance: Any) -> Notices:
+def find_notices(instance: Any) -> Notices:
     return _given[instance.id][1] if instance.id in _given else Notices()
 
 
@@ -72,7 +72,7 @@ def on_rebalance(listener: Listener) -> Listener:
 
 def metadata(instance: Any) -> dict[str, str]:
     """Return IMDS path -> content, for the paths that report the instance's notices."""
-    scheduled, texts = of(instance), {}
+    scheduled, texts = find_notices(instance), {}
     if scheduled.interruption is not None:
         at = _text(scheduled.interruption)
         texts["meta-data/spot/instance-action"] = json.dumps({"action": "terminate", "time": at})
@@ -148,7 +148,7 @@ def _end(instance: Any, reason: Any = None) -> None:
 def describe_instance_status(call: Call) -> dict[str, Any]:
     backend, ids = call.backend, call.params.get("InstanceIds")
     matching = filters.keep(
-        instance_calls.find(backend, ids) if ids else instance_calls.every(backend),
+        instance_calls.find(backend, ids) if ids else instance_calls.list_instances(backend),
         call.params.get("Filters"),
         _FILTERS,
         lambda item: {},
@@ -161,7 +161,7 @@ def describe_instance_status(call: Call) -> dict[str, Any]:
 
 
 def _status(instance: Any) -> dict[str, Any]:
-    event = of(instance).event
+    event = find_notices(instance).event
     word = "ok" if instance.state == "running" else "not-applicable"
     passed = {"Status": word, "Details": [{"Name": "reachability", "Status": "passed"}] if word == "ok" else []}
     return {
@@ -176,8 +176,8 @@ def _status(instance: Any) -> dict[str, Any]:
 
 _FILTERS: dict[str, Any] = {
     "availability-zone": lambda item: item.placement.zone,
-    "event.code": lambda item: (of(item).event or {}).get("Code"),
-    "event.instance-event-id": lambda item: (of(item).event or {}).get("InstanceEventId"),
+    "event.code": lambda item: (find_notices(item).event or {}).get("Code"),
+    "event.instance-event-id": lambda item: (find_notices(item).event or {}).get("InstanceEventId"),
     "instance-state-name": lambda item: item.state,
     "instance-status.status": lambda item: "ok" if item.state == "running" else "not-applicable",
     "system-status.status": lambda item: "ok" if item.state == "running" else "not-applicable",
@@ -186,7 +186,7 @@ _FILTERS: dict[str, Any] = {
 
 def _running(name: str) -> Any:
     backends = [backend for regions in list(get_backend("ec2").values()) for backend in list(regions.values())]
-    everything = (instance for backend in backends for instance in instance_calls.every(backend))
+    everything = (instance for backend in backends for instance in instance_calls.list_instances(backend))
     running = next((instance for instance in everything if instance.id == name and instance.is_live), None)
     if running is None:
         raise ValueError(f"no instance {name} is running")

@@ -29,7 +29,7 @@ def create_placement_group(call: Call) -> dict[str, Any]:
     _check(name, strategy, params)
     if name in groups:
         raise AwsError("InvalidPlacementGroup.Duplicate", f"The placement group '{name}' already exists.")
-    tags = tagging.requested(params.get("TagSpecifications"), "placement-group").get("placement-group", {})
+    tags = tagging.read_requested_tags(params.get("TagSpecifications"), "placement-group").get("placement-group", {})
     end_dry_run(call)
     group = groups[name] = PlacementGroup(
         id=random_id("pg"),
@@ -40,7 +40,7 @@ def create_placement_group(call: Call) -> dict[str, Any]:
         spread_level=params.get("SpreadLevel", "rack") if strategy == "spread" else None,
     )
     call.backend.create_tags([group.id], tags)
-    return {"PlacementGroup": _shown(call.backend, group)}
+    return {"PlacementGroup": _describe_group(call.backend, group)}
 
 
 def _check(name: str, strategy: str, params: dict[str, Any]) -> None:
@@ -76,7 +76,7 @@ def describe_placement_groups(call: Call) -> dict[str, Any]:
         },
         lambda group: tagging.tags_of(backend, group.id),
     )
-    return {"PlacementGroups": [_shown(backend, group) for group in groups]}
+    return {"PlacementGroups": [_describe_group(backend, group) for group in groups]}
 
 
 @operation("ec2", "DeletePlacementGroup")
@@ -90,7 +90,7 @@ def delete_placement_group(call: Call) -> None:
     tagging.forget(call.backend, group.id)
 
 
-def _shown(backend: Any, group: PlacementGroup) -> dict[str, Any]:
+def _describe_group(backend: Any, group: PlacementGroup) -> dict[str, Any]:
     return {
         "GroupName": group.name,
         "GroupId": group.id,
@@ -99,5 +99,5 @@ def _shown(backend: Any, group: PlacementGroup) -> dict[str, Any]:
         "Strategy": group.strategy,
         "PartitionCount": group.partitions,
         "SpreadLevel": group.spread_level,
-        "Tags": tagging.shown(backend, group.id),
+        "Tags": tagging.describe_tags(backend, group.id),
     }

@@ -72,5 +72,5 @@ def seed(backend: Any, name: str, strategy: str = "cluster") -> str:
     return name
 
 
-def by_arn(backend: Any, arn: str) -> PlacementGroup:
+def find_by_arn(backend: Any, arn: str) -> PlacementGroup:
     return find(backend, name=arn.rpartition("placement-group/")[2] or arn)

@@ -34,7 +34,7 @@ def show_console(console: Console) -> Callable[[], None]:
 
 @operation("ec2", "StopInstances")
 def stop_instances(call: Call) -> dict[str, Any]:
-    instances = _found(call)
+    instances = _find_instances(call)
     for instance in instances:
         if instance.disable_api_stop:
             raise AwsError(
@@ -64,7 +64,7 @@ def stop(instance: Any, reason: str = "Client.UserInitiatedShutdown: User initia
 
 @operation("ec2", "StartInstances")
 def start_instances(call: Call) -> dict[str, Any]:
-    instances = _found(call)
+    instances = _find_instances(call)
     for instance in instances:
         _must_be(instance, "stopped", "pending", "running")
     end_dry_run(call)
@@ -83,7 +83,7 @@ def _start(instance: Any) -> dict[str, Any]:
 
 @operation("ec2", "RebootInstances")
 def reboot_instances(call: Call) -> None:
-    instances = _found(call)
+    instances = _find_instances(call)
     for instance in instances:
         _must_be(instance, "running")
     end_dry_run(call)
@@ -104,7 +104,7 @@ def get_console_output(call: Call) -> dict[str, Any]:
     }
 
 
-def _found(call: Call) -> list[Any]:
+def _find_instances(call: Call) -> list[Any]:
     return instance_calls.find(call.backend, call.params.get("InstanceIds", []))
 
 

@@ -20,12 +20,12 @@ def install() -> None:
     """List the missing IDs in messages of moto's errors as EC2 does: `'vpc-1, vpc-2'`."""
 
     def init(self: Any, *texts: Any) -> None:
-        ServiceException.__init__(self, *(_SET.sub(_listed, text) if isinstance(text, str) else text for text in texts))
+        ServiceException.__init__(self, *(_SET.sub(_format_list, text) if isinstance(text, str) else text for text in texts))
 
     EC2ClientError.__init__ = init  # type: ignore[method-assign]
 
 
-def _listed(list_match: re.Match[str]) -> str:
+def _format_list(list_match: re.Match[str]) -> str:
     return ", ".join(sorted(re.findall(r"'([^']*)'", list_match[0])))
 
 

@@ -31,7 +31,7 @@ TARGETS = (
 @operation("ec2", "CreateRouteTable")
 def create_route_table(call: Call) -> dict[str, Any]:
     vpcs.find(call.backend, call.params["VpcId"])
-    tagging.requested(call.params.get("TagSpecifications"), "route-table")
+    tagging.read_requested_tags(call.params.get("TagSpecifications"), "route-table")
     end_dry_run(call)
     return call.moto()
 

@@ -24,10 +24,10 @@ _DESCRIPTION = re.compile(r"[a-zA-Z0-9 ._\-:/()#,@\[\]+=&;{}!$*]{0,255}")
 
 def install() -> None:
     rule: Any = SecurityGroupRule
-    rule.__eq__ = _same
+    rule.__eq__ = _is_duplicate
 
 
-def _same(rule: Any, other: Any) -> bool:
+def _is_duplicate(rule: Any, other: Any) -> bool:
     """Return whether EC2 considers two rules duplicates. Unlike moto, EC2 ignores their descriptions."""
     return isinstance(other, SecurityGroupRule) and _essence(rule) == _essence(other)
 
@@ -53,7 +53,7 @@ def _authorize(call: Call) -> dict[str, Any]:
         _check_protocol(permission.get("IpProtocol"), permission.get("FromPort"), permission.get("ToPort"))
         for description in _descriptions(permission):
             check_description(description)
-    tagging.requested(call.params.get("TagSpecifications"), "security-group-rule")
+    tagging.read_requested_tags(call.params.get("TagSpecifications"), "security-group-rule")
     end_dry_run(call)
     return call.moto()
 

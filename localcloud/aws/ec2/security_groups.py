@@ -66,10 +66,10 @@ def create_security_group(call: Call) -> dict[str, Any]:
             raise invalid_value(text, parameter, reason)
     if "VpcId" in params:
         vpcs.find(call.backend, params["VpcId"])
-    tagging.requested(params.get("TagSpecifications"), "security-group")
+    tagging.read_requested_tags(params.get("TagSpecifications"), "security-group")
     end_dry_run(call)
     answer = call.moto()
-    return {**answer, "Tags": tagging.shown(call.backend, answer["GroupId"])}
+    return {**answer, "Tags": tagging.describe_tags(call.backend, answer["GroupId"])}
 
 
 @operation("ec2", "DeleteSecurityGroup")

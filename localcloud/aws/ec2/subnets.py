@@ -23,7 +23,7 @@ def create_subnet(call: Call) -> dict[str, Any]:
         zone_named(backend, zone)
     if "CidrBlock" in params:
         _check_size(params["CidrBlock"])
-    tagging.requested(params.get("TagSpecifications"), "subnet")
+    tagging.read_requested_tags(params.get("TagSpecifications"), "subnet")
     end_dry_run(call)
     answer = call.moto()
     subnet = backend.get_subnet(answer["Subnet"]["SubnetId"])
@@ -45,7 +45,7 @@ def _check_size(cidr: str) -> None:
 @operation("ec2", "DeleteSubnet")
 def delete_subnet(call: Call) -> None:
     backend, subnet = call.backend, call.backend.get_subnet(call.params["SubnetId"])
-    if interfaces.in_subnet(backend, subnet.id):
+    if interfaces.find_in_subnet(backend, subnet.id):
         raise in_use("subnet", subnet.id)
     end_dry_run(call)
     call.moto()

@@ -45,7 +45,7 @@ def tags_of(backend: Any, resource_id: str) -> dict[str, str]:
     return dict(backend.tags.get(resource_id, {}))
 
 
-def shown(backend: Any, resource_id: str) -> list[dict[str, str]]:
+def describe_tags(backend: Any, resource_id: str) -> list[dict[str, str]]:
     """Return the tags in the format of the Describe operations."""
     return [{"Key": key, "Value": value} for key, value in tags_of(backend, resource_id).items()]
 
@@ -55,7 +55,7 @@ def forget(backend: Any, resource_id: str) -> None:
     backend.tags.pop(resource_id, None)
 
 
-def requested(specifications: Iterable[Mapping[str, Any]] | None, *allowed: str) -> dict[str, dict[str, str]]:
+def read_requested_tags(specifications: Iterable[Mapping[str, Any]] | None, *allowed: str) -> dict[str, dict[str, str]]:
     """Return resource type -> tags, as requested in `TagSpecifications`.
 
     Raise AWS's error for types that are not in `allowed`. Without `allowed`, all types are allowed.
@@ -69,11 +69,11 @@ def requested(specifications: Iterable[Mapping[str, Any]] | None, *allowed: str)
             raise AwsError("InvalidParameterValue", f"'{kind}' is not a valid taggable resource type for this operation.")
         if kind in tags:
             raise AwsError("InvalidParameterValue", f"{kind}: Duplicate ResourceType")
-        tags[kind] = checked(specification.get("Tags", []))
+        tags[kind] = check_tags(specification.get("Tags", []))
     return tags
 
 
-def checked(tags: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+def check_tags(tags: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Return tag key -> value. Raise AWS's errors for invalid tags."""
     result: dict[str, str] = {}
     for tag in tags:
@@ -100,7 +100,7 @@ def create_tags(call: Call) -> dict[str, Any]:
         raise refusals.missing("resourceIdSet")
     if not call.params.get("Tags"):
         raise refusals.missing("tagSet")
-    checked(call.params["Tags"])
+    check_tags(call.params["Tags"])
     for resource_id in call.params["Resources"]:
         _must_exist(call.backend, resource_id)
     end_dry_run(call)

@@ -21,7 +21,7 @@ def create_vpc_endpoint(call: Call) -> dict[str, Any]:
     token = params.get("ClientToken")
     for existing in backend.vpc_end_points.values():
         if token and existing.client_token == token:
-            return {"VpcEndpoint": shown(existing), "ClientToken": token}
+            return {"VpcEndpoint": describe_endpoint(existing), "ClientToken": token}
     vpc = vpcs.find(backend, params["VpcId"])
     if "ServiceName" not in params:
         raise missing("ServiceName")
@@ -36,10 +36,10 @@ def create_vpc_endpoint(call: Call) -> dict[str, Any]:
         vpc_endpoints.check_interface(backend, vpc, params, private_dns)
     else:
         vpc_endpoints.check_gateway(backend, vpc, params)
-    tags = tagging.requested(params.get("TagSpecifications"), "vpc-endpoint").get("vpc-endpoint", {})
+    tags = tagging.read_requested_tags(params.get("TagSpecifications"), "vpc-endpoint").get("vpc-endpoint", {})
     end_dry_run(call)
     endpoint = vpc_endpoints.create(backend, vpc, kind, params, private_dns, tags)
-    return {"VpcEndpoint": shown(endpoint), "ClientToken": token}
+    return {"VpcEndpoint": describe_endpoint(endpoint), "ClientToken": token}
 
 
 def _check_policy(document: str | None) -> None:
@@ -71,7 +71,7 @@ def describe_vpc_endpoints(call: Call) -> dict[str, Any]:
     )
     end_dry_run(call)
     matching, token = page(matching, call.params)
-    return {"VpcEndpoints": [shown(endpoint) for endpoint in matching], **token}
+    return {"VpcEndpoints": [describe_endpoint(endpoint) for endpoint in matching], **token}
 
 
 @operation("ec2", "ModifyVpcEndpoint")
@@ -127,7 +127,7 @@ def delete_vpc_endpoints(call: Call) -> dict[str, Any]:
     return {"Unsuccessful": unsuccessful}
 
 
-def shown(endpoint: Any) -> dict[str, Any]:
+def describe_endpoint(endpoint: Any) -> dict[str, Any]:
     """Return the endpoint in the format of DescribeVpcEndpoints."""
     backend = endpoint.ec2_backend
     return {
@@ -148,7 +148,7 @@ def shown(endpoint: Any) -> dict[str, Any]:
         "DnsEntries": _dns_entries(endpoint),
         "CreationTimestamp": endpoint.creation_timestamp,
         "OwnerId": endpoint.owner_id,
-        "Tags": tagging.shown(backend, endpoint.id),
+        "Tags": tagging.describe_tags(backend, endpoint.id),
     }
 
 

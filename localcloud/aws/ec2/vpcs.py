@@ -21,7 +21,7 @@ def find(backend: Any, vpc_id: str) -> Any:
 
 @operation("ec2", "CreateVpc")
 def create_vpc(call: Call) -> dict[str, Any]:
-    tagging.requested(call.params.get("TagSpecifications"), "vpc")
+    tagging.read_requested_tags(call.params.get("TagSpecifications"), "vpc")
     end_dry_run(call)
     limits.refuse_vpc(call.backend)
     return call.moto()

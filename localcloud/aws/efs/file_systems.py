@@ -30,7 +30,7 @@ def _create_file_system(call: Call) -> dict[str, Any]:
     created.kms_key_id = key
     created.file_system_protection = {"ReplicationOverwriteProtection": "ENABLED"}
     durations.schedule(created, "life_cycle_state", "creating", "available", "efs-file-system")
-    return _described(created)
+    return _describe(created)
 
 
 @operation("efs", "UpdateFileSystem")
@@ -45,7 +45,7 @@ def _update_file_system(call: Call) -> dict[str, Any]:
     file_system.throughput_mode = mode
     file_system.provisioned_throughput_in_mibps = provisioned
     durations.schedule(file_system, "life_cycle_state", "updating", "available", "efs-file-system-update")
-    return _described(file_system)
+    return _describe(file_system)
 
 
 @operation("efs", "UpdateFileSystemProtection")
@@ -93,7 +93,7 @@ def _delete_file_system(call: Call) -> None:
     durations.schedule(file_system, "life_cycle_state", "deleting", "deleted", "efs-file-system-delete", then=remove, fail=failed)
 
 
-def _described(file_system: Any) -> dict[str, Any]:
+def _describe(file_system: Any) -> dict[str, Any]:
     described: dict[str, Any] = file_system.info_json()
     return described
 

@@ -44,7 +44,7 @@ def mount(
 ) -> Mounted:
     """Mount a file system, or its folder `path`, on an instance, optionally through an access point. Raises MountRefused."""
     efs, ec2 = backend_of("efs", ACCOUNT, region), backend_of("ec2", ACCOUNT, region)
-    client = next((candidate for candidate in instance_calls.every(ec2) if candidate.id == instance), None)
+    client = next((candidate for candidate in instance_calls.list_instances(ec2) if candidate.id == instance), None)
     if client is None:
         raise MountRefused(f"instance {instance} does not exist")
     file_system = efs.file_systems_by_id.get(fileSystem)
@@ -124,13 +124,13 @@ def _check_policy(file_system: Any, point: Any | None, encrypted: bool) -> bool:
     if point is not None:
         context["elasticfilesystem:accesspointarn"] = point.access_point_arn
 
-    def may(what: str) -> bool:
+    def is_allowed(what: str) -> bool:
         return allows(Request(f"elasticfilesystem:Client{what}", file_system.file_system_arn, context), policy)
 
-    if not may("Mount"):
+    if not is_allowed("Mount"):
         how = "with" if encrypted else "without"
         raise MountRefused(f"{_DENIED}: the policy of file system {file_system.file_system_id} denies clients {how} TLS")
-    return not may("Write")
+    return not is_allowed("Write")
 
 
 def _folder(file_system: Any, point: Any | None, path: str) -> Path:

@@ -91,7 +91,7 @@ def associate_access_policy(call: Call) -> Record:
     kind = entry.record["type"]
     if kind != "STANDARD" and not (kind == "EC2" and policy == access_policies.AUTO_NODE):
         raise invalid_request(f"Access policies cannot be associated with an access entry of type {kind}")
-    association = associate(entry, policy, _checked_scope(scope))
+    association = associate(entry, policy, _check_scope(scope))
     return {"clusterName": cluster.name, "principalArn": entry.record["principalArn"], "associatedAccessPolicy": association}
 
 
@@ -206,7 +206,7 @@ def _default_username(arn: str) -> str:
     return arn
 
 
-def _checked_scope(scope: Record) -> Record:
+def _check_scope(scope: Record) -> Record:
     kind, namespaces = scope.get("type"), scope.get("namespaces") or []
     if kind not in ("cluster", "namespace"):
         raise invalid_parameter(f"The access scope type {kind} is not valid. Valid types are: cluster, namespace")

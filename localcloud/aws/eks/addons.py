@@ -73,7 +73,7 @@ def create_addon(call: Call) -> Record:
         record,
         "status",
         "CREATING",
-        lambda: _created(cluster, addon),
+        lambda: _finish_creation(cluster, addon),
         "eks-addon",
         gate=lambda: cluster.progress_of_addon(addon).done,
         fail=lambda reason: _fail(addon, "CREATE_FAILED", reason),
@@ -113,7 +113,7 @@ def update_addon(call: Call) -> Record:
         for association in associations:
             pod_identity.check_role(call, association["roleArn"])
 
-    def done(_: Record) -> None:
+    def finish(_: Record) -> None:
         record["addonVersion"] = version
         for field in ("serviceAccountRoleArn", "configurationValues"):
             if field in params:
@@ -135,7 +135,7 @@ def update_addon(call: Call) -> Record:
             "PodIdentityAssociations": associations,
         },
         "eks-addon",
-        done,
+        finish,
         failed=lambda: record.update(status="UPDATE_FAILED"),
     )
     record["status"] = "UPDATING"
@@ -150,7 +150,7 @@ def delete_addon(call: Call) -> Record:
     record = addon.record
     refuse_while_updating(f"addon {record['addonName']}", addon.updates, "delete")
 
-    def gone() -> None:
+    def finish_deletion() -> None:
         _dissociate(cluster, record)
         if cluster.addons.get(record["addonName"]) is addon:
             del cluster.addons[record["addonName"]]
@@ -163,7 +163,7 @@ def delete_addon(call: Call) -> Record:
         "DELETING",
         "DELETED",
         "eks-addon-delete",
-        then=gone,
+        then=finish_deletion,
         fail=lambda reason: _fail(addon, "DELETE_FAILED", reason),
     )
     return {"addon": record}
@@ -204,7 +204,7 @@ def _dissociate(cluster: Cluster, record: Record) -> None:
         cluster.associations.pop(arn.rsplit("/", 1)[-1], None)
 
 
-def _created(cluster: Cluster, addon: Addon) -> str:
+def _finish_creation(cluster: Cluster, addon: Addon) -> str:
     if problem := cluster.progress_of_addon(addon).problem:
         _fail(addon, "CREATE_FAILED", problem)
         return "CREATE_FAILED"

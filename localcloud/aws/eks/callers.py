@@ -27,7 +27,9 @@ def check(call: Call) -> None:
     session = identity.session_of(call) if call.access_key else None
     instance_id = getattr(session, "local_cloud_instance", None)
     ec2 = backend_of("ec2", call.account, call.region)
-    instance = next((node for node in instance_calls.every(ec2) if node.id == instance_id), None) if instance_id else None
+    instance = (
+        next((node for node in instance_calls.list_instances(ec2) if node.id == instance_id), None) if instance_id else None
+    )
     if instance is None or not instance.nics:
         return
     service = _ENDPOINTS.get(call.service, call.service)

@@ -52,7 +52,7 @@ def update_cluster_version(call: Call) -> Record:
     https://docs.aws.amazon.com/eks/latest/userguide/rollback-cluster.html. The local EKS refuses that.
     """
     cluster = cluster_of(call)
-    version = versions.offered(call.params["version"])
+    version = versions.require_offered(call.params["version"])
     current = versions.VERSIONS[cluster.version]
     if "rollbackConfig" in call.params or version.minor == current.minor - 1:
         raise invalid_request("The local cloud's EKS does not emulate version rollbacks.", clusterName=cluster.name)
@@ -104,7 +104,7 @@ def _start(cluster: Cluster, update_type: str, params: Record, duration: str, ap
     if cluster.status != "ACTIVE":
         raise invalid_request(f"Cluster '{cluster.name}' is not in ACTIVE status", clusterName=cluster.name)
 
-    def done(update: Record) -> None:
+    def finish(update: Record) -> None:
         if problem := cluster.progress().problem:
             updates.fail(update, "Unknown", problem, [cluster.name])
         else:
@@ -118,7 +118,7 @@ def _start(cluster: Cluster, update_type: str, params: Record, duration: str, ap
     def gate() -> bool:
         return cluster.progress().done
 
-    update = updates.start(cluster.updates, update_type, params, duration, done, gate, failed=active)
+    update = updates.start(cluster.updates, update_type, params, duration, finish, gate, failed=active)
     cluster.record["status"] = "UPDATING"
     publish_update(cluster, update)
     return update

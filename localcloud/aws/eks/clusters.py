@@ -63,7 +63,7 @@ def create_cluster(call: Call) -> Record:
         raise in_use(f"Cluster already exists with name: {name}", clusterName=name)
     cluster_settings.refuse_not_emulated(call.params)
     refuse_over_quota(CLUSTERS, "Cluster", len(clusters(call)), clusterName=name)
-    record = _checked_record(call)
+    record = _build_record(call)
     vpc = record["resourcesVpcConfig"]
     ec2 = call.backend_of("ec2")
     group_id = network.create_cluster_security_group(ec2, name, vpc["vpcId"], record["id"][:10])
@@ -75,7 +75,7 @@ def create_cluster(call: Call) -> Record:
         token=token,
         creator=principals.creator(call),
         self_managed_addons=call.params.get("bootstrapSelfManagedAddons", True),
-        endpoint=endpoints.new(call.region),
+        endpoint=endpoints.make_endpoint(call.region),
         network_interfaces=network.create_network_interfaces(
             ec2, name, network.subnets(ec2, vpc["subnetIds"]), [group_id, *vpc["securityGroupIds"]]
         ),
@@ -85,7 +85,7 @@ def create_cluster(call: Call) -> Record:
         record,
         "status",
         "CREATING",
-        lambda: _created(cluster),
+        lambda: _finish_creation(cluster),
         "eks-cluster",
         then=lambda: publish_cluster(cluster, "changed"),
         gate=lambda: cluster.progress().done,
@@ -95,14 +95,14 @@ def create_cluster(call: Call) -> Record:
     return {"cluster": record}
 
 
-def _checked_record(call: Call) -> Record:
+def _build_record(call: Call) -> Record:
     """Return the record for a new cluster, without creating the cluster. Raise EKS's errors for invalid settings."""
     params, name = call.params, call.params["name"]
     if not NAME.fullmatch(name):
         raise invalid_parameter(
             f"The cluster name {name!r} does not match ^[0-9A-Za-z][A-Za-z0-9\\-_]{{0,99}}$", clusterName=name
         )
-    version = versions.offered(params.get("version", versions.DEFAULT))
+    version = versions.require_offered(params.get("version", versions.DEFAULT))
     _check_role(call, params["roleArn"], name)
     kubernetes_network = params.get("kubernetesNetworkConfig", {})
     if kubernetes_network.get("ipFamily", "ipv4") != "ipv4":
@@ -176,7 +176,7 @@ def _deliver_last_logs(cluster: Cluster) -> None:
         logs.deliver_late(backend_of("logs", cluster.account, cluster.region), f"/aws/eks/{cluster.name}/cluster")
 
 
-def _created(cluster: Cluster) -> str:
+def _finish_creation(cluster: Cluster) -> str:
     """Return the status of a new cluster. For an ACTIVE cluster, publish the endpoint and add the creator's access
     entry unless the authentication mode is CONFIG_MAP."""
     if problem := cluster.progress().problem:
@@ -225,7 +225,7 @@ def delete_cluster(call: Call) -> Record:
     refuse_while_updating(f"cluster {cluster.name}", cluster.updates, "delete")
     ec2, all_clusters = call.backend_of("ec2"), clusters(call)
 
-    def gone() -> None:
+    def finish_deletion() -> None:
         all_clusters.pop(cluster.name, None)
         network.delete_network_interfaces(ec2, cluster.network_interfaces)
         network.delete_cluster_security_group(ec2, cluster.record["resourcesVpcConfig"]["clusterSecurityGroupId"])
@@ -238,7 +238,7 @@ def delete_cluster(call: Call) -> Record:
         "DELETING",
         "DELETED",
         "eks-cluster-delete",
-        then=gone,
+        then=finish_deletion,
         gate=lambda: cluster.progress().done,
         fail=lambda reason: _fail(cluster, reason),
     )

@@ -19,7 +19,7 @@ class Endpoint:
     """OpenID Connect issuer of service account tokens."""
 
 
-def new(region: str) -> Endpoint:
+def make_endpoint(region: str) -> Endpoint:
     """Return an endpoint for a cluster without a realizer. It looks like an EKS endpoint, but nothing listens on it."""
     identifier = secrets.token_hex(16).upper()
     return Endpoint(

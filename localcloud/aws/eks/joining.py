@@ -85,7 +85,7 @@ def obstacle_of(cluster: Cluster, instance_id: str) -> Obstacle | None:
     """Return the first obstacle for an instance of a node group. Return None if there is no obstacle, or if the
     instance no longer exists."""
     ec2 = backend_of("ec2", cluster.account, cluster.region)
-    instance = next((candidate for candidate in instance_calls.every(ec2) if candidate.id == instance_id), None)
+    instance = next((candidate for candidate in instance_calls.list_instances(ec2) if candidate.id == instance_id), None)
     role_arn = _role_of(cluster, instance)
     return obstacle(cluster, instance, role_arn) if instance is not None and instance.nics and role_arn else None
 
@@ -93,7 +93,9 @@ def obstacle_of(cluster: Cluster, instance_id: str) -> Obstacle | None:
 def node_named(cluster: Cluster, name: str) -> Any | None:
     """Return the instance with this private DNS name in the cluster's VPC, if any."""
     ec2, vpc = backend_of("ec2", cluster.account, cluster.region), cluster.record["resourcesVpcConfig"]["vpcId"]
-    there = (instance for instance in instance_calls.every(ec2) if instance.nics and instance.nics[0].subnet.vpc_id == vpc)
+    there = (
+        instance for instance in instance_calls.list_instances(ec2) if instance.nics and instance.nics[0].subnet.vpc_id == vpc
+    )
     return next((instance for instance in there if instance.private_dns_name == name), None)
 
 

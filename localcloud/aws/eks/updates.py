@@ -12,7 +12,7 @@ from localcloud.aws.eks.state import Record, addon_of, cluster_of, node_group_of
 from localcloud.aws.patching import operation
 
 
-def new(updates: dict[str, Record], update_type: str, params: dict[str, Any]) -> Record:
+def create(updates: dict[str, Record], update_type: str, params: dict[str, Any]) -> Record:
     """Create an update, which stays in progress until the caller ends it."""
     update: Record = {
         "id": str(uuid.uuid4()),
@@ -41,17 +41,17 @@ def start(
     At the end, `apply` makes the change or calls `fail`. If `apply` or `gate` raises an exception, the update fails,
     and `failed` is called to reset the resource's status from UPDATING.
     """
-    update = new(updates, update_type, params)
+    update = create(updates, update_type, params)
 
-    def ended() -> str:
+    def end() -> str:
         apply(update)
         return "Failed" if update["errors"] else "Successful"
 
-    def broken(reason: str) -> None:
+    def report_failure(reason: str) -> None:
         fail(update, "Unknown", reason, [])
         failed()
 
-    durations.schedule(update, "status", "InProgress", ended, duration, gate=gate, fail=broken)
+    durations.schedule(update, "status", "InProgress", end, duration, gate=gate, fail=report_failure)
     return update
 
 

@@ -63,7 +63,7 @@ VERSIONS = {
 }
 
 
-def offered(name: str) -> KubernetesVersion:
+def require_offered(name: str) -> KubernetesVersion:
     """Return the version. Raise EKS's error if EKS does not offer the version for new clusters and updates."""
     version = VERSIONS.get(name)
     if version is None or version.support == "UNSUPPORTED":

@@ -41,7 +41,7 @@ def _create(call: Call) -> Record:
     token = params.get("ClientRequestToken", "")
     for association in by_id.values():
         if token and association.token == token:
-            return {"Association": association.described(tags_of(call, association.resource_arn))}
+            return {"Association": association.describe(tags_of(call, association.resource_arn))}
     refuse_others(params, _CREATE)
     system = find_file_system(call, params["FileSystemId"], ready=True)
     if system.record["FileSystemTypeVersion"] == "2.10":
@@ -71,13 +71,13 @@ def _create(call: Call) -> Record:
     by_id[name] = created
     if params.get("Tags"):
         call.backend.tagger.tag_resource(arn, params["Tags"])
-    final = _linked(created)
+    final = _link_later(created)
     durations.schedule(created, "lifecycle", "CREATING", final, "fsx-data-repository-association")
-    return {"Association": created.described(tags_of(call, arn))}
+    return {"Association": created.describe(tags_of(call, arn))}
 
 
-def _linked(created: Association) -> Any:
-    def final() -> str:
+def _link_later(created: Association) -> Any:
+    def link_directory() -> str:
         """Link the directory and return the association's state, which is FAILED if FSx cannot use the bucket."""
         created.failure = repository.problem(created)
         if created.failure:
@@ -85,7 +85,7 @@ def _linked(created: Association) -> Any:
         repository.link(created)
         return "AVAILABLE"
 
-    return final
+    return link_directory
 
 
 @operation("fsx", "DescribeDataRepositoryAssociations")
@@ -96,7 +96,7 @@ def _describe(call: Call) -> Record:
         if item_filter["Name"] != "file-system-id":
             raise not_emulated(f"the filter {item_filter['Name']}")
         selected = [association for association in selected if association.record["FileSystemId"] in item_filter["Values"]]
-    return {"Associations": [association.described(tags_of(call, association.resource_arn)) for association in selected]}
+    return {"Associations": [association.describe(tags_of(call, association.resource_arn)) for association in selected]}
 
 
 @operation("fsx", "UpdateDataRepositoryAssociation")
@@ -109,7 +109,7 @@ def _update(call: Call) -> Record:
     if "ImportedFileChunkSize" in call.params:
         association.record["ImportedFileChunkSize"] = call.params["ImportedFileChunkSize"]
     durations.schedule(association, "lifecycle", "UPDATING", "AVAILABLE", "fsx-data-repository-association-update")
-    return {"Association": association.described(tags_of(call, association.resource_arn))}
+    return {"Association": association.describe(tags_of(call, association.resource_arn))}
 
 
 @operation("fsx", "DeleteDataRepositoryAssociation")

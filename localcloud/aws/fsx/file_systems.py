@@ -47,7 +47,7 @@ def _create_file_system(call: Call) -> Record:
     token = params.get("ClientRequestToken", "")
     for existing in call.backend.file_systems.values():
         if token and getattr(existing, "token", None) == token:
-            return {"FileSystem": existing.described(tags_of(call, existing.resource_arn))}
+            return {"FileSystem": existing.describe(tags_of(call, existing.resource_arn))}
     _check(params, lustre)
     key = _key_arn(call, lustre["DeploymentType"])
     subnet = network.subnet_of(call, params.get("SubnetIds", ()))
@@ -62,7 +62,7 @@ def _create_file_system(call: Call) -> Record:
     if params.get("Tags"):
         call.backend.tagger.tag_resource(created.resource_arn, params["Tags"])
     durations.schedule(created, "lifecycle", "CREATING", "AVAILABLE", "fsx-file-system")
-    return {"FileSystem": created.described(tags_of(call, created.resource_arn))}
+    return {"FileSystem": created.describe(tags_of(call, created.resource_arn))}
 
 
 def _check(params: Mapping[str, Any], lustre: Mapping[str, Any]) -> None:
@@ -115,7 +115,7 @@ def _describe_file_systems(call: Call) -> Record:
     ids = call.params.get("FileSystemIds")
     every = [file_system for file_system in call.backend.file_systems.values() if isinstance(file_system, FileSystem)]
     selected = [find_file_system(call, name) for name in ids] if ids else every
-    return {"FileSystems": [file_system.described(tags_of(call, file_system.resource_arn)) for file_system in selected]}
+    return {"FileSystems": [file_system.describe(tags_of(call, file_system.resource_arn)) for file_system in selected]}
 
 
 @operation("fsx", "UpdateFileSystem")
@@ -141,7 +141,7 @@ def _update_file_system(call: Call) -> Record:
     file_system.record["AdministrativeActions"] = [action]
     durations.schedule(action, "Status", "IN_PROGRESS", "COMPLETED", "fsx-file-system-update")
     durations.schedule(file_system, "lifecycle", "UPDATING", "AVAILABLE", "fsx-file-system-update")
-    return {"FileSystem": file_system.described(tags_of(call, file_system.resource_arn))}
+    return {"FileSystem": file_system.describe(tags_of(call, file_system.resource_arn))}
 
 
 def _grow(file_system: FileSystem, size: int) -> None:

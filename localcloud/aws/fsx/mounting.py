@@ -32,7 +32,7 @@ def mount(region: str, instance: str, source: str) -> Path:
     fails.
     """
     ec2 = backend_of("ec2", ACCOUNT, region)
-    client = next((candidate for candidate in instance_calls.every(ec2) if candidate.id == instance), None)
+    client = next((candidate for candidate in instance_calls.list_instances(ec2) if candidate.id == instance), None)
     if client is None:
         raise MountRefused(f"instance {instance} does not exist")
     parsed = _SOURCE.fullmatch(source)

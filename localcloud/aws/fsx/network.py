@@ -50,7 +50,7 @@ def groups_of(call: Call, subnet: Any, ids: Sequence[str]) -> list[str]:
 def _covers(rules: Sequence[Any], groups: Sequence[str], cidr: str) -> bool:
     """Return whether one of the rules allows the file servers in this subnet to reach each other."""
     network = ipaddress.ip_network(cidr)
-    for rule in on_port(rules):
+    for rule in filter_by_port(rules):
         other = (rule.ip_range or {}).get("CidrIp")
         if (rule.source_group or {}).get("GroupId") in groups:
             return True
@@ -59,7 +59,7 @@ def _covers(rules: Sequence[Any], groups: Sequence[str], cidr: str) -> bool:
     return False
 
 
-def on_port(rules: Sequence[Any]) -> Iterator[Any]:
+def filter_by_port(rules: Sequence[Any]) -> Iterator[Any]:
     for rule in rules:
         if rule.ip_protocol == "-1" or (
             rule.ip_protocol in ("tcp", "6") and int(rule.from_port) <= LUSTRE_PORT <= int(rule.to_port)

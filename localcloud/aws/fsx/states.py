@@ -30,7 +30,7 @@ class FileSystem:
         configuration: Record = self.record["LustreConfiguration"]
         return configuration
 
-    def described(self, tags: list[dict[str, str]]) -> Record:
+    def describe(self, tags: list[dict[str, str]]) -> Record:
         failure = {"FailureDetails": {"Message": self.failure}} if self.failure else {}
         return {**self.record, "Lifecycle": self.lifecycle, "Tags": tags, **failure}
 
@@ -65,7 +65,7 @@ class Association:
         """Return the event types in one of the policies. `direction`: `AutoImportPolicy` or `AutoExportPolicy`."""
         return frozenset((self.record.get("S3") or {}).get(direction, {}).get("Events", ()))
 
-    def described(self, tags: list[dict[str, str]]) -> Record:
+    def describe(self, tags: list[dict[str, str]]) -> Record:
         failure = {"FailureDetails": {"Message": self.failure}} if self.failure else {}
         return {**self.record, "Lifecycle": self.lifecycle, "Tags": tags, **failure}
 

@@ -18,22 +18,22 @@ NO_PERMISSION_NEEDED = {("sts", "GetCallerIdentity"), ("sts", "GetSessionToken")
 def check(call: Call) -> None:
     """Raise AWS's error if a policy denies the request, or no policy allows it."""
     if not call.access_key and call.service != "s3":
-        raise denials.unsigned(call)
+        raise denials.missing_signature_error(call)
     if (call.service, call.operation) in NO_PERMISSION_NEEDED:
         return
     principal = {"AWS": identity.principal_arn(call)} if call.access_key else {}
-    context = keys.of_request(call)
-    needed = list(needs.of(call))
+    context = keys.read_request_keys(call)
+    needed = list(needs.find_needs(call))
     for need in needed:
         for resource in need.resources:
-            condition_keys = {**context, **keys.of_resource(call, need.action, resource), **need.keys}
+            condition_keys = {**context, **keys.read_resource_keys(call, need.action, resource), **need.keys}
             request = Request(need.action, resource, condition_keys, principal)
             try:
-                reason = decisions.refusal(call, request, resource_policies.of(call, request))
+                reason = decisions.refusal(call, request, resource_policies.find_resource_policy(call, request))
             except UnknownPolicyElement as error:  # be at least as strict as AWS: an unsupported element never allows a request
                 reason = f"because a policy contains an element that the local cloud does not support: {error}"
             if reason:
-                raise denials.denied(call, request, need, reason)
+                raise denials.denial_error(call, request, need, reason)
     for need in needed:
         if need.action == "iam:CreateServiceLinkedRole" and call.operation != "CreateServiceLinkedRole":
             service = str(need.keys["iam:AWSServiceName"])

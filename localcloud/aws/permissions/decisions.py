@@ -28,12 +28,12 @@ def refusal(call: Call, request: Request, of_resource: ResourcePolicy) -> str | 
         "permissions boundary": policies.boundary,
         "session policy": policies.session,
         "resource-based policy": (of_resource.policy,) if of_resource.policy else (),
-        "VPC endpoint policy": tuple(_endpoint_policies(call)) if request.action.startswith(_own(call)) else (),
+        "VPC endpoint policy": tuple(_endpoint_policies(call)) if request.action.startswith(_action_prefix(call)) else (),
     }
     decisions = {kind: decide(request, *policies) for kind, policies in by_kind.items() if policies}
     for kind, decision in decisions.items():
         if decision == "explicit deny":
-            return f"with an explicit deny in {_a(kind)}"
+            return f"with an explicit deny in {_add_article(kind)}"
     return _missing(request, of_resource, decisions, bool(call.access_key))
 
 
@@ -48,16 +48,16 @@ def _missing(request: Request, of_resource: ResourcePolicy, decisions: dict[str,
     allowed = {kind for kind, decision in decisions.items() if decision == "allow"}
     directly = bool(of_resource.policy) and decide(replace(request, via_account=False), of_resource.policy or {}) == "allow"
     if of_resource.must_allow and "resource-based policy" not in allowed:
-        return _no("resource-based policy", request)
+        return _explain_missing_allow("resource-based policy", request)
     for kind in ("VPC endpoint policy", "permissions boundary", "session policy"):
         if kind in decisions and kind not in allowed:
-            return _no(kind, request)
+            return _explain_missing_allow(kind, request)
     if directly or (signed and "identity-based policy" in allowed):
         return None
-    return _no("identity-based policy" if signed else "resource-based policy", request)
+    return _explain_missing_allow("identity-based policy" if signed else "resource-based policy", request)
 
 
-def _own(call: Call) -> str:
+def _action_prefix(call: Call) -> str:
     """Return the prefix of the actions to which VPC endpoint policies apply.
 
     Other actions belong to requests between services, which do not pass through VPC endpoints.
@@ -65,11 +65,11 @@ def _own(call: Call) -> str:
     return f"{prefix_of(call.service)}:"
 
 
-def _no(kind: str, request: Request) -> str:
+def _explain_missing_allow(kind: str, request: Request) -> str:
     return f"because no {kind} allows the {request.action} action"
 
 
-def _a(kind: str) -> str:
+def _add_article(kind: str) -> str:
     return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 

@@ -18,7 +18,7 @@ https://docs.aws.amazon.com/kms/latest/APIReference/CommonErrors.html
 """
 
 
-def denied(call: Call, request: Request, need: Need, reason: str) -> AwsError:
+def denial_error(call: Call, request: Request, need: Need, reason: str) -> AwsError:
     """Return the error, in the wording of
     https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html.
     """
@@ -28,11 +28,11 @@ def denied(call: Call, request: Request, need: Need, reason: str) -> AwsError:
     sentence = f"User: {_caller(call)} is not authorized to perform: {request.action}{where} {reason}"
     if need.error is not None:
         code, message = need.error
-        return AwsError(code, f"{message} Encoded authorization failure message: {encoded(call, request)}", 400)
+        return AwsError(code, f"{message} Encoded authorization failure message: {encode_details(call, request)}", 400)
     protocol = call.service_model.protocol
     if protocol == "ec2":  # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
         text = f"You are not authorized to perform this operation. {sentence}."
-        message = f"{text} Encoded authorization failure message: {encoded(call, request)}"
+        message = f"{text} Encoded authorization failure message: {encode_details(call, request)}"
         return AwsError("UnauthorizedOperation", message, 403)
     if call.service == "sts":  # https://repost.aws/knowledge-center/iam-assume-role-error
         sentence = sentence.removesuffix(f" {reason}")
@@ -41,7 +41,7 @@ def denied(call: Call, request: Request, need: Need, reason: str) -> AwsError:
     return AwsError("AccessDeniedException", sentence, 403 if protocol in _JSON_WITH_403 else 400)
 
 
-def unsigned(call: Call) -> AwsError:
+def missing_signature_error(call: Call) -> AwsError:
     """https://docs.aws.amazon.com/IAM/latest/APIReference/CommonErrors.html"""
     protocol = call.service_model.protocol
     if protocol == "ec2":
@@ -50,7 +50,7 @@ def unsigned(call: Call) -> AwsError:
     return AwsError(code, "Request is missing Authentication Token", 403)
 
 
-def encoded(call: Call, request: Request) -> str:
+def encode_details(call: Call, request: Request) -> str:
     """Return the details of a denial in the encoded form that STS's DecodeAuthorizationMessage accepts.
 
     Only some of the members that AWS returns are included:
@@ -69,8 +69,8 @@ def encoded(call: Call, request: Request) -> str:
     return base64.urlsafe_b64encode(zlib.compress(json.dumps(details).encode())).decode()
 
 
-def decoded(text: str) -> str:
-    """Return the details from a message that `encoded` created. Raise AwsError for any other text."""
+def decode_details(text: str) -> str:
+    """Return the details from a message that `encode_details` created. Raise AwsError for any other text."""
     try:
         return zlib.decompress(base64.urlsafe_b64decode(text)).decode()
     except (ValueError, zlib.error):

@@ -38,7 +38,7 @@ _TAGGING: Mapping[str, tuple[str, str]] = {
 }
 
 
-def of(call: Call) -> Iterator[Need]:
+def find_dependent_needs(call: Call) -> Iterator[Need]:
     yield from _tags(call)
     if call.service == "ec2" and call.operation != "RunInstances":
         yield from _ec2_tags(call, call.params.get("TagSpecifications", ()), call.operation)
@@ -58,7 +58,7 @@ def _tags(call: Call) -> Iterator[Need]:
     prefix = action.split(":")[0]
     keys = {f"{prefix}:CreateAction": call.operation}
     named = (
-        resources.of(call, actions.name_of(call))
+        resources.find_arns(call, actions.name_of(call))
         if not path
         else (resources.arn(call, prefix, path.format_map(defaultdict(lambda: "*", call.params))),)
     )
@@ -119,12 +119,12 @@ _NO_SPOT_ROLE = (
 
 def _run_instances(call: Call) -> Iterator[Need]:
     data = resources.launch_data(call, call.params)
-    yield from _of_launch(call, data)
+    yield from _find_launch_needs(call, data)
     if data.get("InstanceMarketOptions", {}).get("MarketType") == "spot":
         yield _service_linked_role(call, service_linked_roles.SPOT, _NO_SPOT_ROLE)
 
 
-def _of_launch(call: Call, data: Mapping[str, Any]) -> Iterator[Need]:
+def _find_launch_needs(call: Call, data: Mapping[str, Any]) -> Iterator[Need]:
     yield from _pass_profile(call, data)
     yield from _ec2_tags(call, data.get("TagSpecifications", ()), "RunInstances")
 
@@ -151,8 +151,8 @@ def _group(call: Call) -> Iterator[Need]:
     named = specification.get("LaunchTemplateId") or specification.get("LaunchTemplateName")
     # https://docs.aws.amazon.com/autoscaling/ec2/userguide/ts-as-launch-template.html
     error = ("ValidationError", f"You are not authorized to use launch template: {named}")
-    yield Need("ec2:RunInstances", resources.of_launch(call, data), error=error)
-    yield from _of_launch(call, data)
+    yield Need("ec2:RunInstances", resources.find_launch_arns(call, data), error=error)
+    yield from _find_launch_needs(call, data)
 
 
 def _hook(call: Call) -> Iterator[Need]:
@@ -198,7 +198,7 @@ def _node_template(call: Call) -> Iterator[Need]:
     specification = {ours: template[key] for key, ours in names.items() if template.get(key)}
     data = resources.launch_data(call, {"LaunchTemplate": specification})
     error = ("InvalidRequestException", "You are not authorized to launch instances with this launch template.")
-    arns = resources.of_launch(call, {**data, "SubnetIds": call.params.get("subnets")})
+    arns = resources.find_launch_arns(call, {**data, "SubnetIds": call.params.get("subnets")})
     yield Need("ec2:RunInstances", arns, error=error)
     for need in _ec2_tags(call, data.get("TagSpecifications", ()), "RunInstances"):
         yield Need(need.action, need.resources, need.keys, error)
@@ -229,7 +229,7 @@ def _put_key_policy(call: Call) -> Iterator[Need]:
 
 def _file_system(call: Call) -> Iterator[Need]:
     """https://docs.aws.amazon.com/efs/latest/ug/EFSKMS.html lists the required permissions on the key."""
-    yield from _of_file_system(call, "elasticfilesystem")
+    yield from _find_file_system_needs(call, "elasticfilesystem")
 
 
 def _lustre(call: Call) -> Iterator[Need]:
@@ -238,10 +238,10 @@ def _lustre(call: Call) -> Iterator[Need]:
     Not verified: with ec2:GetSecurityGroupsForVpc, FSx validates the security groups (.../security-iam-awsmanpol.html).
     """
     yield Need("ec2:GetSecurityGroupsForVpc", (resources.arn(call, "ec2", "vpc/*"),))
-    yield from _of_file_system(call, "fsx")
+    yield from _find_file_system_needs(call, "fsx")
 
 
-def _of_file_system(call: Call, service: str) -> Iterator[Need]:
+def _find_file_system_needs(call: Call, service: str) -> Iterator[Need]:
     yield _service_linked_role(call, f"{service}.amazonaws.com")
     if name := call.params.get("KmsKeyId"):
         via = {"kms:ViaService": f"{service}.{call.region}.amazonaws.com", "kms:CallerAccount": call.account}
@@ -267,7 +267,7 @@ def _mount_target(call: Call) -> Iterator[Need]:
     yield Need("ec2:CreateNetworkInterface", (resources.arn(call, "ec2", "network-interface/*"), subnet, *groups))
 
 
-def _of_interface(action: str) -> Callable[[Call], Iterator[Need]]:
+def _make_interface_finder(action: str) -> Callable[[Call], Iterator[Need]]:
     """Return a function that finds the permission required on the mount target's network interface.
 
     https://docs.aws.amazon.com/efs/latest/ug/API_DeleteMountTarget.html, .../API_ModifyMountTargetSecurityGroups.html,
@@ -294,9 +294,9 @@ _FINDERS: dict[str, Callable[[Call], Iterator[Need]]] = {
     "fsx.CreateDataRepositoryAssociation": _data_repository,
     "fsx.CreateFileSystem": _lustre,
     "efs.CreateMountTarget": _mount_target,
-    "efs.DeleteMountTarget": _of_interface("ec2:DeleteNetworkInterface"),
-    "efs.DescribeMountTargetSecurityGroups": _of_interface("ec2:DescribeNetworkInterfaceAttribute"),
-    "efs.ModifyMountTargetSecurityGroups": _of_interface("ec2:ModifyNetworkInterfaceAttribute"),
+    "efs.DeleteMountTarget": _make_interface_finder("ec2:DeleteNetworkInterface"),
+    "efs.DescribeMountTargetSecurityGroups": _make_interface_finder("ec2:DescribeNetworkInterfaceAttribute"),
+    "efs.ModifyMountTargetSecurityGroups": _make_interface_finder("ec2:ModifyNetworkInterfaceAttribute"),
     "eks.AssociateEncryptionConfig": _encryption,
     "eks.CreateAddon": _addon,
     "eks.CreateCluster": _cluster,

@@ -16,7 +16,7 @@ from localcloud.aws.patching import state_of
 from localcloud.aws.policy_evaluation import Values
 
 
-def of_request(call: Call) -> dict[str, Values]:
+def read_request_keys(call: Call) -> dict[str, Values]:
     """Return the condition keys for the caller, the connection and the tags in the request.
 
     Plain HTTP on loopback replaces AWS's TLS endpoint, so it counts as secure.
@@ -48,7 +48,7 @@ def _tags(params: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                 yield str(tag.get("Key", tag.get("TagKey"))), str(tag.get("Value", tag.get("TagValue", "")))
 
 
-def of_resource(call: Call, action: str, resource: str | None) -> dict[str, Values]:
+def read_resource_keys(call: Call, action: str, resource: str | None) -> dict[str, Values]:
     """Return the condition keys for the account and the tags of an existing resource."""
     prefix = action.split(":")[0]
     if resource is None or resource == "*":
@@ -64,26 +64,26 @@ def _owner_of_bucket(call: Call, arn: str) -> str:
     return s3_backends.bucket_accounts.get(bucket, ("", call.account))[1]
 
 
-def _of_ec2(call: Call, arn: str) -> Mapping[str, str]:
+def _read_ec2_tags(call: Call, arn: str) -> Mapping[str, str]:
     return dict(call.backend_of("ec2").tags.get(arn.rsplit("/", 1)[-1], {}))
 
 
-def _of_group(call: Call, arn: str) -> Mapping[str, str]:
+def _read_group_tags(call: Call, arn: str) -> Mapping[str, str]:
     group = call.backend_of("autoscaling").autoscaling_groups.get(arn.rsplit("autoScalingGroupName/", 1)[-1])
     return {tag["Key"]: tag.get("Value") or "" for tag in group.tags} if group is not None else {}
 
 
-def _of_file_system(call: Call, arn: str) -> Mapping[str, str]:
+def _read_file_system_tags(call: Call, arn: str) -> Mapping[str, str]:
     tags = call.backend_of("efs").tagging_service.get_tag_dict_for_resource(arn.rsplit("/", 1)[-1])
     return {str(key): str(value) for key, value in tags.items()}
 
 
-def _of_fsx(call: Call, arn: str) -> Mapping[str, str]:
+def _read_fsx_tags(call: Call, arn: str) -> Mapping[str, str]:
     tags = call.backend_of("fsx").tagger.get_tag_dict_for_resource(arn)
     return {str(key): str(value) for key, value in tags.items()}
 
 
-def _of_eks(call: Call, arn: str) -> Mapping[str, str]:
+def _read_eks_tags(call: Call, arn: str) -> Mapping[str, str]:
     cluster = state_of(call.backend_of("eks"), Eks).clusters.get(arn.split("/")[1])
     if cluster is None:
         return {}
@@ -91,16 +91,16 @@ def _of_eks(call: Call, arn: str) -> Mapping[str, str]:
     return next((record.get("tags") or {} for record in records if arn in (record.get("arn"), record.get("nodegroupArn"))), {})
 
 
-def _of_role(call: Call, arn: str) -> Mapping[str, str]:
+def _read_role_tags(call: Call, arn: str) -> Mapping[str, str]:
     role = next((role for role in call.backend_of("iam").roles.values() if role.arn == arn), None)
     return identity.tags_of_entity(role)
 
 
 _TAGS = {
-    "autoscaling": _of_group,
-    "ec2": _of_ec2,
-    "eks": _of_eks,
-    "elasticfilesystem": _of_file_system,
-    "fsx": _of_fsx,
-    "iam": _of_role,
+    "autoscaling": _read_group_tags,
+    "ec2": _read_ec2_tags,
+    "eks": _read_eks_tags,
+    "elasticfilesystem": _read_file_system_tags,
+    "fsx": _read_fsx_tags,
+    "iam": _read_role_tags,
 }

@@ -30,7 +30,7 @@ def deny(action: str) -> None:
 
 
 @control_actions.action("GET", "denials")
-def _shown(_: object) -> list[str]:
+def _list_denied(_: object) -> list[str]:
     return list(_denied)
 
 

@@ -15,7 +15,7 @@ class ResourcePolicy:
     """Whether this policy must allow a request even if an identity policy allows it."""
 
 
-def of(call: Call, request: Request) -> ResourcePolicy:
+def find_resource_policy(call: Call, request: Request) -> ResourcePolicy:
     """Return the policy of the resource that a request acts on."""
     prefix, name = request.action.split(":")
     find = _FINDERS.get(prefix)

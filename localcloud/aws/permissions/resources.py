@@ -31,10 +31,10 @@ _EC2_TYPES = {
 """ID prefix -> resource type: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/resource-ids.html"""
 
 
-def of(call: Call, action: str) -> tuple[str | None, ...]:
+def find_arns(call: Call, action: str) -> tuple[str | None, ...]:
     """Return the ARNs of the resources in a call: None for an unknown ARN, `*` if the action has no resource types."""
     if action == "ec2:RunInstances":
-        return of_launch(call, launch_data(call, call.params))
+        return find_launch_arns(call, launch_data(call, call.params))
     types = actions.resource_types().get(action)
     if types is None:
         return (None,)
@@ -45,7 +45,7 @@ def of(call: Call, action: str) -> tuple[str | None, ...]:
         kind, always = name.removesuffix("+"), name.endswith("+")
         arns = sorted({candidate for candidate in _arns(call, action.split(":")[0], kind) if _ARN.fullmatch(candidate)})
         if not arns and always:
-            arns_of_call.append(_created(call, action, kind))
+            arns_of_call.append(_created_arn(call, action, kind))
         arns_of_call.extend(arns)
     return tuple(arns_of_call) or (None,)
 
@@ -57,7 +57,7 @@ def _arns(call: Call, prefix: str, kind: str) -> list[str]:
     return [arn for arn in _FINDERS[prefix](call, kind) if arn] if prefix in _FINDERS else []
 
 
-def _created(call: Call, action: str, kind: str) -> str | None:
+def _created_arn(call: Call, action: str, kind: str) -> str | None:
     """Return the ARN of an EC2 resource that the call creates, with `*` in place of its ID; None for other calls."""
     prefix, name = action.split(":")
     return _ec2_arn(call, kind, "*") if prefix == "ec2" and name.startswith(_CREATING) else None
@@ -114,12 +114,12 @@ def launch_data(call: Call, data: Mapping[str, Any]) -> dict[str, Any]:
     If the template does not exist, return the launch data alone: EC2 reports the error later.
     """
     try:
-        return {**launch.with_template(call.backend_of("ec2"), data), "LaunchTemplate": data.get("LaunchTemplate") or {}}
+        return {**launch.merge_template(call.backend_of("ec2"), data), "LaunchTemplate": data.get("LaunchTemplate") or {}}
     except AwsError:
         return dict(data)
 
 
-def of_launch(call: Call, data: Mapping[str, Any]) -> tuple[str, ...]:
+def find_launch_arns(call: Call, data: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the ARNs that ec2:RunInstances acts on, given launch data merged with its template."""
     launch_arns: list[str] = []
     for name in actions.resource_types()["ec2:RunInstances"]:

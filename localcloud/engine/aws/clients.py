@@ -65,7 +65,7 @@ class Cancelled(Exception):
 
 
 @contextmanager
-def until(over: threading.Event) -> Iterator[None]:
+def stop_requests_after(over: threading.Event) -> Iterator[None]:
     """Block new AWS requests and retries in this thread once `over` is set. Requests in flight are not interrupted."""
     token = _over.set(over)
     try:

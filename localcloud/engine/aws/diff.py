@@ -60,7 +60,7 @@ def compare(
     return Difference(tuple(change for change in changes if not any(covers(pattern, change.path) for pattern in patterns)))
 
 
-def same(prop: Prop, old: object, new: object) -> bool:
+def is_same(prop: Prop, old: object, new: object) -> bool:
     """Return whether the value `old` in AWS already matches the input `new`."""
     return next(_value(prop, old, new, (), replace=False), None) is None
 
@@ -73,16 +73,16 @@ def _members(
         forced = replace or prop.replace
         if new_value is not None:
             yield from _value(prop, old.get(name), new_value, (*path, name), replace=forced)
-        elif prop.default is not None and not same(prop, old.get(name), prop.default):
-            yield Change((*path, name), "update" if _blank(old.get(name)) else "delete", forced)
+        elif prop.default is not None and not is_same(prop, old.get(name), prop.default):
+            yield Change((*path, name), "update" if _is_blank(old.get(name)) else "delete", forced)
 
 
 def _value(prop: Prop, old: Any, new: Any, path: Path, *, replace: bool) -> Iterator[Change]:
     if isinstance(new, Unknown):
-        yield Change(path, "add" if _blank(old) else "update", replace)
-    elif _blank(old) or _blank(new):
-        if not (_blank(old) and _void(new)) and not (_blank(new) and _void(old)):
-            yield Change(path, "add" if _blank(old) else "delete", replace)
+        yield Change(path, "add" if _is_blank(old) else "update", replace)
+    elif _is_blank(old) or _is_blank(new):
+        if not (_is_blank(old) and _is_void(new)) and not (_is_blank(new) and _is_void(old)):
+            yield Change(path, "add" if _is_blank(old) else "delete", replace)
     elif isinstance(old, Mapping) and isinstance(new, Mapping):
         yield from _members(prop.fields, old, new, path, replace=replace) if prop.fields else _map(old, new, path, replace)
     elif isinstance(old, Sequence) and isinstance(new, Sequence) and not isinstance(old, str) and not isinstance(new, str):
@@ -130,7 +130,7 @@ def _pairs(element: Prop, old: Sequence[Any], new: Sequence[Any]) -> dict[int, i
 
     def place(new_index: int, tried: set[int]) -> bool:
         for candidate in range(len(old)):
-            if candidate not in tried and same(element, old[candidate], new[new_index]):
+            if candidate not in tried and is_same(element, old[candidate], new[new_index]):
                 tried.add(candidate)
                 if candidate not in partner or place(partner[candidate], tried):
                     partner[candidate] = new_index
@@ -142,12 +142,12 @@ def _pairs(element: Prop, old: Sequence[Any], new: Sequence[Any]) -> dict[int, i
     return partner
 
 
-def _blank(value: object) -> bool:
+def _is_blank(value: object) -> bool:
     """Return whether AWS and Terraform treat the value as absent."""
     return value is None or (isinstance(value, str | Mapping | list | tuple) and not value)
 
 
-def _void(value: object) -> bool:
+def _is_void(value: object) -> bool:
     """Return whether the value is equivalent to a missing value, i.e. empty, false or zero."""
     return not has_unknowns(value) and not value
 

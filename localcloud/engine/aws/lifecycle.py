@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from localcloud.engine.aws.autonaming import NameTooLong, Wish, name_for
-from localcloud.engine.aws.diff import Difference, compare, same
+from localcloud.engine.aws.diff import Difference, compare, is_same
 from localcloud.engine.aws.failures import EXPECTED, explain
 from localcloud.engine.aws.resource import Args, Aws, Gone, Partial, Prop, Resource, State
 from localcloud.engine.codec import UNKNOWN
@@ -56,7 +56,7 @@ def check(resource: Resource, logical: str, inputs: Args, previous: Mapping[str,
     named_inputs = {name: value for name, value in inputs.items() if name != DEFAULTS}
     refusals = [
         Refusal(show(path), f'the local provider does not support "{show(path)}" of {resource.token}')
-        for path in _unsupported(resource.props, named_inputs, ())
+        for path in _find_unsupported(resource.props, named_inputs, ())
     ]
     filled: list[str] = []
     rule = resource.auto_name
@@ -73,7 +73,7 @@ def check(resource: Resource, logical: str, inputs: Args, previous: Mapping[str,
     return {**named_inputs, DEFAULTS: filled}, refusals
 
 
-def _unsupported(props: Mapping[str, Prop], inputs: Mapping[str, Any], path: Path) -> list[Path]:
+def _find_unsupported(props: Mapping[str, Prop], inputs: Mapping[str, Any], path: Path) -> list[Path]:
     unsupported: list[Path] = []
     for name, value in inputs.items():
         here = (*path, name)
@@ -83,13 +83,13 @@ def _unsupported(props: Mapping[str, Prop], inputs: Mapping[str, Any], path: Pat
             parts = enumerate(value) if isinstance(value, list) else [(None, value)]
             for place, part in parts:
                 if isinstance(part, Mapping):
-                    unsupported += _unsupported(fields, part, here if place is None else (*here, place))
+                    unsupported += _find_unsupported(fields, part, here if place is None else (*here, place))
     return unsupported
 
 
 def difference(resource: Resource, state: Mapping[str, Any], inputs: Args, ignored: Iterable[str] = ()) -> Difference:
     """Return the changes between `state` and `inputs`."""
-    args = plain(inputs)
+    args = remove_internal_inputs(inputs)
     changes = compare(resource.props, state, args, [parse(text) for text in ignored])
     return changes.forcing(resource.replacing(dict(state), args, changes.keys))
 
@@ -109,29 +109,29 @@ def delete_before_replace(resource: Resource, inputs: Args, difference: Differen
     return rule.property not in inputs[DEFAULTS] and not named & difference.keys
 
 
-def previewed_creation(resource: Resource, inputs: Args) -> State:
+def preview_creation(resource: Resource, inputs: Args) -> State:
     """Return the state that a preview shows for a new resource: its inputs."""
-    state = plain(inputs)
+    state = remove_internal_inputs(inputs)
     for text in resource.nested_outputs:
         head, *rest = parse(text)
         if head in state:
-            state[str(head)] = _with_unknown(state[str(head)], tuple(rest))
+            state[str(head)] = _insert_unknown(state[str(head)], tuple(rest))
     return state
 
 
-def _with_unknown(value: Any, path: Path) -> Any:
+def _insert_unknown(value: Any, path: Path) -> Any:
     if isinstance(value, list):
-        return [_with_unknown(element, path) for element in value]
+        return [_insert_unknown(element, path) for element in value]
     if not isinstance(value, dict):
         return value
     head, rest = str(path[0]), path[1:]
-    return {**value, head: _with_unknown(value.get(head, {}), rest) if rest else value.get(head, UNKNOWN)}
+    return {**value, head: _insert_unknown(value.get(head, {}), rest) if rest else value.get(head, UNKNOWN)}
 
 
 def create(resource: Resource, aws: Aws, logical: str, inputs: Args) -> Made:
     """Create the resource. If the resource failed after AWS had created it, raise `InitializationFailed` with the
     requested inputs in the state. See `Partial`."""
-    args = plain(inputs)
+    args = remove_internal_inputs(inputs)
     doing = f"creating {resource.title} ({_name_of(resource, args) or logical})"
     try:
         id = resource.create(aws, args)
@@ -166,24 +166,24 @@ def read(resource: Resource, aws: Aws, id: str, recorded: State) -> State | None
     return None if state is None else _complete_state(resource, id, state, recorded)
 
 
-def refreshed_inputs(resource: Resource, inputs: Args, state: State) -> Args:
+def refresh_inputs(resource: Resource, inputs: Args, state: State) -> Args:
     """Return the inputs that a refresh records: the program's inputs with their current values in AWS or, after an
     import, all inputs."""
     if not inputs:
         all_inputs = {name: state[name] for name, prop in resource.props.items() if not _default(prop, state.get(name))}
         return {**all_inputs, DEFAULTS: []}
     return {
-        name: value if name not in resource.props or same(resource.props[name], state.get(name), value) else state[name]
+        name: value if name not in resource.props or is_same(resource.props[name], state.get(name), value) else state[name]
         for name, value in inputs.items()
-        if name not in resource.props or name in state or same(resource.props[name], None, value)
+        if name not in resource.props or name in state or is_same(resource.props[name], None, value)
     }
 
 
-def previewed_update(resource: Resource, state: State, inputs: Args, ignored: Iterable[str]) -> State:
+def preview_update(resource: Resource, state: State, inputs: Args, ignored: Iterable[str]) -> State:
     """Return the state that the preview of an update shows."""
     changed = difference(resource, state, inputs, ignored).keys
     unchanged = {name: value for name, value in state.items() if name not in changed}
-    news = {name: value for name, value in _with_ignored(state, inputs, ignored).items() if name in changed}
+    news = {name: value for name, value in _restore_ignored(state, inputs, ignored).items() if name in changed}
     for text in resource.nested_outputs:
         news = {name: value for name, value in restore(news, state, parse(text)).items() if name in news}
     unknown = dict.fromkeys(resource.recomputes(changed) if changed else (), UNKNOWN)
@@ -194,7 +194,7 @@ def update(resource: Resource, aws: Aws, id: str, state: State, inputs: Args, ig
     """Change the resource in place. After a failure, record the resource's current state in AWS, so that the next
     update starts from that state."""
     changed = difference(resource, state, inputs, ignored).keys
-    args = _with_ignored(state, inputs, ignored)
+    args = _restore_ignored(state, inputs, ignored)
     doing = f"updating {resource.title} ({id})"
     if changed:
         try:
@@ -222,14 +222,14 @@ def delete(resource: Resource, aws: Aws, id: str, state: State) -> None:
         raise OperationFailed(explain(doing, error)) from error
 
 
-def plain(inputs: Mapping[str, Any]) -> Args:
+def remove_internal_inputs(inputs: Mapping[str, Any]) -> Args:
     """Return the inputs for a handler, without the engine's internal inputs."""
     return {name: value for name, value in inputs.items() if not name.startswith("__")}
 
 
-def _with_ignored(state: State, inputs: Args, ignored: Iterable[str]) -> Args:
+def _restore_ignored(state: State, inputs: Args, ignored: Iterable[str]) -> Args:
     """Return the inputs with AWS's current values at ignored paths, so that an update does not revert them."""
-    args = plain(inputs)
+    args = remove_internal_inputs(inputs)
     for text in ignored:
         args = restore(args, state, parse(text))
     return {name: value for name, value in args.items() if name in inputs}
@@ -240,7 +240,7 @@ def _complete_state(resource: Resource, id: str, state: State, inputs: Mapping[s
     equivalent."""
     whole = {name: value for name, value in state.items() if value is not None}
     for name, prop in resource.props.items():
-        if name in inputs and (prop.write_only or (prop.json and same(prop, whole.get(name), inputs[name]))):
+        if name in inputs and (prop.write_only or (prop.json and is_same(prop, whole.get(name), inputs[name]))):
             whole[name] = inputs[name]
     return {**whole, "id": id}
 
@@ -254,7 +254,7 @@ def _seen_after_failure(resource: Resource, aws: Aws, id: str, recorded: State) 
 
 
 def _default(prop: Prop, value: object) -> bool:
-    return value is None or (prop.default is not None and same(prop, value, prop.default))
+    return value is None or (prop.default is not None and is_same(prop, value, prop.default))
 
 
 def _name_of(resource: Resource, args: Args) -> str | None:

@@ -21,7 +21,7 @@ from localcloud.engine.aws.lifecycle import InitializationFailed, OperationFaile
 from localcloud.engine.aws.resource import RESOURCES, Aws, Prop, Resource
 from localcloud.engine.codec import Secrets, Unsupported, decode, encode, merge
 from localcloud.engine.paths import show
-from localcloud.engine.wire import KINDS, abort, abort_unfinished, disconnected
+from localcloud.engine.wire import KINDS, abort, abort_unfinished, watch_disconnect
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -105,7 +105,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         def answer(resource: Resource, aws: Aws) -> Any:
             inputs, secrets = decode(request.properties)
             if request.preview:
-                return provider_pb2.CreateResponse(properties=encode(lifecycle.previewed_creation(resource, inputs), secrets))
+                return provider_pb2.CreateResponse(properties=encode(lifecycle.preview_creation(resource, inputs), secrets))
             try:
                 creation = lifecycle.create(resource, aws, _name(request.urn), inputs)
             except InitializationFailed as error:
@@ -121,7 +121,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
             state = lifecycle.read(resource, aws, request.id, recorded)
             if state is None:
                 return provider_pb2.ReadResponse()
-            refreshed = lifecycle.refreshed_inputs(resource, inputs, state)
+            refreshed = lifecycle.refresh_inputs(resource, inputs, state)
             secrets = merge(secrets, secret_inputs)
             return provider_pb2.ReadResponse(
                 id=request.id, properties=encode(state, _outputs(secrets)), inputs=encode(refreshed, secrets)
@@ -135,7 +135,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
             inputs, secrets = decode(request.news)
             ignored = list(request.ignoreChanges)
             if request.preview:
-                news = lifecycle.previewed_update(resource, state, inputs, ignored)
+                news = lifecycle.preview_update(resource, state, inputs, ignored)
                 return provider_pb2.UpdateResponse(properties=encode(news, _outputs(secrets)))
             try:
                 updated = lifecycle.update(resource, aws, request.id, state, inputs, ignored)
@@ -171,10 +171,10 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
     def _answer(self, request: Any, context: grpc.ServicerContext, answer: Callable[[Resource, Aws], T]) -> T:
         """Look up the handler and the configuration, and convert exceptions to gRPC errors for the engine."""
         began = time.monotonic()
-        gone = disconnected(context)
+        gone = watch_disconnect(context)
         try:
             aws = self.configurations.find(context.peer(), request.urn)
-            with clients.until(gone):
+            with clients.stop_requests_after(gone):
                 return answer(_handler(request.urn), replace(aws, cancelled=gone))
         except _Unfinished as unfinished:
             abort_unfinished(context, str(unfinished), unfinished.detail)

@@ -101,7 +101,7 @@ class Api:
             if answer.status in (429, 500, 502, 503, 504) and pause and attempt < RETRIES:
                 time.sleep(min(float(pause) if pause.isdigit() else 1.0, LONGEST_PAUSE_SECONDS))
                 continue
-            return _parsed(answer.status, answer.data)
+            return _parse(answer.status, answer.data)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def watch(self, path: str, seconds: int, stop: threading.Event, **query: str) -> Iterator[Object]:
@@ -113,7 +113,7 @@ class Api:
             raise Unreachable(self._explain("GET", path, error)) from error
         try:
             if answer.status != 200:
-                _parsed(answer.status, answer.read())
+                _parse(answer.status, answer.read())
             yield from _events(answer, stop)
         except urllib3.exceptions.HTTPError as error:
             raise Unreachable(self._explain("GET", path, error)) from error
@@ -182,7 +182,7 @@ def _events(answer: Any, stop: threading.Event) -> Iterator[Object]:
                 yield event
 
 
-def _parsed(code: int, data: bytes) -> Object:
+def _parse(code: int, data: bytes) -> Object:
     try:
         parsed = json.loads(data) if data else {}
     except ValueError:

@@ -16,7 +16,7 @@ RETRIES = 5
 FIRST_PAUSE_SECONDS = 1.0
 
 
-def created(
+def create_object(
     cluster: Cluster, inputs: Object, manager: str, log: ResourceLog, gone: Callable[[], bool], *, dry_run: bool
 ) -> Object:
     """Create an object, with retries while its namespace or CRD does not exist yet.
@@ -26,7 +26,7 @@ def created(
     pause = FIRST_PAUSE_SECONDS
     for attempt in range(RETRIES + 1):
         try:
-            return _created(cluster, inputs, manager, dry_run=dry_run)
+            return _create_once(cluster, inputs, manager, dry_run=dry_run)
         except (ApiError, NoSuchKind) as error:
             permanent = isinstance(error, ApiError) and (not error.not_found or (dry_run and error.namespace_missing))
             if permanent or attempt == RETRIES or gone():
@@ -37,7 +37,7 @@ def created(
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 
-def _created(cluster: Cluster, inputs: Object, manager: str, *, dry_run: bool) -> Object:
+def _create_once(cluster: Cluster, inputs: Object, manager: str, *, dry_run: bool) -> Object:
     if not cluster.discovery.find(Kind.of(inputs)).namespaced:
         # `check` may have set a namespace because the CRD did not exist yet.
         inputs = objects.with_metadata(inputs, namespace=None)
@@ -47,8 +47,10 @@ def _created(cluster: Cluster, inputs: Object, manager: str, *, dry_run: bool) -
     return cluster.apply(inputs, manager, force=forced, dry_run=dry_run)
 
 
-def updated(cluster: Cluster, inputs: Object, live: Object, manager: str, ignored: Iterable[Path], *, dry_run: bool) -> Object:
-    """Update the live object to match the inputs. Raises the same errors as `created`."""
+def update_object(
+    cluster: Cluster, inputs: Object, live: Object, manager: str, ignored: Iterable[Path], *, dry_run: bool
+) -> Object:
+    """Update the live object to match the inputs. Raises the same errors as `create_object`."""
     if Kind.of(inputs) == DEFINITION:
         # As with `kubectl replace`, replace the whole CRD at once; its custom resources are kept.
         version = nested(live, "metadata", "resourceVersion")
@@ -57,12 +59,12 @@ def updated(cluster: Cluster, inputs: Object, live: Object, manager: str, ignore
     if dry_run:
         forced = forced or managed_fields.has_predecessor(live)
     else:
-        live = _taken_over(cluster, live, manager)
-    merged_inputs = _with_ignored(inputs, live, manager, ignored)
+        live = _take_over(cluster, live, manager)
+    merged_inputs = _keep_ignored(inputs, live, manager, ignored)
     return cluster.apply(merged_inputs, manager, force=forced, dry_run=dry_run)
 
 
-def stored(cluster: Cluster, inputs: Object, manager: str) -> Object | None:
+def dry_run_object(cluster: Cluster, inputs: Object, manager: str) -> Object | None:
     """Return the object that the server would store for these inputs, or None if the server rejects the inputs or does
     not serve their kind."""
     try:
@@ -76,9 +78,9 @@ def is_forced(cluster: Cluster, inputs: Object) -> bool:
     return cluster.settings.patch_force or objects.is_true(inputs, objects.PATCH_FORCE)
 
 
-def _taken_over(cluster: Cluster, live: Object, manager: str) -> Object:
+def _take_over(cluster: Cluster, live: Object, manager: str) -> Object:
     """Move fields of earlier managers to the resource's own manager, so that removing an input removes the field."""
-    entries = managed_fields.taken_over(live, manager)
+    entries = managed_fields.take_over_fields(live, manager)
     if entries is None:
         return live
     version = nested(live, "metadata", "resourceVersion")
@@ -91,20 +93,20 @@ def _taken_over(cluster: Cluster, live: Object, manager: str) -> Object:
     )
 
 
-def _with_ignored(inputs: Object, live: Object, manager: str, ignored: Iterable[Path]) -> Object:
+def _keep_ignored(inputs: Object, live: Object, manager: str, ignored: Iterable[Path]) -> Object:
     """Keep ignored fields unchanged: omit the fields that other managers own, and apply the live values of the fields
     that `manager` owns."""
     for path in ignored:
         names = [str(part) for part in path]
-        foreign = managed_fields.owned_by_others(live, names, manager)
-        inputs = _without(inputs, names) if foreign else restore(inputs, live, path)
+        foreign = managed_fields.is_owned_by_others(live, names, manager)
+        inputs = _remove_path(inputs, names) if foreign else restore(inputs, live, path)
     return inputs
 
 
-def _without(obj: Object, path: list[str]) -> Object:
+def _remove_path(obj: Object, path: list[str]) -> Object:
     head, *rest = path
     if not isinstance(obj, dict) or head not in obj:
         return obj
     if rest:
-        return {**obj, head: _without(obj[head], rest)}
+        return {**obj, head: _remove_path(obj[head], rest)}
     return {name: value for name, value in obj.items() if name != head}

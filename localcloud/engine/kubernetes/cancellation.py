@@ -44,7 +44,7 @@ class Cancellation:
                 raise Canceled("context canceled")
             self._in_flight.add(answer)  # type: ignore[arg-type]
 
-        def answered() -> None:
+        def set_answer() -> None:
             try:
                 result = send()
             except BaseException as error:
@@ -54,7 +54,7 @@ class Cancellation:
                 with suppress(InvalidStateError):
                     answer.set_result(result)
 
-        threading.Thread(target=answered, daemon=True).start()
+        threading.Thread(target=set_answer, daemon=True).start()
         try:
             return answer.result()
         finally:

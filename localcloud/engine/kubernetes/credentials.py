@@ -54,7 +54,7 @@ class Credentials:
             return "Bearer " + Path(self._access.token_file).read_text().strip()
         if self._access.token:
             return f"Bearer {self._access.token}"
-        return f"Bearer {self._from_program(self._access.exec)}" if self._access.exec else None
+        return f"Bearer {self._run_program(self._access.exec)}" if self._access.exec else None
 
     def reject(self) -> None:
         """Forget the token that the API server rejected. Like client-go, get a new token for the next request.
@@ -68,7 +68,7 @@ class Credentials:
         settings = sorted((name, value) for name, value in self._environment.items() if name.startswith(OWN_VARIABLES))
         return (program, tuple(settings))
 
-    def _from_program(self, program: Exec) -> str:
+    def _run_program(self, program: Exec) -> str:
         key = self._key(program)
         with self._guard:
             lock = self._locks.setdefault(key, threading.Lock())

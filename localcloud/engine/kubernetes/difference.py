@@ -37,16 +37,20 @@ def compare(old: Object, new: Object, patterns: Iterable[Path], ignored: Iterabl
     return [replace(change, replace=any(forces(pattern, change.path, change.value) for pattern in forcing)) for change in changes]
 
 
-def confirmed(changes: list[Change], live: Object, query: Callable[[], Object | None]) -> list[Change]:
+def confirm(changes: list[Change], live: Object, query: Callable[[], Object | None]) -> list[Change]:
     """Return the changes that affect the stored object. `query` returns the object that the server would store, or None
     if the server rejects the inputs."""
     answer = query()
     if answer is None:
         return changes
-    return [change for change in changes if change.verb == "delete" or not _same(_at(live, change), _at(answer, change))]
+    return [
+        change
+        for change in changes
+        if change.verb == "delete" or not _is_same(_value_at(live, change), _value_at(answer, change))
+    ]
 
 
-def _at(obj: Any, change: Change) -> Any:
+def _value_at(obj: Any, change: Change) -> Any:
     for part in change.path:
         if isinstance(part, int):
             obj = obj[part] if isinstance(obj, list) and part < len(obj) else MISSING
@@ -71,11 +75,11 @@ def _value(old: Any, new: Any, path: Path) -> Iterator[Change]:
         for place in range(max(len(old), len(new))):
             was, will = (values[place] if place < len(values) else MISSING for values in (old, new))
             yield from _value(was, will, (*path, place))
-    elif isinstance(new, Unknown) or not _same(old, new):
+    elif isinstance(new, Unknown) or not _is_same(old, new):
         yield Change(path, "update", new)
 
 
-def _same(old: Any, new: Any) -> bool:
+def _is_same(old: Any, new: Any) -> bool:
     """Return whether two values are equal. Unlike in Python, True and 1 differ."""
     if isinstance(old, bool) is not isinstance(new, bool):
         return False

@@ -103,7 +103,7 @@ class Discovery:
             return False
         return True
 
-    def namespaced(self, kind: Kind) -> bool:
+    def is_namespaced(self, kind: Kind) -> bool:
         """Return whether a kind is namespaced. This function also works without a server. Unknown kinds count as
         namespaced."""
         if kind.group in OWN_GROUPS or kind.group.endswith(".k8s.io"):

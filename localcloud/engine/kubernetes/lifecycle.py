@@ -12,16 +12,16 @@ from localcloud.engine.kubernetes import applying, checkpoint, immutable, manage
 from localcloud.engine.kubernetes.api import ApiError, Unreachable
 from localcloud.engine.kubernetes.checkpoint import Masks
 from localcloud.engine.kubernetes.cluster import Cluster
-from localcloud.engine.kubernetes.difference import Change, compare, confirmed
+from localcloud.engine.kubernetes.difference import Change, compare, confirm
 from localcloud.engine.kubernetes.discovery import NoSuchKind
 from localcloud.engine.kubernetes.engines import ResourceLog
 from localcloud.engine.kubernetes.failures import REMOVAL_HELP, InitializationFailed, OperationFailed, message_for
 from localcloud.engine.kubernetes.objects import DEFINITION, Object
-from localcloud.engine.kubernetes.shapes import pruned
+from localcloud.engine.kubernetes.shapes import prune
 from localcloud.engine.kubernetes.tokens import Kind
 from localcloud.engine.kubernetes.waits.jobs import JOB
 from localcloud.engine.kubernetes.waits.scene import Scene
-from localcloud.engine.kubernetes.waits.wait import NotReady, Patience, seconds_for, unready, until_gone, until_ready
+from localcloud.engine.kubernetes.waits.wait import NotReady, Patience, seconds_for, unready, wait_until_gone, wait_until_ready
 from localcloud.engine.kubernetes.waits.wait_for import BadCondition
 from localcloud.engine.paths import parse
 
@@ -79,12 +79,12 @@ def check(
 ) -> Object:
     """Return the inputs, with a name and a namespace added if they are missing. Raises naming.Unnamed."""
     obj = {"apiVersion": kind.api_version, "kind": kind.kind, **objects.from_pulumi(inputs)}
-    obj = naming.named(
-        objects.normalized({"metadata": {}, **obj}), previous, logical, seed=seed, proposed=proposed, disabled=disabled
+    obj = naming.assign_name(
+        objects.normalize({"metadata": {}, **obj}), previous, logical, seed=seed, proposed=proposed, disabled=disabled
     )
     if isinstance(obj["metadata"], Unknown):
         return obj
-    if cluster.default_namespace and not obj["metadata"].get("namespace") and cluster.discovery.namespaced(kind):
+    if cluster.default_namespace and not obj["metadata"].get("namespace") and cluster.discovery.is_namespaced(kind):
         obj = objects.with_metadata(obj, namespace=cluster.default_namespace)
     if kind == DEFINITION:
         cluster.discovery.announce(obj)
@@ -95,8 +95,8 @@ def difference(task: Task, state: Mapping[str, Any], inputs: Mapping[str, Any], 
     """Return the changes between `state` and `inputs`."""
     cluster = task.cluster
     old_inputs, live = checkpoint.split(state)
-    new = _in_its_namespace(task, objects.normalized(objects.from_pulumi(inputs)))
-    old = _in_its_namespace(task, pruned(live, objects.normalized(old_inputs)))
+    new = _set_namespace(task, objects.normalize(objects.from_pulumi(inputs)))
+    old = _set_namespace(task, prune(live, objects.normalize(old_inputs)))
     if objects.name(new):
         old = objects.with_metadata(old, name=objects.name(live))  # setting the generated name explicitly is no change
     patterns = immutable.patterns(
@@ -107,7 +107,7 @@ def difference(task: Task, state: Mapping[str, Any], inputs: Mapping[str, Any], 
     changes = compare(old, new, patterns, [parse(text) for text in ignored])
     if changes and not cluster.unreachable and not has_unknowns(new) and objects.identity(new) == objects.identity(live):
         manager = checkpoint.field_manager(state, new)
-        changes = confirmed(changes, live, lambda: applying.stored(cluster, new, manager))
+        changes = confirm(changes, live, lambda: applying.dry_run_object(cluster, new, manager))
     reasons = (UNREADY_PATH,) if _is_unready_job(task, new, live) else ()
     replaced = bool(reasons) or any(change.replace for change in changes)
     same_place = (objects.name(new), objects.namespace(new)) == (objects.name(live), objects.namespace(live))
@@ -115,13 +115,13 @@ def difference(task: Task, state: Mapping[str, Any], inputs: Mapping[str, Any], 
     return Difference(tuple(changes), reasons, delete_first)
 
 
-def previewed_creation(task: Task, inputs: Object, secrets: Masks) -> Outcome:
+def preview_creation(task: Task, inputs: Object, secrets: Masks) -> Outcome:
     """Return the state that a preview shows for a new object: the result of a dry run, or the inputs."""
     if has_unknowns(inputs) or task.cluster.unreachable or not task.cluster.discovery.has(task.kind):
         return Outcome("", objects.to_pulumi(inputs), secrets)
     manager = checkpoint.field_manager({}, inputs)
     try:
-        live = applying.created(task.cluster, inputs, manager, task.log, task.gone, dry_run=True)
+        live = applying.create_object(task.cluster, inputs, manager, task.log, task.gone, dry_run=True)
     except ApiError as error:
         if error.forbidden or error.already_exists or error.namespace_missing:
             return Outcome("", objects.to_pulumi(inputs), secrets)
@@ -137,7 +137,7 @@ def create(task: Task, inputs: Object, secrets: Masks, custom_seconds: float) ->
     _must_be_reachable(task)
     manager = checkpoint.field_manager({}, inputs)
     try:
-        live = applying.created(task.cluster, inputs, manager, task.log, task.gone, dry_run=False)
+        live = applying.create_object(task.cluster, inputs, manager, task.log, task.gone, dry_run=False)
     except NoSuchKind as error:
         raise OperationFailed(
             f'creation of resource "{task.urn}" with kind {task.kind} failed because the Kubernetes API server reported that '
@@ -150,7 +150,7 @@ def create(task: Task, inputs: Object, secrets: Masks, custom_seconds: float) ->
         f'resource "{task.urn}" was successfully created, but the Kubernetes API server reported '
         "that it failed to fully initialize or become live"
     )
-    return _awaited(task, inputs, live, secrets, manager, custom_seconds, why, updating=False)
+    return _await_ready(task, inputs, live, secrets, manager, custom_seconds, why, updating=False)
 
 
 def read(task: Task, id: str, state: Mapping[str, Any], inputs: Mapping[str, Any], secrets: Masks) -> Outcome | None:
@@ -159,11 +159,11 @@ def read(task: Task, id: str, state: Mapping[str, Any], inputs: Mapping[str, Any
     if cluster.unreachable:
         return _read_unreachable(task, id, state, inputs, secrets)
     where, called = objects.parse_identity(id)
-    old = objects.normalized(objects.from_pulumi(inputs))
+    old = objects.normalize(objects.from_pulumi(inputs))
     identity = {"name": called, "namespace": where or objects.namespace(old)}
     reference = {"apiVersion": task.kind.api_version, "kind": task.kind.kind, "metadata": identity}
     try:
-        live = cluster.get(_in_its_namespace(task, reference))
+        live = cluster.get(_set_namespace(task, reference))
     except NoSuchKind:
         return None
     except ApiError as error:
@@ -182,15 +182,15 @@ def read(task: Task, id: str, state: Mapping[str, Any], inputs: Mapping[str, Any
     raise InitializationFailed(id, outcome.state, outcome.secrets, (text, *reasons), outcome.inputs)
 
 
-def previewed_update(task: Task, state: Mapping[str, Any], inputs: Object, secrets: Masks, ignored: Iterable[str]) -> Outcome:
+def preview_update(task: Task, state: Mapping[str, Any], inputs: Object, secrets: Masks, ignored: Iterable[str]) -> Outcome:
     """Return the state that the preview of an update shows."""
-    inputs = objects.normalized(objects.from_pulumi(inputs))
+    inputs = objects.normalize(objects.from_pulumi(inputs))
     if has_unknowns(inputs) or task.cluster.unreachable or not task.cluster.discovery.has(task.kind):
         return Outcome("", objects.to_pulumi(inputs), secrets)
     manager = checkpoint.field_manager(state, inputs)
     try:
         live = task.cluster.get(inputs)
-        answer = applying.updated(task.cluster, inputs, live, manager, [parse(text) for text in ignored], dry_run=True)
+        answer = applying.update_object(task.cluster, inputs, live, manager, [parse(text) for text in ignored], dry_run=True)
     except ApiError as error:
         if error.forbidden:
             return Outcome("", objects.to_pulumi(inputs), secrets)
@@ -205,7 +205,7 @@ def update(
 ) -> Outcome:
     """Update the object in place and wait until it is ready. Raises OperationFailed or InitializationFailed."""
     _must_be_reachable(task)
-    inputs = objects.normalized(objects.from_pulumi(inputs))
+    inputs = objects.normalize(objects.from_pulumi(inputs))
     manager = checkpoint.field_manager(state, inputs)
     called = objects.identity(inputs)
     why = f'the Kubernetes API server reported that "{called}" failed to fully initialize or become live'
@@ -214,11 +214,11 @@ def update(
     except REFUSALS as error:
         raise OperationFailed(f'update of resource "{task.urn}" failed: {error}') from error
     try:
-        live = applying.updated(task.cluster, inputs, before, manager, [parse(text) for text in ignored], dry_run=False)
+        live = applying.update_object(task.cluster, inputs, before, manager, [parse(text) for text in ignored], dry_run=False)
     except REFUSALS as error:
         failed_state, masks = checkpoint.state_of(before, inputs, secrets, manager)
         raise InitializationFailed(called, failed_state, masks, [f"{why}: {message_for(error, manager)}"]) from error
-    return _awaited(task, inputs, live, secrets, manager, custom_seconds, why, updating=True)
+    return _await_ready(task, inputs, live, secrets, manager, custom_seconds, why, updating=True)
 
 
 def delete(task: Task, id: str, state: Mapping[str, Any], secrets: Masks, custom_seconds: float) -> None:
@@ -233,11 +233,11 @@ def delete(task: Task, id: str, state: Mapping[str, Any], secrets: Masks, custom
         raise OperationFailed(f"configured Kubernetes cluster is unreachable. If the cluster was deleted, {REMOVAL_HELP}")
     where, called = objects.parse_identity(id)
     target = {"apiVersion": task.kind.api_version, "kind": task.kind.kind, **live}
-    target = _in_its_namespace(task, objects.with_metadata(target, name=called, namespace=where or None))
+    target = _set_namespace(task, objects.with_metadata(target, name=called, namespace=where or None))
     policy = objects.annotation(inputs, objects.DELETION_PROPAGATION).lower()
     try:
         cluster.delete(target, PROPAGATION.get(policy, "Foreground"))
-        until_gone(cluster, inputs, target, task.patience(inputs, custom_seconds), task.log)
+        wait_until_gone(cluster, inputs, target, task.patience(inputs, custom_seconds), task.log)
     except NoSuchKind:
         return  # the CRD was deleted, which also deleted the object
     except NotReady as error:
@@ -253,12 +253,12 @@ def delete(task: Task, id: str, state: Mapping[str, Any], secrets: Masks, custom
             cluster.discovery.forget()
 
 
-def _awaited(
+def _await_ready(
     task: Task, inputs: Object, live: Object, secrets: Masks, manager: str, custom_seconds: float, why: str, *, updating: bool
 ) -> Outcome:
     id = objects.identity(live)
     try:
-        live = until_ready(task.cluster, inputs, live, task.patience(inputs, custom_seconds), task.log, updating=updating)
+        live = wait_until_ready(task.cluster, inputs, live, task.patience(inputs, custom_seconds), task.log, updating=updating)
     except (NotReady, BadCondition) as error:
         current, reasons = (error.live, error.reasons) if isinstance(error, NotReady) else (live, ())
         failed_state, masks = checkpoint.state_of(current, inputs, secrets, manager)
@@ -292,8 +292,8 @@ def _forgetting() -> str:
 def _seen_as_input(live: Object, old: Object) -> Object:
     """Return the inputs that a refresh records: the fields set by the program or, after an import, by any user."""
     if old:
-        return objects.normalized(pruned(live, old))
-    inputs = objects.normalized(managed_fields.user_fields(live))
+        return objects.normalize(prune(live, old))
+    inputs = objects.normalize(managed_fields.user_fields(live))
     annotations = dict(objects.nested(inputs, "metadata", "annotations") or {})
     for name in ("deployment.kubernetes.io/revision", managed_fields.LAST_APPLIED):
         annotations.pop(name, None)
@@ -314,11 +314,13 @@ def _is_unready_job(task: Task, new: Object, live: Object) -> bool:
         return False
 
 
-def _in_its_namespace(task: Task, obj: Object) -> Object:
+def _set_namespace(task: Task, obj: Object) -> Object:
     """Set the namespace of a namespaced object, or remove the namespace from a cluster-scoped object."""
     if isinstance(obj.get("metadata"), Unknown):
         return obj
-    where = (objects.nested(obj, "metadata", "namespace") or "default") if task.cluster.discovery.namespaced(task.kind) else None
+    where = (
+        (objects.nested(obj, "metadata", "namespace") or "default") if task.cluster.discovery.is_namespaced(task.kind) else None
+    )
     return objects.with_metadata(obj, namespace=where)
 
 

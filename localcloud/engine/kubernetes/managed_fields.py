@@ -27,7 +27,7 @@ def entries(obj: Mapping[str, Any]) -> list[Object]:
     return nested(obj, "metadata", "managedFields") or []
 
 
-def taken_over(obj: Object, manager: str) -> list[Object] | None:
+def take_over_fields(obj: Object, manager: str) -> list[Object] | None:
     """Return the managedFields entries after moving the fields of earlier managers to `manager`, or None if there are
     no such fields."""
     theirs = [entry for entry in entries(obj) if _is_of(entry, PREDECESSORS)]
@@ -45,7 +45,7 @@ def has_predecessor(obj: Mapping[str, Any]) -> bool:
     return any(_is_of(entry, [("*", "Update")]) and str(entry.get("manager")).startswith("pulumi-") for entry in entries(obj))
 
 
-def owned_by_others(obj: Mapping[str, Any], path: Iterable[str], manager: str) -> bool:
+def is_owned_by_others(obj: Mapping[str, Any], path: Iterable[str], manager: str) -> bool:
     """Return whether only managers other than `manager` own the field."""
     owners = {entry.get("manager") for entry in entries(obj) if _has(entry.get("fieldsV1"), tuple(path))}
     return bool(owners) and manager not in owners
@@ -62,7 +62,7 @@ def user_fields(obj: Object) -> Object:
         fields = _fields_of(json.loads(last))
     else:
         return {name: value for name, value in obj.items() if name != "status"}
-    user_values = _selected(obj, fields)
+    user_values = _select(obj, fields)
     identity = {key: value for key, value in obj["metadata"].items() if key in ("name", "namespace")}
     whole = {**user_values, "apiVersion": obj["apiVersion"], "kind": obj["kind"]}
     whole["metadata"] = {**(user_values.get("metadata") or {}), **identity}
@@ -89,19 +89,19 @@ def _has(fields: Any, path: tuple[str, ...]) -> bool:
     return isinstance(fields, Mapping) and f"f:{path[0]}" in fields and _has(fields[f"f:{path[0]}"], path[1:])
 
 
-def _selected(value: Any, fields: Fields) -> Any:
+def _select(value: Any, fields: Fields) -> Any:
     inner = [name for name in fields if name != "."]
     if not inner:
         return value
     if isinstance(value, Mapping):
-        return {name: _selected(member, fields[f"f:{name}"]) for name, member in value.items() if f"f:{name}" in fields}
+        return {name: _select(member, fields[f"f:{name}"]) for name, member in value.items() if f"f:{name}" in fields}
     if isinstance(value, list):
-        chosen = [(element, _of_element(place, element, fields)) for place, element in enumerate(value)]
-        return [_selected(element, element_fields) for element, element_fields in chosen if element_fields is not None]
+        chosen = [(element, _fields_of_element(place, element, fields)) for place, element in enumerate(value)]
+        return [_select(element, element_fields) for element, element_fields in chosen if element_fields is not None]
     return value
 
 
-def _of_element(place: int, element: Any, fields: Fields) -> Fields | None:
+def _fields_of_element(place: int, element: Any, fields: Fields) -> Fields | None:
     for name, inner in fields.items():
         kind, _, text = name.partition(":")
         if kind == "i" and int(text) == place:

@@ -33,7 +33,7 @@ class Recorder:
         try:
             kind = must_be_served(token, inputs)
             manifest = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {}, **objects.from_pulumi(inputs)}
-            obj = naming.named(objects.normalized(manifest), {}, logical, seed=seed, proposed="", disabled=False)
+            obj = naming.assign_name(objects.normalize(manifest), {}, logical, seed=seed, proposed="", disabled=False)
         except (NotServed, naming.Unnamed) as error:
             raise ObjectRefused(f"{token} {logical}: {error}") from error
         if wrong := mistakes(obj):
@@ -41,12 +41,12 @@ class Recorder:
         if kind == DEFINITION:
             self._discovery.announce(obj)
         if not has_unknowns(obj["metadata"]):
-            obj = self._placed(obj, kind, f"{token} {logical}")
+            obj = self._place(obj, kind, f"{token} {logical}")
         return objects.identity(obj), objects.to_pulumi(obj)
 
-    def _placed(self, obj: Object, kind: Kind, title: str) -> Object:
+    def _place(self, obj: Object, kind: Kind, title: str) -> Object:
         """Set the namespace of a namespaced object, and reject a second object with the same name."""
-        where = (objects.namespace(obj) or NAMESPACE) if self._discovery.namespaced(kind) else None
+        where = (objects.namespace(obj) or NAMESPACE) if self._discovery.is_namespaced(kind) else None
         obj = objects.with_metadata(obj, namespace=where)
         key = (kind, objects.identity(obj))
         if key in self._made:

@@ -22,7 +22,7 @@ class Unnamed(Exception):
     """The object has no name, and auto-naming is disabled or unsupported for it."""
 
 
-def named(obj: Object, previous: Mapping[str, Any], logical: str, *, seed: bytes, proposed: str, disabled: bool) -> Object:
+def assign_name(obj: Object, previous: Mapping[str, Any], logical: str, *, seed: bytes, proposed: str, disabled: bool) -> Object:
     """Return the object with a name: the name set by the program, else the previous name, else a new name. Raises
     Unnamed."""
     if is_named(obj):

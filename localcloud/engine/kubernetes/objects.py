@@ -96,15 +96,15 @@ def with_annotation(obj: Object, key: str, value: str) -> Object:
 def from_pulumi(inputs: Mapping[str, Any]) -> Object:
     """Convert inputs to a manifest: replace the SDK's underscored names with the dashed field names."""
     plain = {key: value for key, value in inputs.items() if not key.startswith("__")}
-    return _renamed(plain, UNDERSCORED)  # type: ignore[no-any-return]
+    return _rename_keys(plain, UNDERSCORED)  # type: ignore[no-any-return]
 
 
 def to_pulumi(obj: Mapping[str, Any]) -> Object:
     """Convert a manifest to properties: replace dashed field names with the SDK's underscored names."""
-    return _renamed(dict(obj), DASHED)  # type: ignore[no-any-return]
+    return _rename_keys(dict(obj), DASHED)  # type: ignore[no-any-return]
 
 
-def normalized(obj: Object) -> Object:
+def normalize(obj: Object) -> Object:
     """Return the manifest as the API server stores it, without server-set fields. `stringData` becomes `data`."""
     metadata = {key: value for key, value in _metadata(obj).items() if key not in SET_BY_SERVER}
     obj = {**obj, "metadata": metadata} if isinstance(obj.get("metadata"), Mapping) else obj
@@ -112,20 +112,20 @@ def normalized(obj: Object) -> Object:
     if has_unknowns(obj):
         return obj
     if kind == SECRET:
-        return _normalized_secret(obj)
+        return _normalize_secret(obj)
     if kind == DEFINITION:
-        return _normalized_definition(obj)
+        return _normalize_definition(obj)
     return obj
 
 
-def _normalized_secret(obj: Object) -> Object:
-    data = {key: _reencoded(value) for key, value in (obj.get("data") or {}).items()}
+def _normalize_secret(obj: Object) -> Object:
+    data = {key: _reencode(value) for key, value in (obj.get("data") or {}).items()}
     data |= {key: base64.b64encode(str(value).encode()).decode() for key, value in (obj.get("stringData") or {}).items()}
     rest = {key: value for key, value in obj.items() if key not in ("data", "stringData")}
     return {**rest, "data": data} if data else rest
 
 
-def _reencoded(value: Any) -> Any:
+def _reencode(value: Any) -> Any:
     """Return base64 text in canonical form. Return invalid base64 unchanged; the API server rejects it."""
     try:
         return base64.b64encode(base64.b64decode(value, validate=False)).decode() if isinstance(value, str) else value
@@ -133,7 +133,7 @@ def _reencoded(value: Any) -> Any:
         return value
 
 
-def _normalized_definition(obj: Object) -> Object:
+def _normalize_definition(obj: Object) -> Object:
     rest = {key: value for key, value in obj.items() if key != "status"}
     spec = rest.get("spec")
     if isinstance(spec, Mapping) and spec.get("preserveUnknownFields") is False:
@@ -146,11 +146,11 @@ def _metadata(obj: Mapping[str, Any]) -> Mapping[str, Any]:
     return metadata if isinstance(metadata, Mapping) else {}
 
 
-def _renamed(value: Any, names: Mapping[str, str]) -> Any:
+def _rename_keys(value: Any, names: Mapping[str, str]) -> Any:
     if isinstance(value, Mapping):
-        return {names.get(key, key): _renamed(member, names) for key, member in value.items()}
+        return {names.get(key, key): _rename_keys(member, names) for key, member in value.items()}
     if isinstance(value, list):
-        return [_renamed(element, names) for element in value]
+        return [_rename_keys(element, names) for element in value]
     return value
 
 

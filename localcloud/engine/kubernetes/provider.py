@@ -23,9 +23,9 @@ from localcloud.engine.kubernetes.failures import InitializationFailed, Operatio
 from localcloud.engine.kubernetes.lifecycle import Difference, Task
 from localcloud.engine.kubernetes.naming import Unnamed
 from localcloud.engine.kubernetes.settings import Settings, problems, replacing
-from localcloud.engine.kubernetes.tokens import NotServed, must_be_served, name_of_urn, of_urn, parse
+from localcloud.engine.kubernetes.tokens import NotServed, must_be_served, name_of_urn, parse, token_of_urn
 from localcloud.engine.paths import show
-from localcloud.engine.wire import KINDS, abort, abort_unfinished, disconnected
+from localcloud.engine.wire import KINDS, abort, abort_unfinished, watch_disconnect
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -97,7 +97,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
             modes = provider_pb2.CheckRequest.AutonamingOptions
             checked = lifecycle.check(
                 cluster,
-                must_be_served(of_urn(urn), inputs),
+                must_be_served(token_of_urn(urn), inputs),
                 inputs,
                 previous,
                 name_of_urn(urn),
@@ -123,7 +123,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
             task = self._task(cluster, urn, context)
             manifest = objects.from_pulumi(inputs)
             if request.preview:
-                outcome = lifecycle.previewed_creation(task, manifest, secrets)
+                outcome = lifecycle.preview_creation(task, manifest, secrets)
             else:
                 outcome = lifecycle.create(task, manifest, secrets, request.timeout)
             return provider_pb2.CreateResponse(id=outcome.id, properties=encode(outcome.state, outcome.secrets))
@@ -151,7 +151,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
             inputs, secrets = decode(request.news)
             task, ignored = self._task(cluster, urn, context), list(request.ignoreChanges)
             if request.preview:
-                outcome = lifecycle.previewed_update(task, state, inputs, secrets, ignored)
+                outcome = lifecycle.preview_update(task, state, inputs, secrets, ignored)
             else:
                 outcome = lifecycle.update(task, state, inputs, secrets, ignored, request.timeout)
             return provider_pb2.UpdateResponse(properties=encode(outcome.state, outcome.secrets))
@@ -178,10 +178,10 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         _unimplemented(context, f"the local Kubernetes provider does not support methods: cannot call {request.tok}")
 
     def _task(self, cluster: Cluster, urn: str, context: grpc.ServicerContext) -> Task:
-        gone = disconnected(context)
+        gone = watch_disconnect(context)
         resource_log = self.logs.of(context.peer(), urn)
         return Task(
-            cluster, parse(of_urn(urn)), urn, resource_log, lambda: gone.is_set() or cluster.cancellation.requested.is_set()
+            cluster, parse(token_of_urn(urn)), urn, resource_log, lambda: gone.is_set() or cluster.cancellation.requested.is_set()
         )
 
     def _answer(self, request: Any, context: grpc.ServicerContext, answer: Callable[[Cluster, str], T]) -> T:

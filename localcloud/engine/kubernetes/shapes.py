@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def pruned(live: Any, shape: Any) -> Any:
+def prune(live: Any, shape: Any) -> Any:
     """Return `live` with only the members in `shape`, recursively. A value is kept unchanged if its type differs from
     the type in `shape`.
     """
     if isinstance(live, Mapping) and isinstance(shape, Mapping):
-        return {name: pruned(value, shape[name]) for name, value in live.items() if name in shape}
+        return {name: prune(value, shape[name]) for name, value in live.items() if name in shape}
     if isinstance(live, list) and isinstance(shape, list):
-        return [pruned(value, element_shape) for value, element_shape in zip(live, shape, strict=False)]
+        return [prune(value, element_shape) for value, element_shape in zip(live, shape, strict=False)]
     return live

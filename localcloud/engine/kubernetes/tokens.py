@@ -50,7 +50,7 @@ def parse(token: str) -> Kind:
     return Kind("" if group == "core" else group, version, kind)
 
 
-def of_urn(urn: str) -> str:
+def token_of_urn(urn: str) -> str:
     """Return the type token in a URN."""
     return urn.split("::")[2].split("$")[-1]
 

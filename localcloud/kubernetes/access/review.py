@@ -132,5 +132,5 @@ def _user(cluster: Cluster, who: Identity) -> tuple[str, list[str]]:
 
 def _private_dns_name(cluster: Cluster, instance_id: str) -> str | None:
     """Return the private DNS name of the instance with this ID; None if there is no such instance."""
-    instances = instance_calls.every(backend_of("ec2", cluster.account, cluster.region))
+    instances = instance_calls.list_instances(backend_of("ec2", cluster.account, cluster.region))
     return next((str(instance.private_dns_name) for instance in instances if instance.id == instance_id), None)

@@ -84,7 +84,7 @@ class IdentityRequest:
         values = {"host": self.host, CLUSTER_HEADER: cluster}
         names = self.parameters["x-amz-signedheaders"].lower().split(";")
         headers = "".join(f"{name}:{values[name]}\n" for name in names)
-        pairs = sorted((_encoded(name), _encoded(value)) for name, value in self._query if name.lower() != "x-amz-signature")
+        pairs = sorted((_encode(name), _encode(value)) for name, value in self._query if name.lower() != "x-amz-signature")
         query = "&".join(f"{name}={value}" for name, value in pairs)
         request = "\n".join(("GET", "/", query, headers, ";".join(names), _EMPTY_BODY))
         return signatures.sign(secret_key, self._scope, self.parameters["x-amz-date"], request)
@@ -94,7 +94,7 @@ def parse(token: str) -> IdentityRequest:
     """Parse the STS request in a token. Like EKS, accept only GetCallerIdentity requests. Raises InvalidToken."""
     if not token.startswith(PREFIX) or len(token) > _LONGEST:
         raise InvalidToken(f"the token does not begin with {PREFIX}" if len(token) <= _LONGEST else "the token is too long")
-    parts = urlsplit(_decoded(token.removeprefix(PREFIX)))
+    parts = urlsplit(_decode(token.removeprefix(PREFIX)))
     query = tuple(parse_qsl(parts.query, keep_blank_values=True))
     parameters = {name.lower(): value for name, value in query}
     if parts.scheme not in ("http", "https") or parts.path not in ("", "/") or parts.fragment or parts.username:
@@ -121,7 +121,7 @@ def parse(token: str) -> IdentityRequest:
     )
 
 
-def _decoded(text: str) -> str:
+def _decode(text: str) -> str:
     try:
         return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True).decode("ascii")
     except (binascii.Error, UnicodeError):
@@ -153,5 +153,5 @@ def _host(scheme: str, netloc: str) -> str:
     return netloc.lower().removesuffix({"http": ":80", "https": ":443"}[scheme])
 
 
-def _encoded(text: str) -> str:
+def _encode(text: str) -> str:
     return quote(text, safe="-_.~")

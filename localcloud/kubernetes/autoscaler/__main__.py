@@ -11,7 +11,7 @@ from typing import Any
 
 from localcloud.kubernetes.autoscaler import flags, kube
 from localcloud.kubernetes.autoscaler.cloud import AwsCloud, AwsRefused
-from localcloud.kubernetes.autoscaler.loop import Loop, shortened_delay
+from localcloud.kubernetes.autoscaler.loop import Loop, describe_shortened_delay
 
 log = logging.getLogger("cluster-autoscaler")
 
@@ -25,12 +25,12 @@ def main() -> int:
     log.info("cluster-autoscaler emulator of the local cloud: scales tagged Auto Scaling groups for unschedulable pods")
     if options.ignored:
         log.info("ignored flags: %s", ", ".join(f"--{name}" for name in options.ignored))
-    if shortened := shortened_delay(options.gpu_pod_delay):
+    if shortened := describe_shortened_delay(options.gpu_pod_delay):
         log.info("%s", shortened)
     ending = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ending.set())
-    connection = kube.by_kubeconfig(options.kubeconfig) if options.kubeconfig else kube.in_cluster()
+    connection = kube.connect_by_kubeconfig(options.kubeconfig) if options.kubeconfig else kube.connect_in_cluster()
     loop = Loop(kube.ApiServer(connection), AwsCloud(options.discovery, options.region), options)
     alive = Alive()
     alive.serve(options.port)

@@ -101,7 +101,7 @@ def discovery(text: str) -> Mapping[str, str | None]:
 
 def parse(arguments: Sequence[str]) -> Options:
     """Parse the command line. Exit with a usage error for flags that the real cluster-autoscaler rejects."""
-    flags = _parser().parse_args([_normalized(argument) for argument in arguments])
+    flags = _parser().parse_args([_normalize(argument) for argument in arguments])
     names = [argument.lstrip("-").split("=")[0] for argument in arguments]
     if flags.cloud_provider != "aws":
         _parser().error(f"cloud provider {flags.cloud_provider} is not supported. Use aws")
@@ -186,7 +186,7 @@ def _boolean(text: str) -> bool:
     return text == "true"
 
 
-def _normalized(argument: str) -> str:
+def _normalize(argument: str) -> str:
     """Convert a Go-style argument for argparse: `-flag` becomes `--flag`, and a boolean flag without a value becomes
     `--flag=true`."""
     text = f"-{argument}" if argument.startswith("-") and not argument.startswith("--") else argument

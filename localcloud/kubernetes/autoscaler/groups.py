@@ -58,8 +58,8 @@ class Group:
         return Node(
             name=f"template-of-{self.name}",
             labels=self._labels(),
-            taints=tuple(_taint(key, text) for key, text in self._tagged("taint").items()),
-            allocatable={**self.instance_type.amounts, **quantities.parse(self._tagged("resources"))},
+            taints=tuple(_taint(key, text) for key, text in self._read_tags("taint").items()),
+            allocatable={**self.instance_type.amounts, **quantities.parse(self._read_tags("resources"))},
         )
 
     def _labels(self) -> dict[str, str]:
@@ -74,9 +74,9 @@ class Group:
         }
         if _NODE_GROUP_TAG in self.tags:
             labels[_NODE_GROUP_LABEL] = self.tags[_NODE_GROUP_TAG]
-        return {**labels, **self._tagged("label")}
+        return {**labels, **self._read_tags("label")}
 
-    def _tagged(self, kind: str) -> dict[str, str]:
+    def _read_tags(self, kind: str) -> dict[str, str]:
         prefix = f"{TEMPLATE}/{kind}/"
         return {key.removeprefix(prefix): value for key, value in self.tags.items() if key.startswith(prefix)}
 

@@ -57,14 +57,14 @@ class Connection:
     token_file: Path | None = None
 
 
-def in_cluster() -> Connection:
+def connect_in_cluster() -> Connection:
     """https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/"""
     host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]
     context = ssl.create_default_context(cafile=SERVICE_ACCOUNT / "ca.crt")
     return Connection(f"https://{host}:{port}", context, SERVICE_ACCOUNT / "token")
 
 
-def by_kubeconfig(file: Path) -> Connection:
+def connect_by_kubeconfig(file: Path) -> Connection:
     """Connect with the client certificate in a kubeconfig."""
     import yaml  # imported here because the image does not contain PyYAML
 

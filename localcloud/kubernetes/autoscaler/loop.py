@@ -173,7 +173,9 @@ class Loop:
         if hold or any(view.now - last < wait for last, wait in waits):
             return
         due = [
-            verdict for verdict in scale_down.allowed(verdicts, self._ending_by_group(view)) if self._is_due(verdict, view.now)
+            verdict
+            for verdict in scale_down.select_allowed(verdicts, self._ending_by_group(view))
+            if self._is_due(verdict, view.now)
         ]
         self._remove(due[: max(0, options.scale_down_parallelism - len(self._ending))], view.now)
 
@@ -189,7 +191,7 @@ class Loop:
         """Taint the nodes, then evict their pods. Keep a node if a new pod was scheduled on it before it was
         tainted."""
         for verdict in verdicts:
-            self._kube.taint(verdict.node.name, scale_down.to_be_deleted(now))
+            self._kube.taint(verdict.node.name, scale_down.deletion_taint(now))
         current = self._kube.pods() if verdicts else []
         for verdict in verdicts:
             name = verdict.node.name
@@ -282,7 +284,7 @@ class Loop:
             log.warning("could not create an event for pod %s: %s", pod.full_name, error)
 
 
-def shortened_delay(gpu_pod_delay: float) -> str:
+def describe_shortened_delay(gpu_pod_delay: float) -> str:
     """Return a note if the delay differs from the real autoscaler's, or an empty string."""
     if gpu_pod_delay == GPU_POD_DELAY:
         return ""
@@ -304,5 +306,5 @@ def status(view: View, gpu_pod_delay: float) -> str:
             f"{group.instance_type.name}"
         )
     pending = sum(pod.is_unschedulable for pod in view.pods)
-    head = [text for text in (shortened_delay(gpu_pod_delay), f"unschedulable pods: {pending}") if text]
+    head = [text for text in (describe_shortened_delay(gpu_pod_delay), f"unschedulable pods: {pending}") if text]
     return "\n".join([*head, *lines, ""])

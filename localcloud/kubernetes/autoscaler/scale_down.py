@@ -110,11 +110,11 @@ def obstacle(pod: Pod, rules: Rules) -> str:
     return ""
 
 
-def to_be_deleted(now: float) -> Taint:
+def deletion_taint(now: float) -> Taint:
     return Taint(TO_BE_DELETED, str(int(now)), "NoSchedule")
 
 
-def allowed(verdicts: Sequence[Verdict], ending: Mapping[str, int]) -> list[Verdict]:
+def select_allowed(verdicts: Sequence[Verdict], ending: Mapping[str, int]) -> list[Verdict]:
     """Return the unneeded nodes that can be removed without shrinking a group below its minimum size.
 
     `ending` is the number of nodes already being removed from each group, keyed by group name.

@@ -50,10 +50,10 @@ def is_mounted(target: Path) -> bool:
     """Look for the target in mountinfo. Comparing device numbers would miss a bind mount from the file system of the
     target's parent folder."""
     with open(os.open("mountinfo", os.O_RDONLY, dir_fd=_own)) as mounts:  # noqa: PTH123
-        return any(_plain(line.split()[4]) == str(target) for line in mounts)
+        return any(_decode_octal(line.split()[4]) == str(target) for line in mounts)
 
 
-def _plain(text: str) -> str:
+def _decode_octal(text: str) -> str:
     """Decode a path from mountinfo, where the kernel writes whitespace and backslashes as octal escapes."""
     for code in (r"\040", r"\011", r"\012", r"\134"):
         text = text.replace(code, chr(int(code[1:], 8)))

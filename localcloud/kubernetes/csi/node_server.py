@@ -85,7 +85,10 @@ class Driver:
             "csi.v1.Node/NodeUnpublishVolume": (csi("NodeUnpublishVolumeRequest"), self._unpublish),
             "csi.v1.Node/NodeGetVolumeStats": (csi("NodeGetVolumeStatsRequest"), self._stats),
             "pluginregistration.Registration/GetInfo": (registration("InfoRequest"), self._info),
-            "pluginregistration.Registration/NotifyRegistrationStatus": (registration("RegistrationStatus"), self._registered),
+            "pluginregistration.Registration/NotifyRegistrationStatus": (
+                registration("RegistrationStatus"),
+                self._note_registration,
+            ),
         }
 
     def _capabilities(self, _: Any) -> Any:
@@ -134,7 +137,7 @@ class Driver:
             type="CSIPlugin", name=self._volumes.driver, endpoint=str(self.sockets[0]), supported_versions=["1.0.0"]
         )
 
-    def _registered(self, status: Any) -> Any:
+    def _note_registration(self, status: Any) -> Any:
         if status.plugin_registered:
             log.info("the kubelet registered the driver")
         else:

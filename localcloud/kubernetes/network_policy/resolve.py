@@ -66,7 +66,7 @@ def resolve(world: World) -> dict[str, Isolation]:
                 continue
             own = allowed.setdefault(pod.address, {})
             for direction in directions(policy["spec"]):
-                own.setdefault(direction, set()).update(_allowed(world, policy, pod, direction))
+                own.setdefault(direction, set()).update(_find_allowed(world, policy, pod, direction))
     return {
         address: Isolation(*(frozenset(own[name]) if name in own else None for name in ("Ingress", "Egress")))
         for address, own in allowed.items()
@@ -79,7 +79,7 @@ def directions(spec: Json) -> Sequence[Direction]:
     return policy_types if policy_types is not None else ("Ingress", "Egress") if spec.get("egress") else ("Ingress",)
 
 
-def _allowed(world: World, policy: Json, pod: Pod, direction: Direction) -> Iterator[Allow]:
+def _find_allowed(world: World, policy: Json, pod: Pod, direction: Direction) -> Iterator[Allow]:
     for rule in policy["spec"].get(direction.lower()) or ():
         peers, ports = rule.get("from" if direction == "Ingress" else "to") or (), rule.get("ports") or ()
         if not peers:
@@ -88,11 +88,11 @@ def _allowed(world: World, policy: Json, pod: Pod, direction: Direction) -> Iter
             if (block := peer.get("ipBlock")) is not None:
                 yield from _blocks(block["cidr"], tuple(sorted(block.get("except") or ())), ports)
             elif direction == "Ingress":
-                for other in _selected(world, policy["namespace"], peer):
-                    yield from _at(other.address, ports, pod)
+                for other in _select_pods(world, policy["namespace"], peer):
+                    yield from _allow_address(other.address, ports, pod)
             else:
-                for other in _selected(world, policy["namespace"], peer):
-                    yield from _at(other.address, ports, other)
+                for other in _select_pods(world, policy["namespace"], peer):
+                    yield from _allow_address(other.address, ports, other)
                 yield from _services(world, policy["namespace"], peer, ports)
 
 
@@ -107,7 +107,7 @@ def _blocks(network: str, excluded: tuple[str, ...], ports: Sequence[Json]) -> I
             yield Allow(network, excluded, _ports(port, port.get("port")))
 
 
-def _at(address: str, ports: Sequence[Json], owner: Pod) -> Iterator[Allow]:
+def _allow_address(address: str, ports: Sequence[Json], owner: Pod) -> Iterator[Allow]:
     """Allow one address. Named ports are resolved in the pod `owner`."""
     if not ports:
         yield Allow(f"{address}/32")
@@ -129,7 +129,7 @@ def _namespaces(world: World, own: str, peer: Json) -> set[str]:
     return {name for name, labels in world.namespaces.items() if matches(peer["namespaceSelector"], labels)}
 
 
-def _selected(world: World, own: str, peer: Json) -> Iterator[Pod]:
+def _select_pods(world: World, own: str, peer: Json) -> Iterator[Pod]:
     namespaces, selector = _namespaces(world, own, peer), peer.get("podSelector") or {}
     return (pod for pod in world.pods if pod.namespace in namespaces and matches(selector, pod.labels))
 

@@ -87,10 +87,10 @@ class Fleet(Part):
             return DONE
         node_group = name.split("/", 1)[1]
         state = self._roster.progress(node_group)
-        lost = self._lost(node_group) if state.ready is not None else []
+        lost = self._find_lost(node_group) if state.ready is not None else []
         return replace(state, problem=state.problem or lost[0], ready=(state.ready or 0) - len(lost)) if lost else state
 
-    def _lost(self, node_group: str) -> list[str]:
+    def _find_lost(self, node_group: str) -> list[str]:
         """Return one crash for each ready node of the group that has lost a daemon."""
         crashes = {crash.name: str(crash) for crash in self.cluster.supervisor.crashes()}
         daemons = [member.node.daemons.values() if member.node else (KWOK,) for member in self._roster.ready(node_group)]
@@ -144,7 +144,7 @@ class Fleet(Part):
         try:
             instance = instance_calls.find(backend_of("ec2", event.account, event.region), [event.name])[0]
             reason = bootstrap.refusal_of(self.cluster.name, instance)
-            candidate = self._machine(event, bootstrap.encoded(instance)) if not reason else None
+            candidate = self._machine(event, bootstrap.read_user_data(instance)) if not reason else None
         except Exception as error:
             reason, candidate = problems.report(f"reading instance {event.name}", error), None
         if candidate is None:
@@ -268,7 +268,7 @@ class Fleet(Part):
         self._try(member, lambda: drain.drain(api, name, self._ending.is_set, drain.limit()))
         self._switch_off(member)
         self._try(member, lambda: drain.forget(api, name))
-        self._gone(member)
+        self._handle_gone(member)
 
     def _vanish(self, member: Member) -> None:
         """Shut down the node of a directly terminated instance; remove it once it is NotReady, as the cloud controller does."""
@@ -278,7 +278,7 @@ class Fleet(Part):
         if member.is_real:
             self._await_not_ready(member.machine.name)
         self._try(member, lambda: self.cluster.api.delete(f"/api/v1/nodes/{member.machine.name}"))
-        self._gone(member)
+        self._handle_gone(member)
 
     def _switch_off(self, member: Member) -> None:
         if member.node is None or self._ending.is_set():
@@ -288,7 +288,7 @@ class Fleet(Part):
             self._try(member, partial(self.cluster.part(addon).node_down, node))
         self._try(member, node.stop)
 
-    def _gone(self, member: Member) -> None:
+    def _handle_gone(self, member: Member) -> None:
         self._roster.remove(member)
         if not member.is_real:
             return

@@ -73,7 +73,7 @@ def config(
             "imagefs.inodesFree": "0%",
         },
     }
-    return user_data.merged(own, machine.user_data.kubelet_config)
+    return user_data.merge(own, machine.user_data.kubelet_config)
 
 
 def flags(machine: Machine, *, config_file: Path, kubeconfig: Path) -> list[str]:

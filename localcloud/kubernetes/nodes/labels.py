@@ -79,7 +79,7 @@ def of_controllers(machine: Machine, node_group: Mapping[str, Any] | None) -> di
     return labels | dict(group.get("labels") or {})
 
 
-def of_simulated(machine: Machine, node_group: Mapping[str, Any] | None) -> dict[str, str]:
+def simulated_labels(machine: Machine, node_group: Mapping[str, Any] | None) -> dict[str, str]:
     """Return all labels of a simulated node, including those that a kubelet sets, such as kubernetes.io/hostname."""
     architecture = _ARCHITECTURES[machine.type.architecture]
     return {

@@ -95,8 +95,8 @@ class Node:
         self._await("containerd", self._socket_exists)
         self._start_daemon("kubelet", [self._programs.kubelet, *self._write_kubelet_files()])
         self._start_daemon("kube-proxy", [self._programs.kube_proxy, f"--config={self._write_kube_proxy_file()}", "--v=2"])
-        self._await("kubelet", lambda: self._answers(10248))
-        self._await("kube-proxy", lambda: self._answers(10256))
+        self._await("kubelet", lambda: self._is_answering(10248))
+        self._await("kube-proxy", lambda: self._is_answering(10256))
 
     def shut_down(self, is_over: Callable[[], bool]) -> None:
         """Let the kubelet terminate the node's pods, as when EC2 terminates an instance. The caller must then call
@@ -265,7 +265,7 @@ class Node:
         first = self.process("machine")
         return first is not None and Path(f"/proc/{first.pid}/root{containerd.SOCKET}").exists()
 
-    def _answers(self, port: int) -> bool:
+    def _is_answering(self, port: int) -> bool:
         """True if the port accepts connections on the node's loopback interface."""
         try:
             network.connect(self.place.namespace, "127.0.0.1", port, 1.0).close()

@@ -59,11 +59,11 @@ class BrokenRanks:
 
     def hang(self, ranks: Ranks, job: str, rank: int) -> None:
         """Stop a rank. Raises NoSuchRank."""
-        _send(_wanted(ranks, job, rank), signal.SIGSTOP)
+        _send(_find_processes(ranks, job, rank), signal.SIGSTOP)
 
     def slow(self, ranks: Ranks, job: str, rank: int) -> None:
         """Pause a rank for a share of each period, until it ends or is restored. Raises NoSuchRank."""
-        processes = _wanted(ranks, job, rank)
+        processes = _find_processes(ranks, job, rank)
         over = self._slow.setdefault(job, threading.Event())
         threading.Thread(target=_slow_down, args=(processes, over), daemon=True, name=f"slow {job} {rank}").start()
 
@@ -76,7 +76,7 @@ class BrokenRanks:
             _send(processes, signal.SIGCONT)
 
 
-def _wanted(ranks: Ranks, job: str, rank: int) -> Sequence[psutil.Process]:
+def _find_processes(ranks: Ranks, job: str, rank: int) -> Sequence[psutil.Process]:
     if rank not in ranks:
         names = ", ".join(map(str, sorted(ranks)))
         fix = f"Choose one of: {names}" if names else "The job has no running rank."

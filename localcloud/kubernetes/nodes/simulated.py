@@ -79,7 +79,7 @@ def node(machine: Machine, node_group: Mapping[str, Any] | None) -> dict[str, An
         "kind": "Node",
         "metadata": {
             "name": machine.name,
-            "labels": labels.of_simulated(machine, node_group),
+            "labels": labels.simulated_labels(machine, node_group),
             "annotations": {"kwok.x-k8s.io/node": "fake"},
         },
         "spec": {

@@ -78,7 +78,7 @@ def read(user_data: str | None) -> UserData:
             configs.append(_node_config(text))
         elif kind == _SHELL:
             scripts.append(text)
-    return _merged([config.get("spec", {}) for config in configs], "\n".join(scripts))
+    return _merge_parts([config.get("spec", {}) for config in configs], "\n".join(scripts))
 
 
 def _node_config(text: str) -> Mapping[str, Any]:
@@ -88,7 +88,7 @@ def _node_config(text: str) -> Mapping[str, Any]:
     return config
 
 
-def _merged(specs: list[Mapping[str, Any]], scripts: str) -> UserData:
+def _merge_parts(specs: list[Mapping[str, Any]], scripts: str) -> UserData:
     """Merge all parts: https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/usage/#merging-configuration-objects
 
     nodeadm passes the kubelet flags of all parts to the kubelet. If a flag occurs more than once, the last occurrence
@@ -98,10 +98,10 @@ def _merged(specs: list[Mapping[str, Any]], scripts: str) -> UserData:
     flags: list[str] = []
     config: dict[str, Any] = {}
     for spec in specs:
-        cluster = merged(cluster, spec.get("cluster") or {})
+        cluster = merge(cluster, spec.get("cluster") or {})
         kubelet = spec.get("kubelet") or {}
         flags += kubelet.get("flags") or []
-        config = merged(config, kubelet.get("config") or {})
+        config = merge(config, kubelet.get("config") or {})
     pages = _HUGE_PAGES.findall(scripts)
     return UserData(
         cluster=cluster.get("name") or None,
@@ -113,12 +113,12 @@ def _merged(specs: list[Mapping[str, Any]], scripts: str) -> UserData:
     )
 
 
-def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+def merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
     """Merge two objects recursively. Values in `second` take precedence."""
     result = dict(first)
     for key, value in second.items():
         ours = result.get(key)
-        result[key] = merged(ours, value) if isinstance(ours, Mapping) and isinstance(value, Mapping) else value
+        result[key] = merge(ours, value) if isinstance(ours, Mapping) and isinstance(value, Mapping) else value
     return result
 
 

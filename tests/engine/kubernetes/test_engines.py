@@ -48,7 +48,7 @@ def processes() -> Iterator[Processes]:
         yield Processes(stack)
 
 
-def test_the_environment_is_that_of_the_engine_also_if_another_client_uses_the_same_port(processes: Processes) -> None:
+def test_the_engine_is_identified_even_if_another_client_uses_the_same_port(processes: Processes) -> None:
     """On Linux, connections to different servers can share a client port, and the kernel lists connections in any
     order."""
     other_servers = [processes.start(SERVER) for _ in range(8)]

@@ -8,9 +8,9 @@ import pytest
 
 from localcloud.engine.codec import UNKNOWN
 from localcloud.engine.kubernetes import checkpoint, immutable, managed_fields, naming, objects, settings
-from localcloud.engine.kubernetes.difference import compare, confirmed
+from localcloud.engine.kubernetes.difference import compare, confirm
 from localcloud.engine.kubernetes.kubeconfig import BadKubeconfig, Kubeconfig
-from localcloud.engine.kubernetes.shapes import pruned
+from localcloud.engine.kubernetes.shapes import prune
 from localcloud.engine.kubernetes.tokens import Kind, NotServed, must_be_served, parse
 from localcloud.engine.paths import show
 
@@ -43,7 +43,7 @@ def test_a_token_names_a_kind(token: str, api_version: str, kind: str) -> None:
         ("aws:ec2/vpc:Vpc", {}),
     ],
 )
-def test_a_value_that_is_no_object_is_refused(token: str, inputs: dict[str, Any]) -> None:
+def test_a_value_other_than_an_object_is_refused(token: str, inputs: dict[str, Any]) -> None:
     with pytest.raises(NotServed):
         must_be_served(token, inputs)
 
@@ -88,21 +88,21 @@ def test_a_change_has_a_path_and_may_require_a_replacement(
     assert changes(old, new) == expected
 
 
-def test_an_ignored_path_is_no_change() -> None:
+def test_a_change_at_an_ignored_path_is_not_reported() -> None:
     assert changes({"spec": {"a": {"b": 1}, "c": 1}}, {"spec": {"a": {"b": 2}, "c": 1}}, ignored=("spec.a",)) == {}
 
 
 def test_a_value_that_the_server_stores_identically_is_no_change() -> None:
     live = {"spec": {"cpu": "500m", "port": 80}}
     differences = compare(live, {"spec": {"cpu": "0.5", "port": 81}}, [])
-    confirmed_changes = confirmed(differences, live, lambda: {"spec": {"cpu": "500m", "port": 81}})
+    confirmed_changes = confirm(differences, live, lambda: {"spec": {"cpu": "500m", "port": 81}})
     assert [show(change.path) for change in confirmed_changes] == ["spec.port"]
-    assert confirmed(differences, live, lambda: None) == differences, "if the API server cannot answer, all differences count"
+    assert confirm(differences, live, lambda: None) == differences, "if the API server cannot answer, all differences count"
 
 
 def test_a_live_object_is_cut_to_the_shape_of_the_inputs() -> None:
     live = {"spec": {"a": 1, "b": 2, "list": [{"x": 1, "y": 2}, {"x": 3}]}, "status": {}}
-    assert pruned(live, {"spec": {"a": 5, "list": [{"x": 0}]}, "gone": 1}) == {"spec": {"a": 1, "list": [{"x": 1}]}}
+    assert prune(live, {"spec": {"a": 5, "list": [{"x": 0}]}, "gone": 1}) == {"spec": {"a": 1, "list": [{"x": 1}]}}
 
 
 def entry(manager: str, operation: str, fields: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -120,16 +120,16 @@ def test_fields_of_the_creating_manager_are_adopted() -> None:
             ]
         }
     }
-    taken = managed_fields.taken_over(obj, "mine")
+    taken = managed_fields.take_over_fields(obj, "mine")
     assert taken == [status, entry("mine", "Apply", {"f:data": {".": {}, "f:a": {}, "f:b": {}}})]
-    assert managed_fields.taken_over({"metadata": {"managedFields": taken}}, "mine") is None
+    assert managed_fields.take_over_fields({"metadata": {"managedFields": taken}}, "mine") is None
 
 
 def test_the_owner_of_a_field_is_found() -> None:
     obj = {"metadata": {"managedFields": [entry("other", "Update", {"f:spec": {"f:replicas": {}}})]}}
-    assert managed_fields.owned_by_others(obj, ["spec", "replicas"], "mine")
-    assert not managed_fields.owned_by_others(obj, ["spec", "replicas"], "other")
-    assert not managed_fields.owned_by_others(obj, ["spec", "image"], "mine")
+    assert managed_fields.is_owned_by_others(obj, ["spec", "replicas"], "mine")
+    assert not managed_fields.is_owned_by_others(obj, ["spec", "replicas"], "other")
+    assert not managed_fields.is_owned_by_others(obj, ["spec", "image"], "mine")
 
 
 def test_an_import_adopts_applied_fields() -> None:
@@ -163,23 +163,23 @@ def test_an_import_adopts_kubectls_last_applied_configuration() -> None:
 
 
 def test_a_generated_name_is_kept_and_marked() -> None:
-    first = naming.named({"metadata": {}}, {}, "web", seed=b"seed", proposed="", disabled=False)
+    first = naming.assign_name({"metadata": {}}, {}, "web", seed=b"seed", proposed="", disabled=False)
     assert naming.is_autonamed(first) and objects.name(first).startswith("web-")
-    again = naming.named({"metadata": {}}, first, "web", seed=b"another", proposed="", disabled=False)
+    again = naming.assign_name({"metadata": {}}, first, "web", seed=b"another", proposed="", disabled=False)
     assert objects.name(again) == objects.name(first)
-    explicit = naming.named({"metadata": {"name": "mine"}}, first, "web", seed=b"", proposed="", disabled=False)
+    explicit = naming.assign_name({"metadata": {"name": "mine"}}, first, "web", seed=b"", proposed="", disabled=False)
     assert objects.name(explicit) == "mine" and not naming.is_autonamed(explicit)
-    wished = naming.named({"metadata": {}}, {}, "web", seed=b"", proposed="web-dev", disabled=False)
+    wished = naming.assign_name({"metadata": {}}, {}, "web", seed=b"", proposed="web-dev", disabled=False)
     assert objects.name(wished) == "web-dev"
     with pytest.raises(naming.Unnamed, match="autonaming is disabled"):
-        naming.named({"metadata": {}}, {}, "web", seed=b"", proposed="", disabled=True)
+        naming.assign_name({"metadata": {}}, {}, "web", seed=b"", proposed="", disabled=True)
     with pytest.raises(naming.Unnamed, match="generateName"):
-        naming.named({"metadata": {"generateName": "web-"}}, {}, "web", seed=b"", proposed="", disabled=False)
+        naming.assign_name({"metadata": {"generateName": "web-"}}, {}, "web", seed=b"", proposed="", disabled=False)
 
 
 def test_secret_data_and_string_data_are_normalized() -> None:
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {}, "data": {"a": "YQ=="}, "stringData": {"b": "b"}}
-    assert objects.normalized(secret) == {
+    assert objects.normalize(secret) == {
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {},
@@ -228,7 +228,7 @@ def test_an_unusable_kubeconfig_gives_the_reason(change: dict[str, Any], context
 
 
 @pytest.mark.parametrize("text", ["no such file", "[1, 2]", "{", ": :\n :"])
-def test_a_value_that_is_no_kubeconfig_is_refused(text: str) -> None:
+def test_a_value_other_than_a_kubeconfig_is_refused(text: str) -> None:
     with pytest.raises(BadKubeconfig):
         Kubeconfig.load(text)
 

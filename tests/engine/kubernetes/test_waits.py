@@ -131,13 +131,13 @@ def test_an_invalid_wait_for_condition_is_refused(maker: Maker) -> None:
     assert reasons[0].endswith('expected a "jsonpath=" or "condition=" prefix, got "soon"')
 
 
-def test_a_time_limit_of_the_annotation_holds(maker: Maker) -> None:
+def test_the_timeout_annotation_limits_the_wait(maker: Maker) -> None:
     metadata = {"annotations": {"pulumi.com/timeoutSeconds": "1"}}
     with pytest.raises(InitializationFailed, match="timed out waiting to be Ready"):
         maker.create("v1", "Pod", seconds=0, metadata=metadata, spec=POD_SPEC).result(30)
 
 
-def test_an_engine_that_is_gone_ends_the_wait(maker: Maker, objects: Objects) -> None:
+def test_a_disconnected_engine_ends_the_wait(maker: Maker, objects: Objects) -> None:
     creation = maker.create("v1", "Pod", spec=POD_SPEC)
     wait_until(lambda: objects.get("pods", "web"))
     maker.gone.set()

@@ -17,13 +17,13 @@ def refusal_of(cluster: str, instance: Any) -> str:
     """Return the reason why an instance does not join the cluster; empty if it joins."""
     image = instance.ec2_backend.amis.get(instance.image_id)
     try:
-        bootstrap_settings = user_data.read(encoded(instance))
+        bootstrap_settings = user_data.read(read_user_data(instance))
     except Exception as error:  # user data from users can be malformed; nodeadm would fail, too
         return f"its user data cannot be read: {' '.join(str(error).split())}"
     return refusal(cluster, bootstrap_settings, image.name if image is not None else "")
 
 
-def encoded(instance: Any) -> str | None:
+def read_user_data(instance: Any) -> str | None:
     """Return an instance's base64-encoded user data, as passed at launch."""
     return instance.user_data.as_bytes().decode() if instance.user_data else None
 

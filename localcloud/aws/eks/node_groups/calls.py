@@ -38,7 +38,7 @@ def create_nodegroup(call: Call) -> Record:
     if cluster.status != "ACTIVE":
         raise invalid_request(f"Cluster '{cluster.name}' is not in ACTIVE status", clusterName=cluster.name)
     refuse_over_quota("L-6D54EA21", "Nodegroup", len(cluster.node_groups), clusterName=cluster.name, nodegroupName=name)
-    group = checks.checked_group(call, cluster, token)
+    group = checks.check_new_group(call, cluster, token)
     cluster.node_groups[name] = group
     access_entries.add_nodes(cluster, group.record["nodeRole"])
     # Launch first, so that the instances are in service before the node group becomes ACTIVE.
@@ -47,7 +47,7 @@ def create_nodegroup(call: Call) -> Record:
         group.record,
         "status",
         "CREATING",
-        lambda: _created(cluster, group, refusal),
+        lambda: _finish_creation(cluster, group, refusal),
         "eks-node-group",
         then=lambda: publish_node_group(cluster, group, "changed"),
         gate=lambda: cluster.progress_of(group).done,
@@ -74,9 +74,9 @@ def _launch(call: Call, cluster: Cluster, group: NodeGroup) -> AwsError | None:
     return None
 
 
-def _created(cluster: Cluster, group: NodeGroup, refusal: AwsError | None) -> str:
+def _finish_creation(cluster: Cluster, group: NodeGroup, refusal: AwsError | None) -> str:
     """Return the status of a new node group: ACTIVE only if the desired number of nodes is Ready."""
-    issues = health.creation_issues(cluster, group) if refusal is None else [health.of_refused_group(refusal, group.name)]
+    issues = health.creation_issues(cluster, group) if refusal is None else [health.explain_refused_group(refusal, group.name)]
     group.record["health"]["issues"] = issues
     return "CREATE_FAILED" if issues else "ACTIVE"
 
@@ -105,7 +105,7 @@ def delete_nodegroup(call: Call) -> Record:
     scaling.empty(cluster, group)
     ec2, iam = call.backend_of("ec2"), call.backend_of("iam")
 
-    def gone() -> None:
+    def finish_deletion() -> None:
         scaling.delete(cluster, group)
         if group.template_id is not None:
             launch.delete_template(ec2, group.template_id)
@@ -121,7 +121,7 @@ def delete_nodegroup(call: Call) -> Record:
         "DELETING",
         "DELETED",
         "eks-node-group-delete",
-        then=gone,
+        then=finish_deletion,
         gate=lambda: cluster.progress_of(group).done,
         fail=lambda reason: health.fail(group, "DELETE_FAILED", reason),
     )

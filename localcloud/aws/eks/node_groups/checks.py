@@ -15,7 +15,7 @@ DEFAULT_DISK_GIB = 20
 CAPACITY_TYPES = ("ON_DEMAND", "SPOT", "CAPACITY_BLOCK")
 
 
-def checked_group(call: Call, cluster: Cluster, token: str) -> NodeGroup:
+def check_new_group(call: Call, cluster: Cluster, token: str) -> NodeGroup:
     """Return the new node group, without creating anything. Raise EKS's errors for invalid settings."""
     params, name = call.params, call.params["nodegroupName"]
     for missing in ("remoteAccess", "warmPoolConfig"):

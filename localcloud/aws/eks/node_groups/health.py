@@ -34,13 +34,13 @@ def issue(code: str, message: str, resource_ids: list[str]) -> Record:
     return {"code": code, "message": message, "resourceIds": resource_ids}
 
 
-def of_refused_group(error: AwsError, name: str) -> Record:
+def explain_refused_group(error: AwsError, name: str) -> Record:
     """Return the health issue of a node group whose Auto Scaling group could not be created."""
     code = next((code for part, code in _CREATION_CODES if part in error.message), "Ec2LaunchTemplateInvalidConfiguration")
     return issue(code, error.message, [name])
 
 
-def of_refused_launch(error: AwsError, name: str) -> Record:
+def explain_refused_launch(error: AwsError, name: str) -> Record:
     return issue(_CODES.get(error.code, "AsgInstanceLaunchFailures"), error.message, [name])
 
 
@@ -59,7 +59,7 @@ def launch_problems(cluster: Cluster, group: NodeGroup) -> list[Record]:
     for scaling in scaling_groups:
         refused = capacity.refusals(scaling)
         if refused:
-            problems.append(of_refused_launch(refused[0], scaling.name))
+            problems.append(explain_refused_launch(refused[0], scaling.name))
     return problems
 
 
@@ -73,7 +73,7 @@ def judge(cluster: Cluster, group: NodeGroup) -> None:
     record = group.record
     for scaled in nodes.auto_scaling_groups(cluster, group):
         record["scalingConfig"]["desiredSize"] = scaled.desired_capacity
-    issues = launch_problems(cluster, group) or refused_nodes(cluster, group) or _missing_nodes(cluster, group)
+    issues = launch_problems(cluster, group) or find_refused_nodes(cluster, group) or _missing_nodes(cluster, group)
     record["health"]["issues"] = issues
     record["status"] = "DEGRADED" if issues else "ACTIVE"
 
@@ -91,9 +91,9 @@ def creation_issues(cluster: Cluster, group: NodeGroup) -> list[Record]:
     return issues or ([issue("NodeCreationFailure", _did_not_join(reason), [group.name])] if reason else [])
 
 
-def refused_nodes(cluster: Cluster, group: NodeGroup) -> list[Record]:
+def find_refused_nodes(cluster: Cluster, group: NodeGroup) -> list[Record]:
     """Return an issue if instances cannot join because of their AMI or user data."""
-    reasons = {instance.id: bootstrap.refusal_of(cluster.name, instance) for instance in nodes.in_service(cluster, group)}
+    reasons = {instance.id: bootstrap.refusal_of(cluster.name, instance) for instance in nodes.find_in_service(cluster, group)}
     refused = [instance_id for instance_id, reason in reasons.items() if reason]
     if not refused:
         return []
@@ -106,7 +106,7 @@ def _missing_nodes(cluster: Cluster, group: NodeGroup) -> list[Record]:
     desired = sum(scaled.desired_capacity for scaled in nodes.auto_scaling_groups(cluster, group))
     if not progress.done or progress.ready is None or progress.ready >= desired:
         return []
-    instances = nodes.in_service(cluster, group)
+    instances = nodes.find_in_service(cluster, group)
     lost = (events.progress("instance", instance.id, cluster.region, cluster.account).problem for instance in instances)
     reason = progress.problem or next(filter(None, lost), "") or f"{progress.ready} of {desired} nodes are Ready"
     return [issue("NodeCreationFailure", _did_not_join(reason), [instance.id for instance in instances] or [group.name])]
@@ -119,7 +119,7 @@ def _did_not_join(reason: str) -> str:
 
 def join_problems(cluster: Cluster, group: NodeGroup) -> list[Record]:
     """Return the issues that keep new instances from joining as nodes."""
-    instances = nodes.in_service(cluster, group)
+    instances = nodes.find_in_service(cluster, group)
     if not instances:
         return []
     public = sorted({subnet for instance in instances if (subnet := _public_subnet_without_address(cluster, instance))})
@@ -130,7 +130,7 @@ def join_problems(cluster: Cluster, group: NodeGroup) -> list[Record]:
             "then you need to enable auto-assign public IP address for the subnet."
         )
         return [issue("Ec2SubnetInvalidConfiguration", text, public)]
-    if refused := refused_nodes(cluster, group):
+    if refused := find_refused_nodes(cluster, group):
         return refused
     obstacles = {instance.id: _obstacle(cluster, group, instance) for instance in instances}
     first = next((obstacle for obstacle in obstacles.values() if obstacle is not None), None)

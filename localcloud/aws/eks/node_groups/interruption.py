@@ -93,7 +93,7 @@ def _groups_of(instance: Any) -> Iterator[tuple[Cluster, NodeGroup]]:
     eks = get_backend("eks")[backend.account_id][backend.region_name]
     for cluster in list(state_of(eks, Eks).clusters.values()):
         for group in cluster.node_groups.values():
-            if group.record["capacityType"] == "SPOT" and instance in nodes.in_service(cluster, group):
+            if group.record["capacityType"] == "SPOT" and instance in nodes.find_in_service(cluster, group):
                 yield cluster, group
 
 

@@ -41,13 +41,13 @@ def delete_profile(iam: Any, name: str) -> None:
 def create_template(ec2: Any, cluster: Cluster, record: Record, name: str, data: Record) -> str:
     """Create EKS's launch template and return its id."""
     tags = {"launch-template": tags_of(cluster, record["nodegroupName"])}
-    template = ec2.create_launch_template(name, "", launch_templates.stored(data), tags)
+    template = ec2.create_launch_template(name, "", launch_templates.format_for_moto(data), tags)
     return str(template.id)
 
 
 def add_version(template: Any, data: Record) -> None:
     """Create a version of EKS's launch template and make it the default."""
-    template.default_version_number = template.create_version(launch_templates.stored(data), "").number
+    template.default_version_number = template.create_version(launch_templates.format_for_moto(data), "").number
 
 
 def delete_template(ec2: Any, template_id: str) -> None:
@@ -72,7 +72,7 @@ def template_data(cluster: Cluster, record: Record, user: UserTemplate, types: l
             interface["Groups"] = [cluster.record["resourcesVpcConfig"]["clusterSecurityGroupId"]]
     if not user.image_id:
         data["ImageId"] = image_id(cluster.region, record["amiType"], record["version"])
-        data["UserData"] = merged_user_data(cluster, record, data["ImageId"], data.get("UserData"))
+        data["UserData"] = merge_user_data(cluster, record, data["ImageId"], data.get("UserData"))
     if user.id is None:
         disk = {"VolumeSize": record["diskSize"], "VolumeType": "gp3", "DeleteOnTermination": True}
         data["BlockDeviceMappings"] = [{"DeviceName": "/dev/xvda", "Ebs": disk}]
@@ -91,7 +91,7 @@ def _tag_specifications(specifications: list[Record], own: dict[str, str]) -> li
     ]
 
 
-def merged_user_data(cluster: Cluster, record: Record, image: str, user_document: str | None) -> str:
+def merge_user_data(cluster: Cluster, record: Record, image: str, user_document: str | None) -> str:
     """Return the user data as a base64-encoded MIME document: the user's parts, then EKS's NodeConfig."""
     parts = [(part.get_content_type(), _text(part)) for part in _leaves(user_document)] if user_document else []
     parts.append((NODE_CONFIG, yaml.safe_dump(node_config(cluster, record, image), sort_keys=False)))

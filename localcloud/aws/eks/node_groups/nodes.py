@@ -4,7 +4,7 @@ from typing import Any
 
 from localcloud.aws import events
 from localcloud.aws.call import backend_of
-from localcloud.aws.ec2.instance_view import shown
+from localcloud.aws.ec2.instance_view import describe_instance
 from localcloud.aws.eks.state import Cluster, NodeGroup
 
 JOINED = ("ACTIVE", "DEGRADED", "UPDATING")
@@ -17,14 +17,14 @@ def auto_scaling_groups(cluster: Cluster, group: NodeGroup) -> list[Any]:
     return [groups_by_name[name] for name in group.group_names if name in groups_by_name]
 
 
-def in_service(cluster: Cluster, group: NodeGroup) -> list[Any]:
+def find_in_service(cluster: Cluster, group: NodeGroup) -> list[Any]:
     """Return the instances in service in the node group's Auto Scaling groups."""
     return [state.instance for scaling_group in auto_scaling_groups(cluster, group) for state in scaling_group.active_instances()]
 
 
 def publish(cluster: Cluster, instance: Any, request: events.NodeRequest, **details: Any) -> None:
     """Request that the realizer cordon, drain or uncordon a node. `progress_of` returns the result of a drain."""
-    described = {**shown(instance), **details}
+    described = {**describe_instance(instance), **details}
     events.publish(events.Event("instance", request, instance.id, cluster.region, cluster.account, described))
 
 
@@ -39,6 +39,6 @@ def can_run_deployments(cluster: Cluster) -> bool:
     return any(
         group.record["status"] in JOINED
         and not any(taint["effect"] in ("NO_SCHEDULE", "NO_EXECUTE") for taint in group.record.get("taints", []))
-        and in_service(cluster, group)
+        and find_in_service(cluster, group)
         for group in cluster.node_groups.values()
     )

@@ -80,13 +80,13 @@ class _Renewal:
         """Add two nodes per zone, or maxUnavailable nodes if that is more. Then cordon the old nodes."""
         most, desired = self.sizes
         zones = {place.zone for place in launch_data.places(self.scaling)}
-        more = max(2 * len(zones), self._at_once(desired))
+        more = max(2 * len(zones), self._batch_size(desired))
         self.surged = desired + more
         self.scaling.max_size, self.scaling.desired_capacity = most + more, self.surged
         refused = self._launch()
 
         def check_new() -> None:
-            without = {_zone(state) for state in self._old()} - {_zone(state) for state in self._new()}
+            without = {_zone(state) for state in self._old()} - {_zone(state) for state in self._new_members()}
             missing = refused or f"no instance was launched in {', '.join(sorted(without))}"
             problem = self._new_problem() or (missing if without else "")
             if problem:
@@ -102,11 +102,11 @@ class _Renewal:
         if not old:
             self._scale_down()
             return
-        batch = mock_random.sample(old, min(len(old), self._at_once(self.sizes[1])))
+        batch = mock_random.sample(old, min(len(old), self._batch_size(self.sizes[1])))
         self._tell(batch, "draining", Force=self.force)
-        self._after(0.0, lambda: self._drained(batch), gate=lambda: all(self._drain_of(state).done for state in batch))
+        self._after(0.0, lambda: self._check_drained(batch), gate=lambda: all(self._drain_of(state).done for state in batch))
 
-    def _drained(self, batch: list[Any]) -> None:
+    def _check_drained(self, batch: list[Any]) -> None:
         stuck = [state for state in batch if self._drain_of(state).problem]
         if stuck:
             text = f"Reached max retries while trying to evict pods from nodes in node group {self.group.name}"
@@ -153,7 +153,7 @@ class _Renewal:
         """
         self._tell(self.marked, "uncordoning")
         self._restore_sizes()
-        new = self._new()
+        new = self._new_members()
         remaining = max(0, self.scaling.desired_capacity - len(self._old())) if failure.code == "PodEvictionFailure" else 0
         self._terminate(new[remaining:])
         self.finished(failure)
@@ -163,7 +163,7 @@ class _Renewal:
     def _strategy(self) -> str:
         return str(self.group.record["updateConfig"]["updateStrategy"])
 
-    def _at_once(self, members: int) -> int:
+    def _batch_size(self, members: int) -> int:
         config = self.group.record["updateConfig"]
         if "maxUnavailablePercentage" in config:
             return max(1, members * int(config["maxUnavailablePercentage"]) // 100)
@@ -172,7 +172,7 @@ class _Renewal:
     def _old(self) -> list[Any]:
         return [state for state in self._members() if not self._is_new(state)]
 
-    def _new(self) -> list[Any]:
+    def _new_members(self) -> list[Any]:
         return [state for state in self._members() if self._is_new(state)]
 
     def _members(self) -> list[Any]:
@@ -182,11 +182,13 @@ class _Renewal:
         """Return whether the instance was launched with the new launch data, possibly by a failed update to the same
         version."""
         current_version = self.scaling.ec2_launch_template.default_version()
-        return launch_templates.plain(state.template_version.data) == launch_templates.plain(current_version.data)
+        return launch_templates.format_for_boto(state.template_version.data) == launch_templates.format_for_boto(
+            current_version.data
+        )
 
     def _problem(self) -> str:
         """Return why an instance of the group is not a node, or "" if there is no such instance."""
-        refused = (refusal["message"] for refusal in health.refused_nodes(self.cluster, self.group))
+        refused = (refusal["message"] for refusal in health.find_refused_nodes(self.cluster, self.group))
         return self.cluster.progress_of(self.group).problem or next(refused, "")
 
     def _new_problem(self) -> str:

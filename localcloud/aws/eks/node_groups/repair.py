@@ -24,7 +24,7 @@ _faults: dict[str, list[Fault]] = {}
 
 def report(instance: str, conditions: Iterable[Mapping[str, Any]]) -> None:
     """Record the conditions of a node, as Kubernetes lists them."""
-    node_faults = repair_rules.of_node(instance, conditions, _faults.get(instance, ()), clock.now())
+    node_faults = repair_rules.find_faults(instance, conditions, _faults.get(instance, ()), clock.now())
     if node_faults:
         _faults[instance] = node_faults
     else:
@@ -46,7 +46,7 @@ def repair_due(moment: datetime) -> None:
 
 
 def _repair_group(cluster: Cluster, group: NodeGroup, moment: datetime) -> None:
-    members = {instance.id: instance for instance in nodes.in_service(cluster, group)}
+    members = {instance.id: instance for instance in nodes.find_in_service(cluster, group)}
     has_replaced = cluster.progress_of(group).done
     for instance in [id for id in group.repairs if (has_replaced if id not in members else id not in _faults)]:
         del group.repairs[instance]

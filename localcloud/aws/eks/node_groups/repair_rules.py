@@ -35,7 +35,7 @@ class Repair:
     fault: Fault
 
 
-def of_node(instance: str, conditions: Iterable[Mapping[str, Any]], earlier: Iterable[Fault], now: datetime) -> list[Fault]:
+def find_faults(instance: str, conditions: Iterable[Mapping[str, Any]], earlier: Iterable[Fault], now: datetime) -> list[Fault]:
     """Return the faults that a node's conditions show. The conditions have the format of the Kubernetes API.
 
     A known fault keeps its start time. The times in conditions are not used: they come from the machine's clock, and

@@ -117,14 +117,14 @@ def taints(requested: list[Record]) -> list[Record]:
     return [dict(taint) for taint in requested]
 
 
-def changed_labels(requested: Record, current: dict[str, str]) -> dict[str, str]:
+def change_labels(requested: Record, current: dict[str, str]) -> dict[str, str]:
     after = {**current, **requested.get("addOrUpdateLabels", {})}
     for key in requested.get("removeLabels", []):
         after.pop(key, None)
     return labels(after)
 
 
-def changed_taints(requested: Record, current: list[Record]) -> list[Record]:
+def change_taints(requested: Record, current: list[Record]) -> list[Record]:
     """Return the taints after a change. A taint is identified by its key and effect.
 
     https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateTaintsPayload.html

@@ -40,9 +40,9 @@ def update_nodegroup_config(call: Call) -> Record:
     record = group.record
     after: Record = {}
     if "labels" in params:
-        after["labels"] = settings.changed_labels(params["labels"], record["labels"])
+        after["labels"] = settings.change_labels(params["labels"], record["labels"])
     if "taints" in params:
-        after["taints"] = settings.changed_taints(params["taints"], record["taints"])
+        after["taints"] = settings.change_taints(params["taints"], record["taints"])
     if "updateConfig" in params:
         after["updateConfig"] = settings.update_config(params["updateConfig"], record["updateConfig"])
     if "nodeRepairConfig" in params:
@@ -55,20 +55,20 @@ def update_nodegroup_config(call: Call) -> Record:
     def gate() -> bool:
         return cluster.progress_of(group).done
 
-    def done(_: Record) -> None:
+    def finish(_: Record) -> None:
         record.update(after, modifiedAt=now())
         if "labels" in after or "taints" in after:
             # Running nodes receive new labels and taints through Kubernetes. For new nodes, they must be in the user
             # data.
             _renew_template(cluster, group, ec2, group.template, {})
-        settled()
+        publish_change()
 
-    def settled() -> None:
+    def publish_change() -> None:
         health.judge(cluster, group)
         publish_node_group(cluster, group, "changed")
 
     config = _config_params(params)
-    update = updates.start(group.updates, "ConfigUpdate", config, "eks-node-group-update", done, gate, failed=settled)
+    update = updates.start(group.updates, "ConfigUpdate", config, "eks-node-group-update", finish, gate, failed=publish_change)
     record["status"] = "UPDATING"
     return {"update": update}
 
@@ -102,8 +102,8 @@ def update_nodegroup_version(call: Call) -> Record:
     group = _updatable(call, cluster, "VersionUpdate")
     record, ec2 = group.record, call.backend_of("ec2")
     _refuse_nodes_in_block(group)
-    template = _new_template(call, group)
-    after = _new_versions(params, cluster, group, template)
+    template = _read_new_template(call, group)
+    after = _choose_versions(params, cluster, group, template)
     if template.id is not None:
         after["launchTemplate"] = template.record
     own_template = ec2.launch_templates.get(group.template_id)
@@ -117,7 +117,7 @@ def update_nodegroup_version(call: Call) -> Record:
             own_template.default_version_number = before
             raise invalid_request(error.message, clusterName=cluster.name, nodegroupName=group.name) from error
 
-    def finished(failure: renewal.Failure | None) -> None:
+    def finish(failure: renewal.Failure | None) -> None:
         if failure is None:
             update["status"] = "Successful"
             record.update(after, modifiedAt=now())
@@ -130,7 +130,7 @@ def update_nodegroup_version(call: Call) -> Record:
         health.judge(cluster, group)
         publish_node_group(cluster, group, "changed")
 
-    update = updates.new(
+    update = updates.create(
         group.updates,
         "VersionUpdate",
         {
@@ -141,7 +141,7 @@ def update_nodegroup_version(call: Call) -> Record:
         },
     )
     record["status"] = "UPDATING"
-    renewal.renew(cluster, group, update, finished, force=bool(params.get("force")))
+    renewal.renew(cluster, group, update, finish, force=bool(params.get("force")))
     return {"update": update}
 
 
@@ -173,7 +173,7 @@ def _types(group: NodeGroup, template: UserTemplate) -> list[str]:
     return [template.instance_type] if template.instance_type else group.types
 
 
-def _new_template(call: Call, group: NodeGroup) -> UserTemplate:
+def _read_new_template(call: Call, group: NodeGroup) -> UserTemplate:
     """Return the requested version of the node group's launch template, or the current version by default.
 
     https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html
@@ -197,7 +197,7 @@ def _new_template(call: Call, group: NodeGroup) -> UserTemplate:
     return template
 
 
-def _new_versions(params: Record, cluster: Cluster, group: NodeGroup, template: UserTemplate) -> Record:
+def _choose_versions(params: Record, cluster: Cluster, group: NodeGroup, template: UserTemplate) -> Record:
     record = group.record
     if record["amiType"] == "CUSTOM":
         image.refuse_versions_of_own_image(params)

@@ -30,7 +30,9 @@ def read(call: Call, reference: Record | None) -> UserTemplate:
         version = launch_templates.version_named_by(ec2, specification)
     except AwsError as error:
         raise invalid_parameter(error.message) from error
-    template = UserTemplate(version.template.id, version.template.name, str(version.number), launch_templates.plain(version.data))
+    template = UserTemplate(
+        version.template.id, version.template.name, str(version.number), launch_templates.format_for_boto(version.data)
+    )
     _refuse_prohibited(template.data)
     _refuse_malformed(ec2, template.data)
     return template

@@ -8,11 +8,11 @@ from localcloud.engine.aws.resources.names import physical_name
 from localcloud.engine.aws.resources.requests import (
     MINUTE,
     completing,
-    only,
+    find_first,
+    ignore_missing,
     retry,
     to_request,
     to_state,
-    unless_gone,
     wait_gone,
 )
 
@@ -72,7 +72,7 @@ class Group(Resource):
         """Create the group. With initial lifecycle hooks, create it with size 0, and set its size after the hooks exist."""
         autoscaling, name, hooks = aws.client("autoscaling"), physical_name(args), args.get("initialLifecycleHooks") or []
         self._refuse_waiting(args)
-        request = self._wanted(args)
+        request = self._build_request(args)
         sizes = {key: request.pop(key) for key in SIZES if key in request}
         make = partial(
             autoscaling.create_auto_scaling_group,
@@ -119,7 +119,7 @@ class Group(Resource):
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
         self._refuse_waiting(new)
         autoscaling = aws.client("autoscaling")
-        request = self._wanted({key: new.get(key, self.props[key].default) for key in changed})
+        request = self._build_request({key: new.get(key, self.props[key].default) for key in changed})
         if request:
             autoscaling.update_auto_scaling_group(AutoScalingGroupName=id, **request)
         if "tags" in changed:
@@ -133,7 +133,7 @@ class Group(Resource):
     def delete(self, aws: Aws, id: str, state: State) -> None:
         if not state.get("forceDelete"):
             raise Failed(f"{self.token}: deleting without forceDelete is not emulated")
-        with unless_gone(GROUP_GONE):
+        with ignore_missing(GROUP_GONE):
             aws.client("autoscaling").delete_auto_scaling_group(AutoScalingGroupName=id, ForceDelete=True)
         wait_gone(aws, f"{self.title} ({id})", partial(self._describe, aws, id), timeout=DELETED)
 
@@ -141,7 +141,7 @@ class Group(Resource):
         if args.get("waitForCapacityTimeout") != "0":
             raise Failed(f'{self.token}: waitForCapacityTimeout other than "0" is not emulated')
 
-    def _wanted(self, args: Args) -> dict[str, Any]:
+    def _build_request(self, args: Args) -> dict[str, Any]:
         request = to_request(args, self.SIMPLE)
         request = {key: int(value) if isinstance(value, float) else value for key, value in request.items()}
         if args.get("vpcZoneIdentifiers"):
@@ -154,7 +154,7 @@ class Group(Resource):
     @staticmethod
     def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
         autoscaling = aws.client("autoscaling")
-        return only(lambda: autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[id])["AutoScalingGroups"])
+        return find_first(lambda: autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[id])["AutoScalingGroups"])
 
 
 def _number(hook: dict[str, Any]) -> dict[str, Any]:

@@ -11,12 +11,12 @@ from localcloud.engine.aws.resources.requests import (
     arn,
     client_token,
     completing,
-    only,
-    refused,
+    find_first,
+    ignore_missing,
+    raise_failures,
     retry,
     to_request,
     to_state,
-    unless_gone,
     wait_gone,
 )
 
@@ -112,9 +112,9 @@ class VpcEndpoint(Resource):
             update_tags(aws, id, old, new)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        with unless_gone(*ENDPOINT_ABSENT):
+        with ignore_missing(*ENDPOINT_ABSENT):
             answer = aws.client("ec2").delete_vpc_endpoints(VpcEndpointIds=[id])
-            refused(answer.get("Unsuccessful") or [], "DeleteVpcEndpoints")
+            raise_failures(answer.get("Unsuccessful") or [], "DeleteVpcEndpoints")
             wait_gone(aws, f"EC2 VPC Endpoint ({id})", partial(self._describe, aws, id), timeout=ENDPOINT_TIMEOUT)
 
     @staticmethod
@@ -126,7 +126,7 @@ class VpcEndpoint(Resource):
 
     @staticmethod
     def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
-        endpoint = only(
+        endpoint = find_first(
             lambda: aws.client("ec2").describe_vpc_endpoints(VpcEndpointIds=[id])["VpcEndpoints"],
             *ENDPOINT_ABSENT,
         )
@@ -180,11 +180,11 @@ class FlowLog(Resource):
         new_role = "Unable to assume given IAM role"  # a new IAM role takes seconds to propagate
         what = f"Flow Log ({args[watched]})"
         answer = retry(aws, what, create, "InvalidParameter", containing=new_role, timeout=IAM_PROPAGATION)
-        refused(answer.get("Unsuccessful") or [], "CreateFlowLogs")
+        raise_failures(answer.get("Unsuccessful") or [], "CreateFlowLogs")
         return str(answer["FlowLogIds"][0])
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
-        log = only(lambda: aws.client("ec2").describe_flow_logs(FlowLogIds=[id])["FlowLogs"], "InvalidFlowLogId.NotFound")
+        log = find_first(lambda: aws.client("ec2").describe_flow_logs(FlowLogIds=[id])["FlowLogs"], "InvalidFlowLogId.NotFound")
         if log is None:
             return None
         prefix = {"vpc": "vpcId", "subnet": "subnetId", "eni": "eniId"}[log["ResourceId"].split("-")[0]]
@@ -200,6 +200,6 @@ class FlowLog(Resource):
             update_tags(aws, id, old, new)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        with unless_gone("InvalidFlowLogId.NotFound"):
+        with ignore_missing("InvalidFlowLogId.NotFound"):
             answer = aws.client("ec2").delete_flow_logs(FlowLogIds=[id])
-            refused(answer.get("Unsuccessful") or [], "DeleteFlowLogs")
+            raise_failures(answer.get("Unsuccessful") or [], "DeleteFlowLogs")

@@ -10,11 +10,11 @@ from localcloud.engine.aws.resources.requests import (
     arn,
     client_token,
     completing,
-    only,
+    find_first,
+    ignore_missing,
     retry,
     to_request,
     to_state,
-    unless_gone,
     wait_gone,
 )
 
@@ -62,7 +62,7 @@ class InternetGateway(Resource):
     def delete(self, aws: Aws, id: str, state: State) -> None:
         self._detach(aws, id, state)
         ec2 = aws.client("ec2")
-        with unless_gone("InvalidInternetGatewayID.NotFound"):
+        with ignore_missing("InvalidInternetGatewayID.NotFound"):
             retry(
                 aws,
                 f"EC2 Internet Gateway ({id}) delete",
@@ -74,18 +74,18 @@ class InternetGateway(Resource):
     def _attach(self, aws: Aws, id: str, vpc: str) -> None:
         aws.client("ec2").attach_internet_gateway(InternetGatewayId=id, VpcId=vpc)
 
-        def attached() -> bool | None:
+        def is_attached() -> bool | None:
             attachments = (self._describe(aws, id) or {}).get("Attachments") or []
             return True if any(a["VpcId"] == vpc and a["State"] in ("available", "attached") for a in attachments) else None
 
-        aws.wait(f"EC2 Internet Gateway ({id}) attach", attached, timeout=INTERNET_GATEWAY_TIMEOUT)
+        aws.wait(f"EC2 Internet Gateway ({id}) attach", is_attached, timeout=INTERNET_GATEWAY_TIMEOUT)
 
     def _detach(self, aws: Aws, id: str, state: State) -> None:
         """Detach the gateway. EC2 rejects the request while public addresses are mapped to resources in the VPC."""
         if not (vpc := state.get("vpcId")):
             return
         ec2 = aws.client("ec2")
-        with unless_gone("Gateway.NotAttached", "InvalidInternetGatewayID.NotFound", "InvalidVpcID.NotFound"):
+        with ignore_missing("Gateway.NotAttached", "InvalidInternetGatewayID.NotFound", "InvalidVpcID.NotFound"):
             retry(
                 aws,
                 f"EC2 Internet Gateway ({id}) detach",
@@ -97,7 +97,7 @@ class InternetGateway(Resource):
     @staticmethod
     def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
         ec2 = aws.client("ec2")
-        return only(
+        return find_first(
             lambda: ec2.describe_internet_gateways(InternetGatewayIds=[id])["InternetGateways"],
             "InvalidInternetGatewayID.NotFound",
         )
@@ -157,7 +157,7 @@ class Eip(Resource):
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
         self._disassociate(aws, state)
-        with unless_gone("InvalidAllocationID.NotFound"):
+        with ignore_missing("InvalidAllocationID.NotFound"):
             aws.client("ec2").release_address(AllocationId=id)
 
     def _associate(self, aws: Aws, id: str, args: Args) -> None:
@@ -173,12 +173,14 @@ class Eip(Resource):
     @staticmethod
     def _disassociate(aws: Aws, state: State) -> None:
         if association := state.get("associationId"):
-            with unless_gone("InvalidAssociationID.NotFound"):
+            with ignore_missing("InvalidAssociationID.NotFound"):
                 aws.client("ec2").disassociate_address(AssociationId=association)
 
     @staticmethod
     def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
-        return only(lambda: aws.client("ec2").describe_addresses(AllocationIds=[id])["Addresses"], "InvalidAllocationID.NotFound")
+        return find_first(
+            lambda: aws.client("ec2").describe_addresses(AllocationIds=[id])["Addresses"], "InvalidAllocationID.NotFound"
+        )
 
 
 def private_name(region: str, address: str) -> str:
@@ -243,14 +245,16 @@ class NatGateway(Resource):
             update_tags(aws, id, old, new)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        with unless_gone("NatGatewayNotFound"):
+        with ignore_missing("NatGatewayNotFound"):
             aws.client("ec2").delete_nat_gateway(NatGatewayId=id)
             wait_gone(aws, f"EC2 NAT Gateway ({id})", partial(self._describe, aws, id), timeout=NAT_DELETED)
 
     @staticmethod
     def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
         """Return the gateway, or None if it is deleted. EC2 still lists deleted gateways for an hour."""
-        gateway = only(lambda: aws.client("ec2").describe_nat_gateways(NatGatewayIds=[id])["NatGateways"], "NatGatewayNotFound")
+        gateway = find_first(
+            lambda: aws.client("ec2").describe_nat_gateways(NatGatewayIds=[id])["NatGateways"], "NatGatewayNotFound"
+        )
         return None if gateway is None or gateway["State"] == "deleted" else gateway
 
     def _available(self, aws: Aws, id: str) -> dict[str, Any] | None:

@@ -11,7 +11,16 @@ from typing import Any
 
 from localcloud.engine.aws.resource import Args, Aws, Failed, Prop, Resource, State, register
 from localcloud.engine.aws.resources.ec2_tags import TAGS, read_tags, tag_specification, update_tags
-from localcloud.engine.aws.resources.requests import MINUTE, arn, client_token, completing, only, retry, to_state, unless_gone
+from localcloud.engine.aws.resources.requests import (
+    MINUTE,
+    arn,
+    client_token,
+    completing,
+    find_first,
+    ignore_missing,
+    retry,
+    to_state,
+)
 
 CREATED = 10 * MINUTE
 STOPPED = STARTED = 10 * MINUTE
@@ -78,7 +87,7 @@ class Instance(Resource):
         response = retry(aws, f"{self.title} create", launch, transient, containing=words, timeout=PROFILE_KNOWN)
         id = str(response["Instances"][0]["InstanceId"])
         with completing(id):
-            aws.wait(f"{self.title} ({id}) create", lambda: self._in_state(aws, id, "running"), timeout=CREATED)
+            aws.wait(f"{self.title} ({id}) create", lambda: self._find_in_state(aws, id, "running"), timeout=CREATED)
             if args.get("monitoring"):
                 ec2.monitor_instances(InstanceIds=[id])
         return id
@@ -110,7 +119,7 @@ class Instance(Resource):
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
         ec2 = aws.client("ec2")
         if changed & USER_DATA:
-            with self._stopped(aws, id):
+            with self._stop_during(aws, id):
                 ec2.modify_instance_attribute(InstanceId=id, UserData={"Value": _user_data(new).encode()})
         if "monitoring" in changed:
             (ec2.monitor_instances if new.get("monitoring") else ec2.unmonitor_instances)(InstanceIds=[id])
@@ -118,7 +127,7 @@ class Instance(Resource):
             update_tags(aws, id, old, new)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        with unless_gone(ABSENT):
+        with ignore_missing(ABSENT):
             aws.client("ec2").terminate_instances(InstanceIds=[id])
         gone = lambda: True if self._describe(aws, id) is None else None  # noqa: E731
         aws.wait(f"{self.title} ({id}) delete", gone, timeout=DELETED)
@@ -127,7 +136,7 @@ class Instance(Resource):
     def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
         """Return the instance, or None if it is terminated. EC2 still lists terminated instances for an hour."""
         ec2 = aws.client("ec2")
-        reservation = only(lambda: ec2.describe_instances(InstanceIds=[id])["Reservations"], ABSENT)
+        reservation = find_first(lambda: ec2.describe_instances(InstanceIds=[id])["Reservations"], ABSENT)
         instance = reservation["Instances"][0] if reservation else None
         return None if instance is None or instance["State"]["Name"] == "terminated" else instance
 
@@ -144,7 +153,7 @@ class Instance(Resource):
 
         template, version = tag("id"), tag("version")
         describe = partial(ec2.describe_launch_templates, LaunchTemplateIds=[template])
-        details = only(lambda: describe()["LaunchTemplates"], "InvalidLaunchTemplateId.NotFound") if template else None
+        details = find_first(lambda: describe()["LaunchTemplates"], "InvalidLaunchTemplateId.NotFound") if template else None
         if not details:
             return {}
         before = str(recorded["launchTemplate"].get("version", "$Default")) if recorded.get("launchTemplate") else ""
@@ -172,15 +181,15 @@ class Instance(Resource):
         return {"creditSpecification": {"cpuCredits": credits[0]["CpuCredits"]}} if credits else {}
 
     @contextmanager
-    def _stopped(self, aws: Aws, id: str) -> Iterator[None]:
+    def _stop_during(self, aws: Aws, id: str) -> Iterator[None]:
         ec2 = aws.client("ec2")
         ec2.stop_instances(InstanceIds=[id])
-        aws.wait(f"{self.title} ({id}) stop", lambda: self._in_state(aws, id, "stopped"), timeout=STOPPED)
+        aws.wait(f"{self.title} ({id}) stop", lambda: self._find_in_state(aws, id, "stopped"), timeout=STOPPED)
         yield
         ec2.start_instances(InstanceIds=[id])
-        aws.wait(f"{self.title} ({id}) start", lambda: self._in_state(aws, id, "running"), timeout=STARTED)
+        aws.wait(f"{self.title} ({id}) start", lambda: self._find_in_state(aws, id, "running"), timeout=STARTED)
 
-    def _in_state(self, aws: Aws, id: str, state: str) -> dict[str, Any] | None:
+    def _find_in_state(self, aws: Aws, id: str, state: str) -> dict[str, Any] | None:
         instance = self._describe(aws, id)
         if instance is None or instance["State"]["Name"] == "shutting-down":
             raise Failed(f"waiting for {self.title} ({id}): unexpected state 'terminated', wanted target '{state}'")

@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 from localcloud.engine.aws.resource import Args, Aws, Prop, Resource, State, register
 from localcloud.engine.aws.resources.ec2_tags import TAGS, read_tags, tag_specification, update_tags
-from localcloud.engine.aws.resources.requests import arn, only, to_request, to_state, unless_gone
+from localcloud.engine.aws.resources.requests import arn, find_first, ignore_missing, to_request, to_state
 
 SOURCES = ("cidrIpv4", "cidrIpv6", "prefixListId", "referencedSecurityGroupId")
 ABSENT = ("InvalidSecurityGroupRuleId.NotFound", "InvalidPermission.NotFound", "InvalidGroup.NotFound")
@@ -58,7 +58,7 @@ class SecurityGroupRule(Resource):
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         ec2 = aws.client("ec2")
-        rule = only(lambda: ec2.describe_security_group_rules(SecurityGroupRuleIds=[id])["SecurityGroupRules"], *ABSENT)
+        rule = find_first(lambda: ec2.describe_security_group_rules(SecurityGroupRuleIds=[id])["SecurityGroupRules"], *ABSENT)
         if rule is None or bool(rule.get("IsEgress")) != self.is_egress:
             return None
         state = to_state(rule, self.SEEN)
@@ -100,7 +100,7 @@ class SecurityGroupRule(Resource):
     def delete(self, aws: Aws, id: str, state: State) -> None:
         ec2 = aws.client("ec2")
         revoke = ec2.revoke_security_group_egress if self.is_egress else ec2.revoke_security_group_ingress
-        with unless_gone(*ABSENT):
+        with ignore_missing(*ABSENT):
             revoke(GroupId=state["securityGroupId"], SecurityGroupRuleIds=[id])
 
 

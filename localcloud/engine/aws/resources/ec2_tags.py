@@ -5,12 +5,12 @@ from typing import Any
 
 from localcloud.engine.aws.resource import Args, Aws, State
 from localcloud.engine.aws.resources.tags import TAGS as TAGS
-from localcloud.engine.aws.resources.tags import change_tags, from_pairs, pairs, tag_state, wanted_tags
+from localcloud.engine.aws.resources.tags import change_tags, from_pairs, pairs, program_tags, tag_state
 
 
 def tag_specification(kind: str, args: Args) -> list[dict[str, Any]]:
     """Return `TagSpecifications` for a create request, so that the resource is never untagged."""
-    tags = wanted_tags(args)
+    tags = program_tags(args)
     return [{"ResourceType": kind, "Tags": pairs(tags)}] if tags else []
 
 

@@ -6,8 +6,8 @@ from botocore.exceptions import ClientError
 
 from localcloud.engine.aws.resource import Args, AutoName, Aws, Failed, Prop, Resource, State, register
 from localcloud.engine.aws.resources.names import physical_name
-from localcloud.engine.aws.resources.requests import code_of, only, to_request, to_state, unless_gone
-from localcloud.engine.aws.resources.tags import TAGS, change_tags, from_pairs, pairs, tag_state, wanted_tags
+from localcloud.engine.aws.resources.requests import code_of, find_first, ignore_missing, to_request, to_state
+from localcloud.engine.aws.resources.tags import TAGS, change_tags, from_pairs, pairs, program_tags, tag_state
 
 ABSENT = "RepositoryNotFoundException"
 ENCRYPTION = {"encryptionType": "encryptionType", "kmsKey": "kmsKey"}
@@ -42,7 +42,7 @@ class Repository(Resource):
     }
 
     def create(self, aws: Aws, args: Args) -> str:
-        name, tags = physical_name(args), wanted_tags(args)
+        name, tags = physical_name(args), program_tags(args)
         encryption = [
             to_request({"encryptionType": "AES256", **configuration}, ENCRYPTION)
             for configuration in args.get("encryptionConfigurations") or ()
@@ -57,7 +57,7 @@ class Repository(Resource):
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         ecr = aws.client("ecr")
-        repository = only(lambda: ecr.describe_repositories(repositoryNames=[id])["repositories"], ABSENT)
+        repository = find_first(lambda: ecr.describe_repositories(repositoryNames=[id])["repositories"], ABSENT)
         if repository is None:
             return None
         return {
@@ -84,7 +84,7 @@ class Repository(Resource):
     def delete(self, aws: Aws, id: str, state: State) -> None:
         """Delete the repository. ECR deletes a repository that contains images only if `force` is set."""
         try:
-            with unless_gone(ABSENT):
+            with ignore_missing(ABSENT):
                 aws.client("ecr").delete_repository(repositoryName=id, force=bool(state.get("forceDelete")))
         except ClientError as error:
             if code_of(error) != "RepositoryNotEmptyException":
@@ -106,14 +106,14 @@ class LifecyclePolicy(Resource):
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         ecr = aws.client("ecr")
 
-        def look() -> list[dict[str, Any]]:
+        def fetch() -> list[dict[str, Any]]:
             return [ecr.get_lifecycle_policy(repositoryName=id)]
 
-        policy = only(look, ABSENT, "LifecyclePolicyNotFoundException")
+        policy = find_first(fetch, ABSENT, "LifecyclePolicyNotFoundException")
         if policy is None:
             return None
         return to_state(policy, {"repository": "repositoryName", "policy": "lifecyclePolicyText", "registryId": "registryId"})
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        with unless_gone(ABSENT, "LifecyclePolicyNotFoundException"):
+        with ignore_missing(ABSENT, "LifecyclePolicyNotFoundException"):
             aws.client("ecr").delete_lifecycle_policy(repositoryName=id)

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from localcloud.engine.aws.resource import Args, Aws, Prop, Resource, State, register
-from localcloud.engine.aws.resources.eks_requests import GONE, described, timestamp, update_tags
-from localcloud.engine.aws.resources.requests import to_request, to_state, unless_gone
-from localcloud.engine.aws.resources.tags import TAGS, tag_state, wanted_tags
+from localcloud.engine.aws.resources.eks_requests import GONE, describe, timestamp, update_tags
+from localcloud.engine.aws.resources.requests import ignore_missing, to_request, to_state
+from localcloud.engine.aws.resources.tags import TAGS, program_tags, tag_state
 
 CLUSTER = {"clusterName": "clusterName"}
 
@@ -33,11 +33,11 @@ class AccessEntry(Resource):
 
     def create(self, aws: Aws, args: Args) -> str:
         request = {"type": "STANDARD", **to_request(args, self.CREATE_NAMES)}
-        aws.client("eks").create_access_entry(**request, tags=wanted_tags(args))
+        aws.client("eks").create_access_entry(**request, tags=program_tags(args))
         return f"{args['clusterName']}:{args['principalArn']}"
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
-        entry = described(aws, "describe_access_entry", "accessEntry", **self._key(id))
+        entry = describe(aws, "describe_access_entry", "accessEntry", **self._key(id))
         if entry is None:
             return None
         return {
@@ -56,7 +56,7 @@ class AccessEntry(Resource):
             update_tags(aws, old["accessEntryArn"], old, new)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        with unless_gone(GONE):
+        with ignore_missing(GONE):
             aws.client("eks").delete_access_entry(**self._key(id))
 
     @staticmethod
@@ -95,7 +95,7 @@ class AccessPolicyAssociation(Resource):
         }
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        with unless_gone(GONE):
+        with ignore_missing(GONE):
             aws.client("eks").disassociate_access_policy(**self._key(id))
 
     @staticmethod
@@ -140,12 +140,12 @@ class PodIdentityAssociation(Resource):
 
     def create(self, aws: Aws, args: Args) -> str:
         request = to_request(args, self.CREATE_NAMES)
-        response = aws.client("eks").create_pod_identity_association(**request, tags=wanted_tags(args))
+        response = aws.client("eks").create_pod_identity_association(**request, tags=program_tags(args))
         return str(response["association"]["associationId"])
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         key = {"clusterName": str(recorded["clusterName"]), "associationId": id}
-        association = described(aws, "describe_pod_identity_association", "association", **key)
+        association = describe(aws, "describe_pod_identity_association", "association", **key)
         return association and {**to_state(association, self.OUTPUTS), **tag_state(association.get("tags"))}
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
@@ -161,5 +161,5 @@ class PodIdentityAssociation(Resource):
             update_tags(aws, old["associationArn"], old, new)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        with unless_gone(GONE):
+        with ignore_missing(GONE):
             aws.client("eks").delete_pod_identity_association(clusterName=state["clusterName"], associationId=id)

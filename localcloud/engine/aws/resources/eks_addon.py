@@ -3,10 +3,10 @@
 from typing import Any
 
 from localcloud.engine.aws.resource import Args, Aws, Prop, Resource, State, register
-from localcloud.engine.aws.resources.eks_requests import GONE, described, timestamp, update_tags, wait_for_update
-from localcloud.engine.aws.resources.progress import MINUTE, Seen, issues, until, until_gone
-from localcloud.engine.aws.resources.requests import completing, to_request, to_state, unless_gone
-from localcloud.engine.aws.resources.tags import TAGS, tag_state, wanted_tags
+from localcloud.engine.aws.resources.eks_requests import GONE, describe, timestamp, update_tags, wait_for_update
+from localcloud.engine.aws.resources.progress import MINUTE, Seen, issues, wait_for_status, wait_until_gone
+from localcloud.engine.aws.resources.requests import completing, ignore_missing, to_request, to_state
+from localcloud.engine.aws.resources.tags import TAGS, program_tags, tag_state
 
 TIMEOUT = 20 * MINUTE
 DELETE_TIMEOUT = 40 * MINUTE
@@ -42,12 +42,12 @@ class Addon(Resource):
         request = to_request(args, {**self.CREATE_NAMES, "resolveConflictsOnCreate": "resolveConflicts"})
         if args.get("podIdentityAssociations"):
             request["podIdentityAssociations"] = identities(args)
-        aws.client("eks").create_addon(**request, tags=wanted_tags(args))
+        aws.client("eks").create_addon(**request, tags=program_tags(args))
         id = f"{args['clusterName']}:{args['addonName']}"
         with completing(id):
             # DEGRADED is transient: CoreDNS is degraded until the first node joins.
             doing, pending = f"EKS Add-On ({id}) create", ("CREATING", "DEGRADED")
-            until(aws, doing, lambda: self._seen(aws, id), target="ACTIVE", pending=pending, timeout=TIMEOUT)
+            wait_for_status(aws, doing, lambda: self._read_status(aws, id), target="ACTIVE", pending=pending, timeout=TIMEOUT)
         return id
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
@@ -84,10 +84,12 @@ class Addon(Resource):
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
         preserve = {"preserve": True} if state.get("preserve") else {}
-        with unless_gone(GONE):
+        with ignore_missing(GONE):
             aws.client("eks").delete_addon(**self._key(id), **preserve)
         failures = ["DELETE_FAILED"]
-        until_gone(aws, f"EKS Add-On ({id}) delete", lambda: self._seen(aws, id), failures=failures, timeout=DELETE_TIMEOUT)
+        wait_until_gone(
+            aws, f"EKS Add-On ({id}) delete", lambda: self._read_status(aws, id), failures=failures, timeout=DELETE_TIMEOUT
+        )
 
     @staticmethod
     def _key(id: str) -> dict[str, str]:
@@ -102,9 +104,9 @@ class Addon(Resource):
         return to_state(association, IDENTITY)
 
     def _describe(self, aws: Aws, id: str) -> dict[str, Any] | None:
-        return described(aws, "describe_addon", "addon", **self._key(id))
+        return describe(aws, "describe_addon", "addon", **self._key(id))
 
-    def _seen(self, aws: Aws, id: str) -> Seen | None:
+    def _read_status(self, aws: Aws, id: str) -> Seen | None:
         addon = self._describe(aws, id)
         return Seen(addon["status"], issues(addon.get("health"))) if addon else None
 

@@ -3,10 +3,10 @@
 from typing import Any
 
 from localcloud.engine.aws.resource import Args, AutoName, Aws, Failed, Prop, Resource, State, register
-from localcloud.engine.aws.resources.eks_requests import GONE, described, timestamp, update_tags, wait_for_update
-from localcloud.engine.aws.resources.progress import MINUTE, Seen, issues, until, until_gone
-from localcloud.engine.aws.resources.requests import completing, retry, to_request, to_state, unless_gone
-from localcloud.engine.aws.resources.tags import TAGS, tag_state, wanted_tags
+from localcloud.engine.aws.resources.eks_requests import GONE, describe, timestamp, update_tags, wait_for_update
+from localcloud.engine.aws.resources.progress import MINUTE, Seen, issues, wait_for_status, wait_until_gone
+from localcloud.engine.aws.resources.requests import completing, ignore_missing, retry, to_request, to_state
+from localcloud.engine.aws.resources.tags import TAGS, program_tags, tag_state
 
 CREATE_TIMEOUT = 30 * MINUTE
 BUSY_TIMEOUT = 60 * MINUTE
@@ -75,9 +75,9 @@ class Cluster(Resource):
         response = aws.client("eks").create_cluster(**creation_request(args))
         id = str(response["cluster"]["name"])
         with completing(id):
-            look = lambda: self._seen(aws, id)  # noqa: E731
+            look = lambda: self._read_status(aws, id)  # noqa: E731
             doing, pending = f"EKS Cluster ({id}) create", ("CREATING", "PENDING")
-            until(aws, doing, look, target="ACTIVE", pending=pending, timeout=CREATE_TIMEOUT)
+            wait_for_status(aws, doing, look, target="ACTIVE", pending=pending, timeout=CREATE_TIMEOUT)
         return id
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
@@ -127,9 +127,9 @@ class Cluster(Resource):
         """Delete the cluster. Retry while an update of the cluster is in progress."""
         eks, doing = aws.client("eks"), f"EKS Cluster ({id}) delete"
         remove = lambda: eks.delete_cluster(name=id)  # noqa: E731
-        with unless_gone(GONE):
+        with ignore_missing(GONE):
             retry(aws, doing, remove, "ResourceInUseException", containing="in progress", timeout=BUSY_TIMEOUT)
-        until_gone(aws, doing, lambda: self._seen(aws, id), failures=["FAILED"], timeout=DELETE_TIMEOUT)
+        wait_until_gone(aws, doing, lambda: self._read_status(aws, id), failures=["FAILED"], timeout=DELETE_TIMEOUT)
 
     def _upgrade(self, aws: Aws, id: str, args: Args) -> None:
         forced = {"force": True} if args.get("forceUpdateVersion") else {}
@@ -168,9 +168,9 @@ class Cluster(Resource):
 
     @staticmethod
     def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
-        return described(aws, "describe_cluster", "cluster", name=id)
+        return describe(aws, "describe_cluster", "cluster", name=id)
 
-    def _seen(self, aws: Aws, id: str) -> Seen | None:
+    def _read_status(self, aws: Aws, id: str) -> Seen | None:
         cluster = self._describe(aws, id)
         return Seen(cluster["status"], issues(cluster.get("health"))) if cluster else None
 
@@ -194,7 +194,7 @@ def creation_request(args: Args) -> dict[str, Any]:
         **request,
         "resourcesVpcConfig": {"endpointPrivateAccess": False, "endpointPublicAccess": True, **args["vpcConfig"]},
         "logging": logging_request(args),
-        "tags": wanted_tags(args),
+        "tags": program_tags(args),
     }
 
 
@@ -216,13 +216,13 @@ def vpc_changes(old: State, new: Args) -> list[dict[str, Any]]:
         "publicAccessCidrs": old.get("publicAccessCidrs"),
         **new,
     }
-    if any(_plain(before.get(name)) != _plain(after.get(name)) for name in ENDPOINT):
+    if any(_normalize(before.get(name)) != _normalize(after.get(name)) for name in ENDPOINT):
         requests.append({name: after[name] for name in ENDPOINT if after.get(name) or name != "publicAccessCidrs"})
     for name in ("subnetIds", "securityGroupIds"):
-        if _plain(old.get(name)) != _plain(new.get(name)):
+        if _normalize(old.get(name)) != _normalize(new.get(name)):
             requests.append({name: new.get(name) or []})
     return requests
 
 
-def _plain(value: Any) -> Any:
+def _normalize(value: Any) -> Any:
     return sorted(value or []) if isinstance(value, list | tuple | None) else value

@@ -4,24 +4,24 @@ from collections.abc import Mapping
 from typing import Any
 
 from localcloud.engine.aws.resource import Args, AutoName, Aws, Prop, Resource, State, register
-from localcloud.engine.aws.resources.eks_requests import GONE, described, update_tags, wait_for_update
+from localcloud.engine.aws.resources.eks_requests import GONE, describe, update_tags, wait_for_update
 from localcloud.engine.aws.resources.names import physical_name
-from localcloud.engine.aws.resources.progress import MINUTE, Seen, issues, until, until_gone
-from localcloud.engine.aws.resources.requests import completing, to_request, to_state, unless_gone
-from localcloud.engine.aws.resources.tags import TAGS, tag_state, wanted_tags
+from localcloud.engine.aws.resources.progress import MINUTE, Seen, issues, wait_for_status, wait_until_gone
+from localcloud.engine.aws.resources.requests import completing, ignore_missing, to_request, to_state
+from localcloud.engine.aws.resources.tags import TAGS, program_tags, tag_state
 
 TIMEOUT = 60 * MINUTE
 
 
-def _same(*names: str) -> dict[str, str]:
+def _map_to_themselves(*names: str) -> dict[str, str]:
     return dict(zip(names, names, strict=True))
 
 
-SCALING = _same("desiredSize", "maxSize", "minSize")
-UPDATE = _same("maxUnavailable", "maxUnavailablePercentage", "updateStrategy")
-TAINT = _same("effect", "key", "value")
-OVERRIDE = _same("minRepairWaitTimeMins", "nodeMonitoringCondition", "nodeUnhealthyReason", "repairAction")
-REPAIR = _same(
+SCALING = _map_to_themselves("desiredSize", "maxSize", "minSize")
+UPDATE = _map_to_themselves("maxUnavailable", "maxUnavailablePercentage", "updateStrategy")
+TAINT = _map_to_themselves("effect", "key", "value")
+OVERRIDE = _map_to_themselves("minRepairWaitTimeMins", "nodeMonitoringCondition", "nodeUnhealthyReason", "repairAction")
+REPAIR = _map_to_themselves(
     "enabled",
     "maxParallelNodesRepairedCount",
     "maxParallelNodesRepairedPercentage",
@@ -40,7 +40,9 @@ class NodeGroup(Resource):
     title = "EKS Node Group"
     auto_name = AutoName(property="nodeGroupName", unless=("nodeGroupNamePrefix",))
     CREATE_NAMES = {
-        **_same("amiType", "capacityType", "clusterName", "diskSize", "instanceTypes", "labels", "releaseVersion", "version"),
+        **_map_to_themselves(
+            "amiType", "capacityType", "clusterName", "diskSize", "instanceTypes", "labels", "releaseVersion", "version"
+        ),
         "nodeRoleArn": "nodeRole",
         "subnetIds": "subnets",
     }
@@ -80,14 +82,16 @@ class NodeGroup(Resource):
         id = f"{args['clusterName']}:{response['nodegroup']['nodegroupName']}"
         with completing(id):
             doing = f"EKS Node Group ({id}) create"
-            until(aws, doing, lambda: self._seen(aws, id), target="ACTIVE", pending=["CREATING"], timeout=TIMEOUT)
+            wait_for_status(
+                aws, doing, lambda: self._read_status(aws, id), target="ACTIVE", pending=["CREATING"], timeout=TIMEOUT
+            )
         return id
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         node_group = self._describe(aws, id)
         if node_group is None:
             return None
-        template = to_state(node_group.get("launchTemplate") or {}, _same("id", "name", "version"))
+        template = to_state(node_group.get("launchTemplate") or {}, _map_to_themselves("id", "name", "version"))
         repair = node_group.get("nodeRepairConfig")
         return {
             **to_state(node_group, self.OUTPUTS),
@@ -112,10 +116,12 @@ class NodeGroup(Resource):
             self._wait_for_update(aws, id, "config", answer["update"])
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        with unless_gone(GONE):
+        with ignore_missing(GONE):
             aws.client("eks").delete_nodegroup(**self._key(id))
         failures = ["DELETE_FAILED"]
-        until_gone(aws, f"EKS Node Group ({id}) delete", lambda: self._seen(aws, id), failures=failures, timeout=TIMEOUT)
+        wait_until_gone(
+            aws, f"EKS Node Group ({id}) delete", lambda: self._read_status(aws, id), failures=failures, timeout=TIMEOUT
+        )
 
     def _update_version(self, aws: Aws, id: str, new: Args, changed: frozenset[str]) -> None:
         """Update the node version. The request always includes the launch template, by id if both id and name are
@@ -139,9 +145,9 @@ class NodeGroup(Resource):
         return {"clusterName": cluster, "nodegroupName": name}
 
     def _describe(self, aws: Aws, id: str) -> dict[str, Any] | None:
-        return described(aws, "describe_nodegroup", "nodegroup", **self._key(id))
+        return describe(aws, "describe_nodegroup", "nodegroup", **self._key(id))
 
-    def _seen(self, aws: Aws, id: str) -> Seen | None:
+    def _read_status(self, aws: Aws, id: str) -> Seen | None:
         node_group = self._describe(aws, id)
         return Seen(node_group["status"], issues(node_group.get("health"))) if node_group else None
 
@@ -156,7 +162,7 @@ def creation_request(args: Args) -> dict[str, Any]:
         request["updateConfig"] = to_request(args["updateConfig"], UPDATE)
     if args.get("nodeRepairConfig"):
         request["nodeRepairConfig"] = repair_request(args["nodeRepairConfig"])
-    return {**request, "scalingConfig": to_request(args["scalingConfig"], SCALING), "tags": wanted_tags(args)}
+    return {**request, "scalingConfig": to_request(args["scalingConfig"], SCALING), "tags": program_tags(args)}
 
 
 def configuration_request(old: State, new: Args, changed: frozenset[str]) -> dict[str, Any]:
@@ -167,12 +173,12 @@ def configuration_request(old: State, new: Args, changed: frozenset[str]) -> dic
         before, after = old.get("labels") or {}, new.get("labels") or {}
         written = {name: value for name, value in after.items() if before.get(name) != value}
         removed = [name for name in before if name not in after]
-        request["labels"] = _given(addOrUpdateLabels=written, removeLabels=removed)
+        request["labels"] = _drop_empty(addOrUpdateLabels=written, removeLabels=removed)
     if "taints" in changed:
         was, taints = ([to_request(taint, TAINT) for taint in side.get("taints") or ()] for side in (old, new))
         taint_keys = {(taint["key"], taint["effect"]) for taint in taints}
         gone = [taint for taint in was if (taint["key"], taint["effect"]) not in taint_keys]
-        request["taints"] = _given(addOrUpdateTaints=[taint for taint in taints if taint not in was], removeTaints=gone)
+        request["taints"] = _drop_empty(addOrUpdateTaints=[taint for taint in taints if taint not in was], removeTaints=gone)
     if "scalingConfig" in changed:
         request["scalingConfig"] = to_request(new["scalingConfig"], SCALING)
     if "updateConfig" in changed:
@@ -186,12 +192,12 @@ def template_request(template: Args) -> dict[str, Any]:
     """Reference the launch template by id if the id is known, else by name. EKS refuses a request that contains
     both."""
     names = ("id", "version") if template.get("id") else ("name", "version")
-    return to_request(template, _same(*names))
+    return to_request(template, _map_to_themselves(*names))
 
 
 def repair_request(repair: Args) -> dict[str, Any]:
     overrides = [to_request(override, OVERRIDE) for override in repair.get("nodeRepairConfigOverrides") or ()]
-    return {**to_request(repair, REPAIR), **_given(nodeRepairConfigOverrides=overrides)}
+    return {**to_request(repair, REPAIR), **_drop_empty(nodeRepairConfigOverrides=overrides)}
 
 
 def repair_state(repair: Mapping[str, Any]) -> State:
@@ -206,5 +212,5 @@ def resources_state(resources: Mapping[str, Any]) -> State:
     }
 
 
-def _given(**members: Any) -> dict[str, Any]:
+def _drop_empty(**members: Any) -> dict[str, Any]:
     return {name: value for name, value in members.items() if value}

@@ -5,14 +5,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from localcloud.engine.aws.resource import Args, Aws, State
-from localcloud.engine.aws.resources.progress import MINUTE, Seen, until
+from localcloud.engine.aws.resources.progress import MINUTE, Seen, wait_for_status
 from localcloud.engine.aws.resources.tags import change_tags
 
 GONE = "ResourceNotFoundException"
 UPDATE_TIMEOUT = 60 * MINUTE
 
 
-def described(aws: Aws, operation: str, member: str, **key: str) -> dict[str, Any] | None:
+def describe(aws: Aws, operation: str, member: str, **key: str) -> dict[str, Any] | None:
     """Return the result of a Describe call, or None if the resource is gone."""
     eks = aws.client("eks")
     try:
@@ -30,7 +30,7 @@ def wait_for_update(
     eks = aws.client("eks")
     id = str(update["id"])
 
-    def look() -> Seen:
+    def read_status() -> Seen:
         update = eks.describe_update(updateId=id, **owner)["update"]
         causes = "\n".join(
             f"{', '.join(error.get('resourceIds') or ())}: {error.get('errorCode', '')}: {error.get('errorMessage', '')}"
@@ -38,7 +38,7 @@ def wait_for_update(
         )
         return Seen(update["status"], causes)
 
-    until(aws, f"{what} ({id})", look, target="Successful", pending=["InProgress"], timeout=timeout)
+    wait_for_status(aws, f"{what} ({id})", read_status, target="Successful", pending=["InProgress"], timeout=timeout)
 
 
 def update_tags(aws: Aws, arn: str, old: State, new: Args) -> None:

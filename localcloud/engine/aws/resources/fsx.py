@@ -9,9 +9,9 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from localcloud.engine.aws.resource import Args, Aws, Prop, Resource, State, register
-from localcloud.engine.aws.resources.progress import MINUTE, Seen, until, until_gone
-from localcloud.engine.aws.resources.requests import client_token, code_of, completing, to_request, to_state, unless_gone
-from localcloud.engine.aws.resources.tags import TAGS, change_tags, from_pairs, pairs, tag_state, wanted_tags
+from localcloud.engine.aws.resources.progress import MINUTE, Seen, wait_for_status, wait_until_gone
+from localcloud.engine.aws.resources.requests import client_token, code_of, completing, ignore_missing, to_request, to_state
+from localcloud.engine.aws.resources.tags import TAGS, change_tags, from_pairs, pairs, program_tags, tag_state
 
 FILE_SYSTEM_GONE = "FileSystemNotFound"
 ASSOCIATION_GONE = "DataRepositoryAssociationNotFound"
@@ -46,29 +46,31 @@ class FsxResource(Resource):
     """Timeout of a change, in seconds."""
 
     @staticmethod
-    def described(aws: Aws, id: str) -> list[dict[str, Any]]:
+    def fetch(aws: Aws, id: str) -> list[dict[str, Any]]:
         raise NotImplementedError
 
     def _describe(self, aws: Aws, id: str) -> dict[str, Any] | None:
         try:
-            resources = self.described(aws, id)
+            resources = self.fetch(aws, id)
         except ClientError as error:
             if code_of(error) == self.gone:
                 return None
             raise
         return resources[0] if resources else None
 
-    def _seen(self, aws: Aws, id: str) -> Seen | None:
+    def _read_status(self, aws: Aws, id: str) -> Seen | None:
         resource = self._describe(aws, id)
         return Seen(resource["Lifecycle"], (resource.get("FailureDetails") or {}).get("Message", "")) if resource else None
 
     def _wait(self, aws: Aws, id: str, doing: str, pending: str) -> None:
         what = f"{self.title} ({id}) {doing}"
-        until(aws, what, lambda: self._seen(aws, id), target="AVAILABLE", pending=[pending], timeout=self.patience)
+        wait_for_status(
+            aws, what, lambda: self._read_status(aws, id), target="AVAILABLE", pending=[pending], timeout=self.patience
+        )
 
     def _wait_until_gone(self, aws: Aws, id: str) -> None:
         what = f"{self.title} ({id}) delete"
-        until_gone(aws, what, lambda: self._seen(aws, id), failures=["FAILED"], timeout=self.patience)
+        wait_until_gone(aws, what, lambda: self._read_status(aws, id), failures=["FAILED"], timeout=self.patience)
 
 
 @register
@@ -129,7 +131,7 @@ class LustreFileSystem(FsxResource):
         return frozenset(reduced)
 
     @staticmethod
-    def described(aws: Aws, id: str) -> list[dict[str, Any]]:
+    def fetch(aws: Aws, id: str) -> list[dict[str, Any]]:
         file_systems: list[dict[str, Any]] = aws.client("fsx").describe_file_systems(FileSystemIds=[id])["FileSystems"]
         return file_systems
 
@@ -182,19 +184,19 @@ class LustreFileSystem(FsxResource):
         request: dict[str, Any] = {}
         if str(state.get("deploymentType")).startswith("PERSISTENT"):
             request["LustreConfiguration"] = {"SkipFinalBackup": state.get("skipFinalBackup") is not False}
-        with unless_gone(FILE_SYSTEM_GONE):
+        with ignore_missing(FILE_SYSTEM_GONE):
             aws.client("fsx").delete_file_system(ClientRequestToken=client_token(), FileSystemId=id, **request)
         self._wait_until_gone(aws, id)
 
     def _wait_for_action(self, aws: Aws, id: str) -> None:
-        def look() -> Seen | None:
+        def read_status() -> Seen | None:
             actions = (self._describe(aws, id) or {}).get("AdministrativeActions") or []
             return next(
                 (Seen(action["Status"]) for action in actions if action["AdministrativeActionType"] == "FILE_SYSTEM_UPDATE"), None
             )
 
         what = f"FSx for Lustre File System ({id}) administrative action (FILE_SYSTEM_UPDATE) complete"
-        until(aws, what, look, target="COMPLETED", pending=["IN_PROGRESS", "PENDING"], timeout=self.patience)
+        wait_for_status(aws, what, read_status, target="COMPLETED", pending=["IN_PROGRESS", "PENDING"], timeout=self.patience)
 
 
 @register
@@ -226,7 +228,7 @@ class DataRepositoryAssociation(FsxResource):
     }
 
     @staticmethod
-    def described(aws: Aws, id: str) -> list[dict[str, Any]]:
+    def fetch(aws: Aws, id: str) -> list[dict[str, Any]]:
         fsx = aws.client("fsx")
         associations: list[dict[str, Any]] = fsx.describe_data_repository_associations(AssociationIds=[id])["Associations"]
         return associations
@@ -271,7 +273,7 @@ class DataRepositoryAssociation(FsxResource):
             _update_tags(aws, str(old["arn"]), old, new)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        with unless_gone(ASSOCIATION_GONE):
+        with ignore_missing(ASSOCIATION_GONE):
             aws.client("fsx").delete_data_repository_association(
                 ClientRequestToken=client_token(),
                 AssociationId=id,
@@ -282,7 +284,7 @@ class DataRepositoryAssociation(FsxResource):
 
 def _tags(args: Args) -> dict[str, Any]:
     """Return the tags for a request, or nothing: FSx rejects an empty list."""
-    tags = pairs(wanted_tags(args))
+    tags = pairs(program_tags(args))
     return {"Tags": tags} if tags else {}
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from localcloud.engine.aws.resource import Args, AutoName, Aws, Prop, Resource, State, register
 from localcloud.engine.aws.resources.names import physical_name
-from localcloud.engine.aws.resources.requests import completing, to_request, to_state, unless_gone
-from localcloud.engine.aws.resources.tags import TAGS, change_tags, from_pairs, pairs, tag_state, wanted_tags
+from localcloud.engine.aws.resources.requests import completing, ignore_missing, to_request, to_state
+from localcloud.engine.aws.resources.tags import TAGS, change_tags, from_pairs, pairs, program_tags, tag_state
 
 ABSENT = "NoSuchEntity"
 
@@ -45,7 +45,7 @@ class Role(Resource):
 
     def create(self, aws: Aws, args: Args) -> str:
         name = physical_name(args)
-        aws.client("iam").create_role(RoleName=name, Tags=pairs(wanted_tags(args)), **to_request(args, self.CREATE_NAMES))
+        aws.client("iam").create_role(RoleName=name, Tags=pairs(program_tags(args)), **to_request(args, self.CREATE_NAMES))
         return name
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
@@ -88,9 +88,9 @@ class Role(Resource):
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
         iam = aws.client("iam")
-        with unless_gone(ABSENT):
-            for profile in _all(iam, "list_instance_profiles_for_role", "InstanceProfiles", RoleName=id):
-                with unless_gone(ABSENT):
+        with ignore_missing(ABSENT):
+            for profile in _list_all(iam, "list_instance_profiles_for_role", "InstanceProfiles", RoleName=id):
+                with ignore_missing(ABSENT):
                     iam.remove_role_from_instance_profile(InstanceProfileName=profile["InstanceProfileName"], RoleName=id)
             if state.get("forceDetachPolicies"):
                 self._strip(iam, id)
@@ -98,11 +98,11 @@ class Role(Resource):
 
     @staticmethod
     def _strip(iam: Any, id: str) -> None:
-        for policy in _all(iam, "list_attached_role_policies", "AttachedPolicies", RoleName=id):
-            with unless_gone(ABSENT):
+        for policy in _list_all(iam, "list_attached_role_policies", "AttachedPolicies", RoleName=id):
+            with ignore_missing(ABSENT):
                 iam.detach_role_policy(RoleName=id, PolicyArn=policy["PolicyArn"])
-        for name in _all(iam, "list_role_policies", "PolicyNames", RoleName=id):
-            with unless_gone(ABSENT):
+        for name in _list_all(iam, "list_role_policies", "PolicyNames", RoleName=id):
+            with ignore_missing(ABSENT):
                 iam.delete_role_policy(RoleName=id, PolicyName=name)
 
 
@@ -138,7 +138,7 @@ class RolePolicy(Resource):
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
         role, _, name = id.partition(":")
-        with unless_gone(ABSENT):
+        with ignore_missing(ABSENT):
             aws.client("iam").delete_role_policy(RoleName=role, PolicyName=name)
 
 
@@ -157,14 +157,14 @@ class RolePolicyAttachment(Resource):
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         role, _, policy = id.partition("/")
         try:
-            attached = _all(aws.client("iam"), "list_attached_role_policies", "AttachedPolicies", RoleName=role)
+            attached = _list_all(aws.client("iam"), "list_attached_role_policies", "AttachedPolicies", RoleName=role)
         except aws.client("iam").exceptions.NoSuchEntityException:
             return None
         return {"role": role, "policyArn": policy} if any(attachment["PolicyArn"] == policy for attachment in attached) else None
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
         role, _, policy = id.partition("/")
-        with unless_gone(ABSENT):
+        with ignore_missing(ABSENT):
             aws.client("iam").detach_role_policy(RoleName=role, PolicyArn=policy)
 
 
@@ -184,7 +184,7 @@ class InstanceProfile(Resource):
 
     def create(self, aws: Aws, args: Args) -> str:
         iam, name = aws.client("iam"), physical_name(args)
-        tags = pairs(wanted_tags(args))
+        tags = pairs(program_tags(args))
         iam.create_instance_profile(InstanceProfileName=name, Path=args.get("path") or "/", Tags=tags)
         if args.get("role"):
             with completing(name):
@@ -221,15 +221,15 @@ class InstanceProfile(Resource):
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
         self._drop_role(aws, id, state)
-        with unless_gone(ABSENT):
+        with ignore_missing(ABSENT):
             aws.client("iam").delete_instance_profile(InstanceProfileName=id)
 
     @staticmethod
     def _drop_role(aws: Aws, id: str, state: State) -> None:
         if state.get("role"):
-            with unless_gone(ABSENT):
+            with ignore_missing(ABSENT):
                 aws.client("iam").remove_role_from_instance_profile(InstanceProfileName=id, RoleName=state["role"])
 
 
-def _all(iam: Any, operation: str, member: str, **parameters: str) -> list[Any]:
+def _list_all(iam: Any, operation: str, member: str, **parameters: str) -> list[Any]:
     return [item for page in iam.get_paginator(operation).paginate(**parameters) for item in page[member]]

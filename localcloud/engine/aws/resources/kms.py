@@ -4,9 +4,9 @@ from typing import Any
 
 from localcloud.engine.aws.resource import Args, AutoName, Aws, Prop, Resource, State, register
 from localcloud.engine.aws.resources.names import physical_name
-from localcloud.engine.aws.resources.progress import Seen, until
-from localcloud.engine.aws.resources.requests import completing, to_request, to_state, unless_gone
-from localcloud.engine.aws.resources.tags import TAGS, change_tags, from_pairs, pairs, tag_state, wanted_tags
+from localcloud.engine.aws.resources.progress import Seen, wait_for_status
+from localcloud.engine.aws.resources.requests import completing, ignore_missing, to_request, to_state
+from localcloud.engine.aws.resources.tags import TAGS, change_tags, from_pairs, pairs, program_tags, tag_state
 
 LONGEST_WINDOW = 30
 ABSENT = "NotFoundException"
@@ -48,7 +48,7 @@ class Key(Resource):
     }
 
     def create(self, aws: Aws, args: Args) -> str:
-        response = aws.client("kms").create_key(Tags=_pairs(wanted_tags(args)), **to_request(args, self.CREATE_NAMES))
+        response = aws.client("kms").create_key(Tags=_pairs(program_tags(args)), **to_request(args, self.CREATE_NAMES))
         id = str(response["KeyMetadata"]["KeyId"])
         with completing(id):
             if args.get("enableKeyRotation"):
@@ -99,10 +99,12 @@ class Key(Resource):
         metadata = self._describe(aws, id)
         if metadata is None or metadata["KeyState"] == "PendingDeletion":
             return
-        with unless_gone(ABSENT):
+        with ignore_missing(ABSENT):
             aws.client("kms").schedule_key_deletion(KeyId=id, PendingWindowInDays=window)
             pending = ("Enabled", "Disabled")
-            until(aws, f"KMS Key ({id}) delete", lambda: self._state(aws, id), target="PendingDeletion", pending=pending)
+            wait_for_status(
+                aws, f"KMS Key ({id}) delete", lambda: self._state(aws, id), target="PendingDeletion", pending=pending
+            )
 
     @staticmethod
     def _rotate(aws: Aws, id: str, args: Args) -> None:
@@ -161,7 +163,7 @@ class Alias(Resource):
             aws.client("kms").update_alias(AliasName=id, TargetKeyId=new["targetKeyId"])
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        with unless_gone(ABSENT):
+        with ignore_missing(ABSENT):
             aws.client("kms").delete_alias(AliasName=id)
 
 

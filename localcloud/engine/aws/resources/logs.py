@@ -4,8 +4,8 @@ from typing import Any
 
 from localcloud.engine.aws.resource import Args, AutoName, Aws, Prop, Resource, State, register
 from localcloud.engine.aws.resources.names import physical_name
-from localcloud.engine.aws.resources.requests import completing, to_request, to_state, unless_gone
-from localcloud.engine.aws.resources.tags import TAGS, change_tags, tag_state, wanted_tags
+from localcloud.engine.aws.resources.requests import completing, ignore_missing, to_request, to_state
+from localcloud.engine.aws.resources.tags import TAGS, change_tags, program_tags, tag_state
 
 
 @register
@@ -24,7 +24,7 @@ class LogGroup(Resource):
     }
 
     def create(self, aws: Aws, args: Args) -> str:
-        logs, name, tags = aws.client("logs"), physical_name(args), wanted_tags(args)
+        logs, name, tags = aws.client("logs"), physical_name(args), program_tags(args)
         logs.create_log_group(logGroupName=name, **({"tags": tags} if tags else {}), **to_request(args, self.CREATE_NAMES))
         with completing(name):
             if args.get("retentionInDays"):
@@ -67,7 +67,7 @@ class LogGroup(Resource):
     def delete(self, aws: Aws, id: str, state: State) -> None:
         if state.get("skipDestroy"):
             return
-        with unless_gone("ResourceNotFoundException"):
+        with ignore_missing("ResourceNotFoundException"):
             aws.client("logs").delete_log_group(logGroupName=id)
 
     @staticmethod

@@ -16,7 +16,7 @@ class Seen(NamedTuple):
     """The failure reason reported by AWS."""
 
 
-def until(
+def wait_for_status(
     aws: Aws, doing: str, look: Callable[[], Seen | None], *, target: str, pending: Iterable[str], timeout: float = 20 * MINUTE
 ) -> None:
     """Wait until `look` returns the status `target`. Raise Failed for a status that is not in `pending`. If `look`
@@ -28,13 +28,13 @@ def until(
         if current is None or current.status in transient:
             return None
         if current.status != target:
-            raise Failed(f"waiting for {doing}: {unexpected(current, target)}")
+            raise Failed(f"waiting for {doing}: {format_unexpected(current, target)}")
         return current
 
     aws.wait(doing, attempt, timeout=timeout)
 
 
-def until_gone(
+def wait_until_gone(
     aws: Aws, doing: str, look: Callable[[], Seen | None], *, failures: Iterable[str] = (), timeout: float = 20 * MINUTE
 ) -> None:
     """Wait until `look` returns None. Raise Failed for a status in `failures`."""
@@ -43,13 +43,13 @@ def until_gone(
     def attempt() -> bool | None:
         current = look()
         if current is not None and current.status in failed:
-            raise Failed(f"waiting for {doing}: {unexpected(current, '')}")
+            raise Failed(f"waiting for {doing}: {format_unexpected(current, '')}")
         return True if current is None else None
 
     aws.wait(doing, attempt, timeout=timeout)
 
 
-def unexpected(current: Seen, target: str) -> str:
+def format_unexpected(current: Seen, target: str) -> str:
     """Format the status like Terraform's UnexpectedStateError, so that users can find the message on the web:
     https://github.com/hashicorp/terraform-plugin-sdk/blob/main/helper/retry/error.go
     """

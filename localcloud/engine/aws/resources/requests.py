@@ -18,7 +18,7 @@ def code_of(error: ClientError) -> str:
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
-def only(describe: Callable[[], list[dict[str, Any]]], *absent: str) -> dict[str, Any] | None:
+def find_first(describe: Callable[[], list[dict[str, Any]]], *absent: str) -> dict[str, Any] | None:
     """Return the first result of `describe`, or None if there is no result or AWS returns an error code in `absent`."""
     try:
         results = describe()
@@ -30,7 +30,7 @@ def only(describe: Callable[[], list[dict[str, Any]]], *absent: str) -> dict[str
 
 
 @contextmanager
-def unless_gone(*absent: str) -> Iterator[None]:
+def ignore_missing(*absent: str) -> Iterator[None]:
     """Ignore AWS errors with a code in `absent`, so that deleting a missing resource succeeds."""
     try:
         yield
@@ -75,7 +75,7 @@ def wait_gone(aws: Aws, what: str, describe: Callable[[], Any], *, timeout: floa
     aws.wait(f"{what} delete", lambda: True if describe() is None else None, timeout=timeout)
 
 
-def refused(unsuccessful: list[dict[str, Any]], operation: str) -> None:
+def raise_failures(unsuccessful: list[dict[str, Any]], operation: str) -> None:
     """Raise ClientError if a response with status code 200 lists failures."""
     for item in unsuccessful:
         raise ClientError({"Error": item["Error"]}, operation)

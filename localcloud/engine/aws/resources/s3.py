@@ -7,9 +7,9 @@ from botocore.exceptions import ClientError
 from localcloud.engine.aws.resource import Args, AutoName, Aws, Failed, Prop, Resource, State, register
 from localcloud.engine.aws.resources.efs import DNS_SUFFIXES
 from localcloud.engine.aws.resources.names import physical_name
-from localcloud.engine.aws.resources.progress import Seen, until_gone
-from localcloud.engine.aws.resources.requests import code_of, unless_gone
-from localcloud.engine.aws.resources.tags import TAGS, from_pairs, pairs, tag_changes, tag_state, wanted_tags
+from localcloud.engine.aws.resources.progress import Seen, wait_until_gone
+from localcloud.engine.aws.resources.requests import code_of, ignore_missing
+from localcloud.engine.aws.resources.tags import TAGS, from_pairs, pairs, program_tags, tag_changes, tag_state
 
 BUCKET_GONE = "NoSuchBucket"
 
@@ -34,7 +34,7 @@ class Bucket(Resource):
         request: dict[str, Any] = {}
         # S3 refuses us-east-1 as a location constraint.
         place = {} if aws.region == "us-east-1" else {"LocationConstraint": aws.region}
-        tags = {"Tags": pairs(wanted_tags(args))} if wanted_tags(args) else {}
+        tags = {"Tags": pairs(program_tags(args))} if program_tags(args) else {}
         if place or tags:
             request["CreateBucketConfiguration"] = {**place, **tags}
         if args.get("objectLockEnabled"):
@@ -43,14 +43,14 @@ class Bucket(Resource):
         return name
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
-        if self._seen(aws, id) is None:
+        if self._read_status(aws, id) is None:
             return None
         suffix = DNS_SUFFIXES[aws.partition]
         return {
             "bucket": id,
             "objectLockEnabled": self._is_locked(aws, id),
-            **tag_state(from_pairs(aws.client("s3control").list_tags_for_resource(**self._named(aws, id))["Tags"])),
-            "arn": self._named(aws, id)["ResourceArn"],
+            **tag_state(from_pairs(aws.client("s3control").list_tags_for_resource(**self._control_parameters(aws, id))["Tags"])),
+            "arn": self._control_parameters(aws, id)["ResourceArn"],
             "bucketDomainName": f"{id}.s3.{suffix}",
             "bucketRegionalDomainName": f"{id}.s3.{aws.region}.{suffix}",
             "bucketRegion": aws.client("s3").get_bucket_location(Bucket=id).get("LocationConstraint") or "us-east-1",
@@ -59,13 +59,13 @@ class Bucket(Resource):
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
         control, tags = aws.client("s3control"), tag_changes(old, new)
         if "tags" in changed and tags.removed:
-            control.untag_resource(**self._named(aws, id), TagKeys=sorted(tags.removed))
+            control.untag_resource(**self._control_parameters(aws, id), TagKeys=sorted(tags.removed))
         if "tags" in changed and tags.written:
-            control.tag_resource(**self._named(aws, id), Tags=pairs(tags.written))
+            control.tag_resource(**self._control_parameters(aws, id), Tags=pairs(tags.written))
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
         s3, may_empty = aws.client("s3"), bool(state.get("forceDestroy"))
-        with unless_gone(BUCKET_GONE):
+        with ignore_missing(BUCKET_GONE):
             try:
                 s3.delete_bucket(Bucket=id)
             except ClientError as error:
@@ -73,7 +73,7 @@ class Bucket(Resource):
                     raise
                 self._empty(s3, id, bool(state.get("objectLockEnabled")))
                 s3.delete_bucket(Bucket=id)
-        until_gone(aws, f"S3 Bucket ({id}) delete", lambda: self._seen(aws, id))
+        wait_until_gone(aws, f"S3 Bucket ({id}) delete", lambda: self._read_status(aws, id))
 
     @staticmethod
     def _empty(s3: Any, id: str, locked: bool) -> None:
@@ -88,7 +88,7 @@ class Bucket(Resource):
                     raise Failed(f"emptying S3 Bucket ({id}): {error['Key']}: {error['Code']}: {error['Message']}")
 
     @staticmethod
-    def _named(aws: Aws, id: str) -> dict[str, str]:
+    def _control_parameters(aws: Aws, id: str) -> dict[str, str]:
         """Return the parameters with which S3 Control identifies the bucket."""
         return {"AccountId": aws.account_id, "ResourceArn": f"arn:{aws.partition}:s3:::{id}"}
 
@@ -103,7 +103,7 @@ class Bucket(Resource):
         return bool(configuration.get("ObjectLockEnabled") == "Enabled")
 
     @staticmethod
-    def _seen(aws: Aws, id: str) -> Seen | None:
+    def _read_status(aws: Aws, id: str) -> Seen | None:
         try:
             aws.client("s3").head_bucket(Bucket=id)
         except ClientError as error:

@@ -15,14 +15,14 @@ class TagChanges(NamedTuple):
     removed: list[str]
 
 
-def wanted_tags(args: Args) -> dict[str, str]:
+def program_tags(args: Args) -> dict[str, str]:
     return dict(args.get("tags") or {})
 
 
 def tag_changes(old: State, new: Args) -> TagChanges:
     """Return the tag changes between the state and the inputs. Tags in AWS that are not in the state stay unchanged."""
     before: Mapping[str, str] = old.get("tagsAll") or old.get("tags") or {}
-    after = wanted_tags(new)
+    after = program_tags(new)
     written = {key: value for key, value in after.items() if before.get(key) != value}
     return TagChanges(written, [key for key in before if key not in after])
 

@@ -13,7 +13,7 @@ def _look(scene: Scene) -> Verdict:
     if nested(live, "status", "startTime") and holds(live, "Complete"):
         return READY
     counts = " | ".join(f"{name.capitalize()}: {count(live, 'status', name)}" for name in ("active", "succeeded", "failed"))
-    return Verdict(False, f'Waiting for Job "{pods.called(live)}" to succeed ({counts})')
+    return Verdict(False, f'Waiting for Job "{pods.display_name(live)}" to succeed ({counts})')
 
 
-JOB = Condition(_look, lambda scene: pods.of_owner(scene, scene.live), when_read=True)
+JOB = Condition(_look, lambda scene: pods.explain_pods(scene, scene.live), when_read=True)

@@ -11,13 +11,13 @@ def _look(scene: Scene) -> Verdict:
     pod = scene.live
     for condition, doing in (("PodScheduled", "scheduled"), ("Initialized", "initialized")):
         if not holds(pod, condition):
-            return Verdict(False, f'Waiting for Pod "{called(pod)}" to be {doing}')
+            return Verdict(False, f'Waiting for Pod "{display_name(pod)}" to be {doing}')
     if holds(pod, "Ready") or nested(pod, "status", "phase") == "Succeeded":
         return READY
-    return Verdict(False, f'Waiting for Pod "{called(pod)}" to be ready')
+    return Verdict(False, f'Waiting for Pod "{display_name(pod)}" to be ready')
 
 
-def called(obj: Mapping[str, Any]) -> str:
+def display_name(obj: Mapping[str, Any]) -> str:
     """Return the object's name, prefixed with its namespace unless that is `default`."""
     return f"{namespace(obj)}/{name(obj)}" if namespace(obj) not in ("", "default") else name(obj)
 
@@ -27,9 +27,9 @@ def complaints(pods: list[Object]) -> list[str]:
     return [line for pod in pods if not _is_ready(pod) for line in _complaints_of(pod)]
 
 
-def of_owner(scene: Scene, owner: Object) -> list[str]:
+def explain_pods(scene: Scene, owner: Object) -> list[str]:
     """Return the reasons why the Pods of a workload are not ready."""
-    return complaints(scene.owned(POD, owner, nested(owner, "spec", "selector")))
+    return complaints(scene.find_owned(POD, owner, nested(owner, "spec", "selector")))
 
 
 def _is_ready(pod: Object) -> bool:
@@ -41,13 +41,13 @@ def _complaints_of(pod: Object) -> Iterator[str]:
     scheduled = conditions.get("PodScheduled", {})
     if scheduled.get("status") != "True":
         if scheduled.get("message"):
-            yield f"[Pod {called(pod)}]: {scheduled['message']}"
+            yield f"[Pod {display_name(pod)}]: {scheduled['message']}"
         return
     status = "Ready" if conditions.get("Initialized", {}).get("status") == "True" else "Initialized"
     message = conditions.get(status, {}).get("message") or ""
     reasons = [line for line in (_reason(container) for container in _containers(pod)) if line]
     if message or reasons:
-        yield f"[Pod {called(pod)}]: {message}{''.join(reasons) if len(reasons) < 2 else chr(10).join(reasons)}"
+        yield f"[Pod {display_name(pod)}]: {message}{''.join(reasons) if len(reasons) < 2 else chr(10).join(reasons)}"
 
 
 def _containers(pod: Object) -> list[Object]:

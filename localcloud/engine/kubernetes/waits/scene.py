@@ -24,22 +24,22 @@ class Scene:
     memory: dict[str, Any] = field(default_factory=dict)
     """Data that a readiness check keeps between the polls of one wait."""
 
-    def owned(self, kind: Kind, owner: Object, selector: Mapping[str, Any] | None) -> list[Object]:
+    def find_owned(self, kind: Kind, owner: Object, selector: Mapping[str, Any] | None) -> list[Object]:
         """Return the objects of this kind that `owner` owns; empty if the objects cannot be read."""
         query = {"labelSelector": text} if (text := selector_text(selector or {})) else {}
         uid = nested(owner, "metadata", "uid")
-        candidates = self.all(kind, **query)
+        candidates = self.list_objects(kind, **query)
         return [
             obj for obj in candidates if any(ref.get("uid") == uid for ref in nested(obj, "metadata", "ownerReferences") or [])
         ]
 
-    def all(self, kind: Kind, **query: str) -> list[Object]:
+    def list_objects(self, kind: Kind, **query: str) -> list[Object]:
         try:
             return self.cluster.items(kind, namespace(self.live), **query)
         except (ApiError, NoSuchKind):
             return []
 
-    def one(self, kind: Kind, name: str, where: str | None = None) -> Object | None:
+    def find_object(self, kind: Kind, name: str, where: str | None = None) -> Object | None:
         metadata = {"name": name, "namespace": namespace(self.live) if where is None else where}
         try:
             return self.cluster.get({"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata})
@@ -96,7 +96,7 @@ def holds(obj: Mapping[str, Any], condition: str) -> bool:
     return conditions_of(obj).get(condition, {}).get("status") == "True"
 
 
-def observed(obj: Mapping[str, Any]) -> bool:
+def is_observed(obj: Mapping[str, Any]) -> bool:
     """Return whether the controller has observed the current generation. Until then, the status is outdated."""
     return (nested(obj, "status", "observedGeneration") or 0) >= (nested(obj, "metadata", "generation") or 1)
 

@@ -19,7 +19,7 @@ def _look(scene: Scene) -> Verdict:
         return Verdict(False, "Attempting to allocate IP address to Service")
     if not _has_pods(scene):
         return READY
-    endpoints = scene.one(ENDPOINTS, name(scene.live))
+    endpoints = scene.find_object(ENDPOINTS, name(scene.live))
     if endpoints is None:
         return Verdict(False, "Finding Pods to direct traffic to")
     version = nested(endpoints, "metadata", "resourceVersion")
@@ -35,7 +35,7 @@ def _look(scene: Scene) -> Verdict:
 def _explain(scene: Scene) -> list[str]:
     reasons = []
     if _has_pods(scene):
-        endpoints = scene.one(ENDPOINTS, name(scene.live)) or {}
+        endpoints = scene.find_object(ENDPOINTS, name(scene.live)) or {}
         if not any(part.get("addresses") for part in endpoints.get("subsets") or []):
             reasons.append(NO_PODS)
     if not _has_address(scene):

@@ -9,7 +9,7 @@ from localcloud.engine.kubernetes.waits.volumes import CLAIM, VOLUME
 from localcloud.engine.kubernetes.waits.workloads import DAEMON_SET, DEPLOYMENT, REPLICATION_CONTROLLER, STATEFUL_SET
 
 
-def _established(scene: Scene) -> Verdict:
+def _check_established(scene: Scene) -> Verdict:
     refused = conditions_of(scene.live).get("NamesAccepted", {})
     if refused.get("status") == "False":
         return Verdict(False, failed=(f"[{refused.get('reason')}] {refused.get('message')}",))
@@ -29,7 +29,7 @@ def _secret(scene: Scene) -> Verdict:
 
 
 CONDITIONS = {
-    "apiextensions.k8s.io/v1/CustomResourceDefinition": Condition(_established, seconds=60.0),
+    "apiextensions.k8s.io/v1/CustomResourceDefinition": Condition(_check_established, seconds=60.0),
     "apps/v1/DaemonSet": DAEMON_SET,
     "apps/v1/Deployment": DEPLOYMENT,
     "apps/v1/StatefulSet": STATEFUL_SET,

@@ -21,7 +21,7 @@ def _binds_late(scene: Scene) -> bool:
     """Return whether the claim is bound only once a Pod uses it. That Pod may be created later, so do not wait for the
     claim."""
     called = nested(scene.live, "spec", "storageClassName")
-    storage_class = scene.one(STORAGE_CLASS, called, "") if called else None
+    storage_class = scene.find_object(STORAGE_CLASS, called, "") if called else None
     return bool(nested(storage_class, "volumeBindingMode") == "WaitForFirstConsumer")
 
 

@@ -62,7 +62,7 @@ def condition_for(inputs: Mapping[str, Any], live: Mapping[str, Any]) -> Conditi
     return CONDITIONS.get(str(Kind.of(live)))
 
 
-def until_ready(
+def wait_until_ready(
     cluster: Cluster, inputs: Object, live: Object, patience: Patience, log: ResourceLog, *, updating: bool
 ) -> Object:
     """Wait until the object is ready and return it. Raises NotReady."""
@@ -102,7 +102,7 @@ def unready(cluster: Cluster, inputs: Object, live: Object) -> tuple[str, ...] |
     return None if verdict.ready else (*verdict.failed, *_reasons(condition, scene))
 
 
-def until_gone(cluster: Cluster, inputs: Object, live: Object, patience: Patience, log: ResourceLog) -> None:
+def wait_until_gone(cluster: Cluster, inputs: Object, live: Object, patience: Patience, log: ResourceLog) -> None:
     """Wait until the object is gone. On a timeout, warn about finalizers and raise NotReady."""
     if objects.is_true(inputs, objects.SKIP_AWAIT) and str(Kind.of(live)) in DELETED_WITHOUT_WAIT:
         return
@@ -146,7 +146,7 @@ def _next(cluster: Cluster, live: Object, pause: float, patience: Patience, *, b
     """Wait until the object changes or `pause` seconds have passed, then return the object."""
     try:
         if by_watching:
-            return _watched(cluster, live, patience)
+            return _watch_once(cluster, live, patience)
         time.sleep(pause)
         return cluster.get(live)
     except ApiError as error:
@@ -158,7 +158,7 @@ def _next(cluster: Cluster, live: Object, pause: float, patience: Patience, *, b
     return live
 
 
-def _watched(cluster: Cluster, live: Object, patience: Patience) -> Object:
+def _watch_once(cluster: Cluster, live: Object, patience: Patience) -> Object:
     now = cluster.get(live)
     version = nested(now, "metadata", "resourceVersion")
     if version != nested(live, "metadata", "resourceVersion"):

@@ -45,13 +45,13 @@ def _holds(expression: str, live: Mapping[str, Any]) -> bool:
         return str(condition.get("status", "")).lower() == (expected or "true").lower()
     if kind == "jsonpath":
         path, _, expected = rest.partition("}")
-        value = _at(live, path.removeprefix("{"))
+        value = _value_at(live, path.removeprefix("{"))
         expected = expected.removeprefix("=")
         return value is not ABSENT and (not expected or _text(value) == expected.strip("'\""))
     raise BadCondition(f'expected a "jsonpath=" or "condition=" prefix, got "{expression}"')
 
 
-def _at(live: Any, path: str) -> Any:
+def _value_at(live: Any, path: str) -> Any:
     place = 0
     while place < len(path):
         step = STEP.match(path, place)

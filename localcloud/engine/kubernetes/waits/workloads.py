@@ -3,7 +3,7 @@
 from localcloud.engine.kubernetes.objects import Object, annotation, nested
 from localcloud.engine.kubernetes.tokens import Kind
 from localcloud.engine.kubernetes.waits import pods
-from localcloud.engine.kubernetes.waits.scene import READY, Condition, Scene, Verdict, conditions_of, count, holds, observed
+from localcloud.engine.kubernetes.waits.scene import READY, Condition, Scene, Verdict, conditions_of, count, holds, is_observed
 
 REPLICA_SET = Kind("apps", "v1", "ReplicaSet")
 REVISION = "deployment.kubernetes.io/revision"
@@ -11,7 +11,7 @@ REVISION = "deployment.kubernetes.io/revision"
 
 def _deployment(scene: Scene) -> Verdict:
     live = scene.live
-    if not observed(live) or not annotation(live, REVISION):
+    if not is_observed(live) or not annotation(live, REVISION):
         return Verdict(False, "Waiting for the Deployment controller")
     rolled_out = annotation(live, REVISION) == "1" or _progress(live) == "NewReplicaSetAvailable"
     if holds(live, "Available") and rolled_out:
@@ -36,7 +36,7 @@ def _why_not_deployed(scene: Scene) -> list[str]:
     else:
         reasons.append("Attempted to roll forward to new ReplicaSet, but minimum number of Pods did not become live")
     current = _replica_set(scene)
-    return [*reasons, *(pods.of_owner(scene, current) if current else [])]
+    return [*reasons, *(pods.explain_pods(scene, current) if current else [])]
 
 
 def _progress(live: Object) -> str:
@@ -47,7 +47,7 @@ def _progress(live: Object) -> str:
 def _replica_set(scene: Scene) -> Object | None:
     """Return the ReplicaSet of the Deployment's current revision."""
     revision = annotation(scene.live, REVISION)
-    owned = scene.owned(REPLICA_SET, scene.live, nested(scene.live, "spec", "selector"))
+    owned = scene.find_owned(REPLICA_SET, scene.live, nested(scene.live, "spec", "selector"))
     return next((replica_set for replica_set in owned if annotation(replica_set, REVISION) == revision), None)
 
 
@@ -55,7 +55,7 @@ def _stateful_set(scene: Scene) -> Verdict:
     live, status = scene.live, scene.live.get("status") or {}
     expected = count(live, "spec", "replicas", default=1)
     replicas = [count(status, name) for name in ("replicas", "readyReplicas", "currentReplicas")]
-    if observed(live):
+    if is_observed(live):
         by_hand = nested(live, "spec", "updateStrategy", "type") == "OnDelete" and count(live, "metadata", "generation") > 1
         if by_hand and replicas[:2] == [expected, expected]:
             return READY
@@ -72,7 +72,7 @@ def _why_not_rolled_out(scene: Scene) -> list[str]:
     if not _revisions_agree(live):
         before, after = status.get("currentRevision") or "", status.get("updateRevision") or ""
         reasons.append(f'StatefulSet controller failed to advance from revision "{before}" to revision "{after}"')
-    return [*reasons, *pods.of_owner(scene, live)]
+    return [*reasons, *pods.explain_pods(scene, live)]
 
 
 def _revisions_agree(live: Object) -> bool:
@@ -83,7 +83,7 @@ def _revisions_agree(live: Object) -> bool:
 def _daemon_set(scene: Scene) -> Verdict:
     """Check the DaemonSet's status by the rules of https://pkg.go.dev/sigs.k8s.io/cli-utils/pkg/kstatus/status"""
     status = scene.live.get("status") or {}
-    if not observed(scene.live) or "desiredNumberScheduled" not in status:
+    if not is_observed(scene.live) or "desiredNumberScheduled" not in status:
         return Verdict(False, "Waiting for the DaemonSet controller")
     scheduled = count(status, "desiredNumberScheduled")
     stages = {
@@ -106,5 +106,5 @@ def _replication_controller(scene: Scene) -> Verdict:
 
 DEPLOYMENT = Condition(_deployment, _why_not_deployed, related=True, when_read=True)
 STATEFUL_SET = Condition(_stateful_set, _why_not_rolled_out, when_read=True)
-DAEMON_SET = Condition(_daemon_set, lambda scene: pods.of_owner(scene, scene.live), when_read=True)
+DAEMON_SET = Condition(_daemon_set, lambda scene: pods.explain_pods(scene, scene.live), when_read=True)
 REPLICATION_CONTROLLER = Condition(_replication_controller)
