@@ -1,0 +1,74 @@
+"""Names say what a value is: words that name no thing are at most 1 % of the names assigned in each package."""
+
+import ast
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+WORDS = {"found", "one", "wanted", "made", "known", "given", "held", "mine", "kept", "seen", "told", "others", "them", "it"}
+LIMIT = 1.0
+ABOVE = {
+    "cli": 2.2,
+    "cli/capacity": 12.7,
+    "cli/clusters": 9.4,
+    "cli/demo": 5.3,
+    "cli/ec2": 7.2,
+    "cli/images": 8.8,
+    "cli/jobs": 10.8,
+    "cli/local": 9.2,
+    "cli/nodes": 18.9,
+    "cli/stacks": 7.5,
+    "infra": 2.6,
+    "infra/checks": 13.6,
+    "infra/clusters": 6.6,
+    "infra/components": 1.9,
+    "infra/config": 4.2,
+    "infra/cost": 3.7,
+    "infra/facts": 8.7,
+    "infra/health": 8.8,
+    "infra/jobs": 5.9,
+    "infra/monitoring": 5.4,
+    "infra/plan": 5.0,
+    "infra/platform": 9.0,
+    "infra/recovery": 23.4,
+    "infra/validation": 5.8,
+    "tests": 2.5,
+    "tests/cli": 5.9,
+    "tests/docs": 6.4,
+    "tests/kubernetes": 10.1,
+    "tests/mission": 6.7,
+    "tests/program": 18.6,
+    "tests/pure": 10.9,
+    "tests/stacks": 8.9,
+}
+"""Package -> percentage on 2026-11-28, for packages that are still above the limit. Numbers may only decrease."""
+
+
+def assigned_names(file: Path) -> list[str]:
+    """Return the names of variables, fields and parameters that a file assigns."""
+    nodes = list(ast.walk(ast.parse(file.read_text())))
+    variables = [node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    return variables + [node.arg for node in nodes if isinstance(node, ast.arg)]
+
+
+def percentages() -> dict[str, float]:
+    """Return package -> percentage of assigned names that are listed words. A package is a folder in at most two levels."""
+    listed = subprocess.run(["git", "ls-files", "-z", "*.py"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    totals: Counter[str] = Counter()
+    words: Counter[str] = Counter()
+    for path in filter(None, listed.split("\0")):
+        if (ROOT / path).exists():
+            package = "/".join(Path(path).parts[:-1][:2]) or "."
+            names = assigned_names(ROOT / path)
+            totals[package] += len(names)
+            words[package] += sum(name in WORDS for name in names)
+    return {package: round(100 * words[package] / total, 1) for package, total in totals.items() if total}
+
+
+def test_listed_words_stay_rare_in_every_package() -> None:
+    actual = percentages()
+    above = {package: share for package, share in actual.items() if share > ABOVE.get(package, LIMIT)}
+    assert above == {}, "rename these values by what they hold: path, price_per_hour, missing_zones"
+    done = [package for package in ABOVE if actual.get(package, 0.0) <= LIMIT]
+    assert done == [], "these packages are below the limit; delete their lines in ABOVE"
