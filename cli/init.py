@@ -17,11 +17,11 @@ from cli.init_forms import FORMS
 from cli.init_questions import NONE, Draft, Form, Question, Unfit
 from infra.config import stack_file
 from infra.config.messages import did_you_mean, one_of, shown
-from infra.config.preflight import Examined
 from infra.config.problems import Problem, is_below
 from infra.cost.prices import snapshot
 from infra.facts import price_list
 from infra.facts.price_list import Wanted
+from infra.preflight import Examined
 from infra.settings.existing import ExistingSettings, ExistingTarget
 from infra.settings.stack import Settings
 from infra.validation import names

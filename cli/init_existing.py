@@ -27,9 +27,9 @@ from cli.init_questions import (
 )
 from cli.within import within
 from infra.config.messages import all_of, did_you_mean, one_of
-from infra.config.preflight import examine_existing
 from infra.facts.existing_cluster import Node, node_of
 from infra.kubernetes import kubeconfigs
+from infra.preflight import examine_existing
 from infra.validation.existing_cluster import MOST_GPUS
 
 NFS, STORAGE_CLASS = "nfs", "storage-class"

@@ -20,7 +20,8 @@ from cli.installation import command as program
 from cli.installation import pasteable
 from cli.local_parts import DEFAULT_HOME
 from cli.recover import describe
-from infra.config import preflight, stack_file
+from infra import preflight
+from infra.config import stack_file
 from infra.facts import regions
 from localcloud import mending
 from localcloud.engine_events import Step

@@ -11,7 +11,8 @@ from cli.console import make_console, print_json
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import USAGE
 from cli.verdict import Verdict
-from infra.config import preflight, stack_file
+from infra import preflight
+from infra.config import stack_file
 from infra.config.stack_file import RawStack
 from infra.settings.stack import Settings
 from infra.versions import FSX_CSI_DRIVER, not_verified
@@ -85,7 +86,7 @@ def _of_aws(path: Path, raw: RawStack, offline: bool) -> Verdict:
         examined,
         offline,
         AWS_LEFT_OUT,
-        unchecked=facts.unchecked if facts else (),
+        unchecked=facts.unchecked_sentences if facts else (),
         unverified=_unverified(settings) if settings else {},
         pools=lambda: [row.as_json() for row in summary.rows(settings, facts)] if settings else [],
         show=lambda console: summary.show(console, settings, facts) if settings else None,

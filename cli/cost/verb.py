@@ -16,7 +16,7 @@ from cli.cost.spending import Spending, Spent
 from cli.errors import CommandError
 from cli.exit_codes import OK, USAGE
 from infra.config import stack_file
-from infra.config.preflight import examine_aws
+from infra.preflight import examine_aws
 
 UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 

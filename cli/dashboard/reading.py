@@ -20,10 +20,10 @@ from cli.health.reading import node_events, read_journal
 from cli.records import JobRecord
 from cli.status.model import Status
 from cli.status.verb import Look
-from infra.config.preflight import examine_aws
 from infra.config.stack_file import RawStack
 from infra.facts import FactsError
 from infra.facts.clients import Denied
+from infra.preflight import examine_aws
 
 EVERY_SECONDS: Final = 4.0
 """Minimum time between two reads. Each open page requests data every 5 s, and all pages share the data."""

@@ -18,15 +18,16 @@ from cli.plan.changes import Changes
 from cli.plan.report import Report
 from cli.plan.screen import screen
 from cli.status.model import BlockStatus
+from infra import preflight
 from infra.checks import images, limits, of_rules, permissions
 from infra.checks.model import Answer, unknown
-from infra.config import preflight, stack_file
-from infra.config.preflight import Examined
+from infra.config import stack_file
 from infra.config.stack_file import RawStack
 from infra.cost.prices import Prices, snapshot
 from infra.facts import Facts, price_list
 from infra.facts.price_list import Wanted
 from infra.plan.bill import Bill, bill
+from infra.preflight import Examined
 from infra.settings.pools import CapacityBlock
 from infra.settings.stack import Settings
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from infra.facts.clients import Clients, is_error, query
 from infra.facts.model import Caller
-from infra.facts.vcpu_quotas import Quota, quota
+from infra.facts.service_quotas import Quota, quota
 from infra.settings.pools import OnDemand, Spot
 from infra.settings.stack import Settings
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from infra.facts import manifests
-from infra.facts.gather import manifests_of
+from infra.facts.gather import platform_manifests
 from infra.facts.manifests import Manifests
 from infra.facts.model import FactsError
 from infra.jobs.quantities import bytes_of, millis_of
@@ -88,7 +88,7 @@ def gather(settings: ExistingSettings) -> ClusterFacts:
         version,
         tuple(node_of(one, plugins) for one in api.items("api/v1/nodes")),
         frozenset(one["metadata"]["name"] for one in api.items("apis/storage.k8s.io/v1/storageclasses")),
-        manifests.load(manifests_of(settings.platform), settings.platform.manifest_mirror),
+        manifests.load(platform_manifests(settings.platform), settings.platform.manifest_mirror),
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from infra.facts.clients import Clients
-from infra.facts.vcpu_quotas import quota
+from infra.facts.service_quotas import quota
 from infra.naming import STACK_TAG
 
 RUNNING = ("pending", "running")

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from infra.settings.base import Model
+from infra.config.base import Model
 
 
 class Budget(Model):

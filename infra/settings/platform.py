@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from infra.config.base import Model, Names
 from infra.naming import JOB_NAMESPACE
-from infra.settings.base import Model, Names
 
 TransportChoice = Literal["auto", "nccl", "tcp"]
 PodSecurity = Literal["restricted", "baseline"]

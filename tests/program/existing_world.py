@@ -5,12 +5,12 @@ from dataclasses import replace
 from typing import Any
 
 from infra.clusters import existing
-from infra.config.preflight import Examined, TargetChecks, judge
 from infra.config.stack_file import RawStack
 from infra.facts import manifests
 from infra.facts.existing_cluster import ClusterFacts, Node
-from infra.facts.gather import manifests_of
+from infra.facts.gather import platform_manifests
 from infra.naming import Taint
+from infra.preflight import Examined, TargetChecks, judge
 from infra.settings.existing import ExistingSettings
 from infra.validation import existing_cluster
 from localcloud import mirror
@@ -43,5 +43,5 @@ def examined(values: Mapping[str, Any], facts: ClusterFacts | None = None) -> Ex
 def deployed(values: Mapping[str, Any], facts: ClusterFacts | None = None) -> Deployment:
     """Return the resources that the program creates for these values."""
     settings, found = examined(values, facts).whole
-    found = replace(found, manifests=manifests.load(manifests_of(settings.platform), str(mirror.ensure(print))))
+    found = replace(found, manifests=manifests.load(platform_manifests(settings.platform), str(mirror.ensure(print))))
     return recorded("test", lambda: existing.build(settings, found))

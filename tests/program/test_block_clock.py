@@ -11,11 +11,11 @@ from cli.plan.changes import Changes
 from cli.status.in_aws import EksAccount
 from infra.checks.model import Answer
 from infra.checks.of_rules import RESERVATIONS
-from infra.config.preflight import examine_aws
 from infra.config.stack_file import RawStack
 from infra.facts.clients import Clients
 from infra.plan import block_clock
 from infra.plan.specs import BlockSchedule
+from infra.preflight import examine_aws
 from localcloud.aws import clock, prerequisites
 from localcloud.aws.ec2 import capacity_reservations
 from localcloud.engine.mocks import MotoMocks

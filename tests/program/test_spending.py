@@ -16,12 +16,12 @@ from cli.cost.spending import Spending
 from cli.exit_codes import UNREACHABLE
 from cli.status import spending as of_status
 from cli.status.model import SpendingStatus
-from infra.config.preflight import examine_aws
 from infra.config.stack_file import RawStack
 from infra.facts.clients import Clients
 from infra.jobs.cluster import ClusterDescription
 from infra.naming import Naming
 from infra.platform.job_controller.in_pod import record
+from infra.preflight import examine_aws
 from infra.settings.stack import Settings
 from localcloud.aws import clock, faults, ledger
 from localcloud.aws.account import ACCOUNT

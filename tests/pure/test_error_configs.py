@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from infra.config import preflight, stack_file
-from infra.config.preflight import examine_aws
+from infra import preflight
+from infra.config import stack_file
 from infra.config.problems import SettingsError
 from infra.facts import CapacityReservation, Facts
+from infra.preflight import examine_aws
 from infra.settings.stack import Settings
 from infra.versions import addon_versions
 from tests.pure.world import facts

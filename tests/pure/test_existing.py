@@ -8,7 +8,8 @@ import pytest
 import yaml
 
 from cli import validate
-from infra.config import preflight, stack_file
+from infra import preflight
+from infra.config import stack_file
 from infra.facts import existing_cluster
 from infra.facts.existing_cluster import ClusterFacts, node_of
 from infra.naming import Taint

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from cli import validate
 from cli.exit_codes import REFUSED
 from cli.main import app
-from infra.config import preflight
+from infra import preflight
 from infra.facts import Existing, ExistingPool, Facts, FactsError
 from infra.settings.stack import Settings
 from localcloud.instance import LocalCloud
