@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from infra import validation
 from infra.config.model_types import inner_types, models_for
-from infra.config.parse import parse
+from infra.config.parse import Parsed, parse
 from infra.config.problems import Problem, SettingsError, is_unreliable, without_echoes
 from infra.config.stack_file import RawStack
 from infra.facts import Facts, FactsError, eks, existing_cluster, gather, regions
@@ -51,6 +51,11 @@ class Examined(Generic[SettingsType, FactsType]):
         return self.settings, self.facts
 
 
+def parse_aws(raw: RawStack) -> Parsed[Settings]:
+    """Parse a stack in AWS, and check only the types of its values."""
+    return parse(Settings, raw.values, stack=raw.stack, region=raw.region)
+
+
 def examine_aws(raw: RawStack, *, offline: bool = False) -> Examined[Settings, Facts]:
     """Check a stack in AWS against every rule that applies, even if an earlier rule failed."""
     reason = OFFLINE if offline else "" if regions.is_name(raw.region) else regions.WRONG
@@ -78,8 +83,8 @@ def examine(
     """
     if not raw.is_readable:
         return Examined(None, problems=raw.problems)
-    settings, form, placeholders = parse(model, raw.values, **fields)
-    problems = [*raw.problems, *form]
+    parsed = parse(model, raw.values, **fields)
+    settings, problems = parsed.model, [*raw.problems, *parsed.problems]
     if settings is None:
         return Examined(None, None, tuple(problems))
     facts: FactsType | None = None
@@ -92,7 +97,7 @@ def examine(
         except FactsError as error:
             not_queried = str(error)
     reported = validation.check(settings, facts, eks.today())
-    problems += [problem for problem in reported if not is_unreliable(problem.path, placeholders)]
+    problems += [problem for problem in reported if not is_unreliable(problem.path, parsed.placeholders)]
     ordered = sorted(without_echoes(problems), key=lambda problem: _position(problem, model))
     errors = tuple(problem for problem in ordered if problem.is_error)
     return Examined(settings, facts, errors, not_queried or None, tuple(each for each in ordered if not each.is_error))

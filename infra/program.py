@@ -1,6 +1,6 @@
 """Entry point of `pulumi up`.
 
-    stack file -> settings -> facts -> validation (infra.config.preflight)
+    stack file -> settings -> facts -> validation (infra.preflight)
                -> plan -> components -> outputs   (infra.clusters, one module per target)
 
 Read `infra.clusters.eks.build` first: it shows the whole architecture.

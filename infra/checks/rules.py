@@ -1,6 +1,7 @@
 """Checks built from the rules in `infra.validation`, which also stop `pulumi up`: one per topic of rules."""
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 
 from infra.checks.model import Answer, unknown
 from infra.config.problems import Problem
@@ -16,8 +17,10 @@ from infra.validation.registry import AWS, Rule, Topic, rules, rules_for
 def answers(examined: Examined[Settings, Facts]) -> Iterator[Answer]:
     """Yield the result of each topic that concerns the stack, from the problems that `validate` and `pulumi up` report."""
     settings, facts = examined.settings, examined.facts
-    reported = (*examined.problems, *examined.warnings)
-    yield _answer(Topic.STACK_FILE, reported)
+    reported: dict[str, list[Problem]] = defaultdict(list)
+    for problem in (*examined.problems, *examined.warnings):
+        reported[problem.topic].append(problem)
+    yield _answer(Topic.STACK_FILE, reported[Topic.STACK_FILE])
     for topic, queries in queries_by_topic(rules_for(settings) if settings else ()).items():
         if topic in (Topic.STACK_FILE, Topic.BUDGET):
             continue  # `check_budget` compares the budget with the bill, even without data from AWS
@@ -25,14 +28,14 @@ def answers(examined: Examined[Settings, Facts]) -> Iterator[Answer]:
             yield unknown(topic, examined.not_queried or "AWS was not queried")
             continue
         unread = sorted(sentence for query in queries for sentence in facts.unchecked.get(query, ()))
-        answer = _answer(topic, reported)
+        answer = _answer(topic, reported[topic])
         yield unknown(topic, *unread) if unread and answer.verdict == "yes" else answer
 
 
 def check_budget(settings: Settings, bill: Bill) -> Iterator[Answer]:
     """Compare the planned cluster's bill with the budget."""
     if settings.budget.is_set:
-        yield _answer(Topic.BUDGET, compare_with_budget(settings, bill), topic_of=lambda problem: Topic.BUDGET)
+        yield _answer(Topic.BUDGET, list(compare_with_budget(settings, bill)))
 
 
 def queries_by_topic(of_rules: Iterable[Rule]) -> dict[Topic, tuple[Query, ...]]:
@@ -52,8 +55,7 @@ def operations_by_topic() -> dict[Topic, tuple[str, ...]]:
     }
 
 
-def _answer(topic: Topic, problems: Iterable[Problem]) -> Answer:
-    of_topic = [problem for problem in problems if problem.topic == topic]
-    errors = tuple(str(problem) for problem in of_topic if problem.is_error)
-    warnings = tuple(str(problem) for problem in of_topic if not problem.is_error)
+def _answer(topic: Topic, problems: Sequence[Problem]) -> Answer:
+    errors = tuple(str(problem) for problem in problems if problem.is_error)
+    warnings = tuple(str(problem) for problem in problems if not problem.is_error)
     return Answer(topic, "no" if errors else "yes", errors, warnings)

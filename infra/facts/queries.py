@@ -18,6 +18,7 @@ class Query(Enum):
         "the existing workers",
         *("autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeLifecycleHooks", "ec2:DescribeLaunchTemplateVersions"),
     )
+    CALLER = "the caller", "sts:GetCallerIdentity"
     CALLER_ROLE = "the IAM role behind the caller", "iam:GetRole"
     ADMINS = "cluster admins", "iam:GetRole", "iam:GetUser"
     VCPU_QUOTAS = "vCPU quotas", "servicequotas:GetServiceQuota"

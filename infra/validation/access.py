@@ -138,7 +138,7 @@ def check_admin_arns(settings: Settings) -> Iterator[Problem]:
             yield Problem(where, f"{shown(arn)} is listed twice. Remove one.")
 
 
-@rule(Topic.ADMINS, target=EKS, reads=(Query.CALLER_ROLE,))
+@rule(Topic.ADMINS, target=EKS, reads=(Query.CALLER, Query.CALLER_ROLE))
 def check_caller(settings: Settings, facts: Facts) -> Iterator[Problem]:
     """Check that the caller is an IAM user or role. EKS grants cluster access only to these principals, and installing
     the platform requires access."""

@@ -7,6 +7,8 @@ from infra.config.messages import shown
 from infra.config.problems import Problem
 from infra.facts import regions
 from infra.naming import POOL_NAME_LIMIT, STACK_NAME_LIMIT
+from infra.settings.existing import LabeledPool
+from infra.settings.pools import Pool
 from infra.settings.stack import Settings
 from infra.settings.targets import SYSTEM_POOL
 from infra.validation.registry import ANY, AnyStack, rule
@@ -36,7 +38,8 @@ def check_stack_name(settings: AnyStack) -> Iterator[Problem]:
 @rule(target=ANY)
 def check_pool_names(settings: AnyStack) -> Iterator[Problem]:
     path_of: dict[str, str] = {}
-    for index, pool in enumerate(settings.pools):
+    pools: tuple[Pool | LabeledPool, ...] = settings.pools
+    for index, pool in enumerate(pools):
         path = f"pools[{index}]"
         where, name = f"{path}.name", pool.name
         if not _DNS_LABEL.fullmatch(name):

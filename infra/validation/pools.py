@@ -91,7 +91,7 @@ def check_images(settings: Settings, facts: Facts) -> Iterator[Problem]:
             yield Problem(where, f"{pool.ami_id} is for {architecture}, but {differs}. Use an AMI of that architecture.")
 
 
-@rule(reads=(Query.EKS_CLUSTER, Query.WORKERS))
+@rule()
 def check_placement_is_current(settings: Settings, facts: Facts) -> Iterator[Problem]:
     """Warn if `placementGroup: auto` was resolved for a single node, but the pool can now have several nodes. The
     program resolves `auto` only once, because a resize must not restart nodes."""

@@ -129,11 +129,10 @@ def check(settings: AnyStack, facts: Facts | ClusterFacts | None = None, today: 
     for each in rules_for(settings):
         if not each.parameters <= available.keys():
             continue
-        reported = each.check(**{name: available[name] for name in each.parameters})
+        reported = list(each.check(**{name: available[name] for name in each.parameters}))
         if "facts" in each.parameters:  # ignore what AWS or the cluster reports about malformed values
-            reported = (problem for problem in reported if not _is_about(problem, malformed, settings))
+            reported = [problem for problem in reported if not _is_about(problem, malformed, settings)]
         else:
-            reported = list(reported)
             malformed |= {problem.path for problem in reported if problem.is_error}
         all_problems += [replace(problem, topic=each.topic) for problem in reported]
     return without_echoes(all_problems)

@@ -10,9 +10,8 @@ from infra.facts import manifests
 from infra.facts.existing_cluster import ClusterFacts, Node
 from infra.facts.gather import platform_manifests
 from infra.naming import Taint
-from infra.preflight import Examined, TargetChecks, judge
+from infra.preflight import Examined, examine
 from infra.settings.existing import ExistingSettings
-from infra.validation import existing_cluster
 from localcloud import mirror
 from tests.program.engine import Deployment, recorded
 
@@ -36,8 +35,8 @@ def cluster(*nodes: Node, **more: Any) -> ClusterFacts:
 
 def examined(values: Mapping[str, Any], facts: ClusterFacts | None = None) -> Examined[ExistingSettings, ClusterFacts]:
     """Validate the values as `pulumi up` does."""
-    way = TargetChecks(ExistingSettings, lambda _: facts or cluster(), existing_cluster.check_offline, existing_cluster.check)
-    return judge(RawStack("test", "", dict(values)), way, not_queried="", stack="test")
+    raw = RawStack("test", "", dict(values))
+    return examine(raw, ExistingSettings, lambda _: facts or cluster(), not_queried="", stack="test")
 
 
 def deployed(values: Mapping[str, Any], facts: ClusterFacts | None = None) -> Deployment:

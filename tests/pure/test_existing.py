@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 import yaml
 
-from cli import validate
+from cli.stacks.validate import validate_command
 from infra import preflight
 from infra.config import stack_file
 from infra.facts import existing_cluster
 from infra.facts.existing_cluster import ClusterFacts, node_of
 from infra.naming import Taint
-from infra.validation.existing_cluster import unsaid_gpus
+from infra.validation.existing_cluster import nodes_without_reported_gpus
 from tests.program.existing_world import LEAST, POOL, RACK, cluster, examined, node
 
 ROOT = Path(__file__).parents[2]
@@ -277,7 +277,7 @@ def test_gpus_of_a_node_that_lost_its_plugin_are_not_judged_before_the_new_one_r
     lost = cluster(node("gpu1", gpus=0), node("gpu2", gpus=8))
     found = examined(LEAST, lost)
     assert found.settings is not None
-    assert (found.problems, unsaid_gpus(found.settings, lost)) == ((), ["gpu1"])
+    assert (found.problems, nodes_without_reported_gpus(found.settings, lost)) == ((), ["gpu1"])
     (told,) = problems({"platform": {"devicePlugin": False}}, lost)
     assert told.startswith("pools[0].gpusPerNode: is 8, but gpu1 offers no GPU")
 
@@ -346,7 +346,7 @@ def test_validate_shows_the_pools_and_asks_nothing_of_aws(
     (tmp_path / "Pulumi.mine.yaml").write_text(
         yaml.safe_dump({"config": {f"gpumpi:{key}": value for key, value in LEAST.items()}})
     )
-    assert validate.run("mine", tmp_path, offline=False, as_json=False) == 0
+    assert validate_command.run("mine", tmp_path, offline=False, as_json=False) == 0
     assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == [
         "gpumpi-mine: Kubernetes 1.35 at https://10.0.0.1:6443",
         "pool    GPUs  nodes  labels",

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from infra import validation
-from infra.checks import of_rules
+from infra.checks import rules
 from infra.checks.model import Answer
 from infra.facts import Facts
+from infra.facts.queries import Query
 from infra.plan.bill import bill
 from infra.preflight import Examined
 from infra.settings.stack import Settings
@@ -19,17 +20,11 @@ from tests.pure.world import existing_network, facts, plain_settings, pool, sett
 
 
 def answers(of: Settings, known: Facts | None) -> dict[str, Answer]:
-    found = validation.check(of, known) if known else validation.check_offline(of)
-    errors = tuple(one for one in found if one.is_error)
-    warnings = tuple(one for one in found if not one.is_error)
+    problems = validation.check(of, known)
+    errors = tuple(problem for problem in problems if problem.is_error)
+    warnings = tuple(problem for problem in problems if not problem.is_error)
     examined = Examined(of, known, errors, None if known else "only the file was checked", warnings)
-    return {one.check: one for one in of_rules.answers(examined)}
-
-
-def test_every_rule_that_needs_facts_is_in_one_check() -> None:
-    grouped = [rule for group in of_rules.GROUPS for rule in group.rules]
-    rules = (*validation.WITH_FACTS, *validation.WITH_FACTS_EKS, *validation.WITH_FACTS_EC2)
-    assert sorted(map(repr, grouped)) == sorted(map(repr, rules))
+    return {answer.check: answer for answer in rules.answers(examined)}
 
 
 @pytest.mark.parametrize("stack", [settings(pool()), plain_settings(), settings(pool(), network=existing_network())])
@@ -52,20 +47,30 @@ def test_a_quota_that_covers_what_is_created_but_not_the_maximum_is_a_warning() 
 
 
 @pytest.mark.parametrize(
-    ("sentence", "check"),
+    ("query", "check"),
     [
-        ("vCPU quotas: ada may not call servicequotas:GetServiceQuota", "vCPU quotas"),
-        ("Kubernetes versions: ada may not call eks:DescribeClusterVersions", "Kubernetes version and add-ons"),
-        ("bucket data: ada may not call s3:ListBucket", "bucket linked to FSx"),
-        ("key of FSx arn:aws:kms:us-west-2:123456789012:key/1: ada may not call kms:DescribeKey", "key of FSx"),
-        ("whether Auto Scaling may use the default key of EBS: ada may not call kms:DescribeKey", "default key of EBS"),
+        (Query.VCPU_QUOTAS, "vCPU quotas"),
+        (Query.VCPUS_IN_USE, "vCPU quotas"),
+        (Query.KUBERNETES_VERSIONS, "Kubernetes version and add-ons"),
+        (Query.ADMINS, "cluster admins"),
+        (Query.BUCKET, "bucket linked to FSx"),
+        (Query.LUSTRE_KEY, "key of FSx"),
+        (Query.EBS_KEY, "default key of EBS"),
     ],
 )
-def test_what_could_not_be_read_is_unknown_and_not_yes(sentence: str, check: str) -> None:
+def test_failed_query_makes_its_check_unknown_whatever_the_reason_says(query: Query, check: str) -> None:
+    sentence = "reworded: ada may not call it"
     key = "arn:aws:kms:us-west-2:123456789012:key/1"
     stack = settings(pool(), storage={"fsx": {"dataRepository": {"path": "s3://data"}, "kmsKeyArn": key}})
-    found = answers(stack, facts(stack, unchecked=(sentence,)))[check]
-    assert (found.verdict, found.sentences) == ("unknown", (sentence,))
+    by_topic = answers(stack, facts(stack, unchecked={query: (sentence,)}))
+    assert (by_topic[check].verdict, by_topic[check].sentences) == ("unknown", (sentence,))
+    assert {answer.verdict for name, answer in by_topic.items() if name != check} == {"yes"}
+
+
+def test_failed_query_does_not_hide_a_problem() -> None:
+    stack = settings(pool(instance_type="p5.48xlarge", desiredSize=1))
+    known = facts(stack, quotas={"L-417A185B": 0.0}, unchecked={Query.VCPUS_IN_USE: ("not read",)})
+    assert answers(stack, known)["vCPU quotas"].verdict == "no"
 
 
 def test_without_facts_every_check_of_aws_is_unknown() -> None:
@@ -127,5 +132,5 @@ def test_the_known_part_of_a_bill_may_already_exceed_the_budget() -> None:
 
 def test_a_budget_is_compared_with_the_snapshot_when_offline() -> None:
     stack = settings(P4D, budget=TOO_LITTLE)
-    (found,) = of_rules.of_budget(stack, bill(stack, None, prices()))
+    (found,) = rules.check_budget(stack, bill(stack, None, prices()))
     assert (found.verdict, found.sentences) == ("no", (HOURLY, MONTHLY))
