@@ -22,8 +22,8 @@ FIRST_PATHS = ("config", "aws:region", "stack", "caller", "account")
 OFFLINE = "only the file was checked"
 """Reason why AWS was not queried."""
 
-SettingsType = TypeVar("SettingsType", Settings, ExistingSettings)
-FactsType = TypeVar("FactsType", Facts, ClusterFacts)
+SettingsType = TypeVar("SettingsType", bound=Settings | ExistingSettings)
+FactsType = TypeVar("FactsType", bound=Facts | ClusterFacts)
 
 
 @dataclass(frozen=True)
