@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from infra import validation
-from infra.config.model_types import inner_types, models_for
+from infra.config.models import inner_types, models_for
 from infra.config.parse import Parsed, parse
 from infra.config.problems import Problem, SettingsError, is_unreliable, without_echoes
 from infra.config.stack_file import RawStack

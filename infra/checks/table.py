@@ -21,5 +21,5 @@ def rows() -> Iterator[tuple[str, tuple[str, ...]]]:
 
 def markdown() -> str:
     lines = ["| check | AWS operations |", "|---|---|"]
-    lines += [f"| {name} | {', '.join(f'`{one}`' for one in operations) or 'none'} |" for name, operations in rows()]
+    lines += [f"| {name} | {', '.join(f'`{operation}`' for operation in operations) or 'none'} |" for name, operations in rows()]
     return "\n".join(lines) + "\n"

@@ -9,8 +9,9 @@ from typing import Any
 
 from infra.config import yaml_text
 from infra.config.messages import did_you_mean, nearest
-from infra.config.parse import Encrypted, find_secrets
+from infra.config.parse import Encrypted
 from infra.config.problems import Problem, path_text
+from infra.config.secrets import find_secrets
 
 NAMESPACE = "gpumpi"
 PULUMI = "pulumi"
@@ -55,11 +56,11 @@ def find(stack: str, folder: Path) -> Path:
         path = folder / f"Pulumi.{short}.{ending}"
         if path.is_file():
             return path
-    there = names(folder)
-    if not there:
+    stacks = names(folder)
+    if not stacks:
         raise NoSuchStack(f"there is no stack file in {folder}")
-    hint = did_you_mean(short, there) or "."
-    raise NoSuchStack(f'there is no stack "{short}" in {folder}{hint} There are {", ".join(there)}')
+    hint = did_you_mean(short, stacks) or "."
+    raise NoSuchStack(f'there is no stack "{short}" in {folder}{hint} There are {", ".join(stacks)}')
 
 
 def read(path: Path) -> RawStack:
@@ -67,7 +68,7 @@ def read(path: Path) -> RawStack:
     match = _FILE_NAME.fullmatch(path.name)
     stack = match[1] if match else path.stem
     try:
-        content, twice = yaml_text.read(path)
+        content, duplicates = yaml_text.read(path)
     except yaml_text.NotYaml as error:
         return RawStack(stack, "", {}, (Problem(path.name, str(error)),), is_readable=False)
     config = content.get("config") if isinstance(content, dict) else None
@@ -75,7 +76,7 @@ def read(path: Path) -> RawStack:
         missing = Problem("config", "is missing; put the settings below `config:`")
         return RawStack(stack, "", {}, (missing,), is_readable=False)
     config = {str(key): _scalar_as_engine(_as_engine(value)) for key, value in config.items()}
-    return _split(stack, config, tuple(Problem(_user_path(one.path), one.message) for one in twice))
+    return _split(stack, config, tuple(Problem(_user_path(each.path), each.message) for each in duplicates))
 
 
 def _user_path(path: tuple[str | int, ...]) -> str:
@@ -133,10 +134,10 @@ def _decoded(value: Any) -> Any:
 # --- both --------------------------------------------------------------------------------------------------------------
 
 
-def _split(stack: str, config: Mapping[str, Any], found: tuple[Problem, ...]) -> RawStack:
+def _split(stack: str, config: Mapping[str, Any], earlier: tuple[Problem, ...]) -> RawStack:
     """Split the configuration into `gpumpi` keys, the region, and problems with other keys."""
     values: dict[str, Any] = {}
-    problems = list(found)
+    problems = list(earlier)
     for key, value in config.items():
         namespace, colon, name = key.partition(":")
         if not colon or namespace == NAMESPACE:

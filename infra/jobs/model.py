@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from infra.config.base import Model, Names
+from infra.config.models import Model, Names
 from infra.jobs import starters
 from infra.jobs.pod_overrides import EnvSource, RoleOverrides
 from infra.jobs.progress import Progress

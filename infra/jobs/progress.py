@@ -5,7 +5,7 @@ from typing import Final
 
 from pydantic import Field
 
-from infra.config.base import Model
+from infra.config.models import Model
 from infra.jobs.in_pods import PROGRESS_PATTERN
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600}

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from infra.config.base import Model, MountPath
+from infra.config.models import Model, MountPath
 from infra.jobs.model import Job
 from infra.naming import Naming
 from infra.settings.platform import ExistingPlatformSettings

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from infra.config.base import Model, Names
+from infra.config.models import Model, Names
 from infra.naming import JOB_NAMESPACE
 
 TransportChoice = Literal["auto", "nccl", "tcp"]

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from infra.config.base import Model
+from infra.config.models import Model
 from infra.config.parse import FURTHER_KINDS
 from infra.config.stack_file import EXISTING
 from infra.jobs.model import Job

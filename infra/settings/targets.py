@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from infra.config.base import Model, Names, PublicKeys
+from infra.config.models import Model, Names, PublicKeys
 from infra.naming import LOGIN_USER
 
 SYSTEM_POOL = "system"

@@ -91,7 +91,7 @@ def test_the_full_files_say_everything_that_can_be_said() -> None:
     def settable(model: Any) -> set[str]:
         from pydantic import BaseModel
 
-        from infra.config.model_types import leaf_types
+        from infra.config.models import leaf_types
 
         found = set()
         for field in model.model_fields.values():
