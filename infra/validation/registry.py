@@ -61,6 +61,8 @@ class Topic(StrEnum):
 
 @dataclass(frozen=True)
 class Rule:
+    """A function that yields problems, and the stacks that it is for."""
+
     check: Callable[..., Iterator[Problem]]
     topic: Topic
     targets: frozenset[str]
@@ -118,8 +120,7 @@ def rules_for(settings: AnyStack) -> Iterator[Rule]:
 def check(settings: AnyStack, facts: Facts | ClusterFacts | None = None, today: date | None = None) -> list[Problem]:
     """Run each rule of a stack once, and return all errors and warnings.
 
-    Without facts, only the rules about the stack file run. Without a date, the rules that depend on it are
-    skipped.
+    Without facts, only the rules about the stack file run. Without a date, the rules that need one do not run.
     """
     today = facts.today if isinstance(facts, Facts) else today
     values = {"settings": settings, "facts": facts, "today": today}
@@ -139,6 +140,8 @@ def check(settings: AnyStack, facts: Facts | ClusterFacts | None = None, today: 
 
 
 def _is_about(problem: Problem, malformed: set[str], settings: AnyStack) -> bool:
+    """Return whether a problem may only repeat that a value is malformed. On existing clusters, that is also a problem
+    with a node selector that contains a malformed label."""
     if settings.target.kind in EXISTING:
         return any(is_below(path, problem.path) for path in malformed)
     return problem.path in malformed

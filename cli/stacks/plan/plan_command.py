@@ -72,16 +72,16 @@ def examine(raw: RawStack, *, offline: bool, look_ahead: Callable[[], Changes]) 
     """Run the checks, the price queries and the preview in parallel."""
     with ThreadPoolExecutor(2) as threads:
         ahead = threads.submit(look_ahead)
-        asked = threads.submit(_prices, raw, offline=offline)
+        prices = threads.submit(_prices, raw, offline=offline)
         examined = preflight.examine_aws(raw, offline=offline)
         settings = examined.settings
-        found = _bill(settings, examined.facts, asked.result())
+        planned = _bill(settings, examined.facts, prices.result())
         return Report(
             _heading(raw, examined),
             raw.stack,
             raw.region,
-            tuple(_answers(examined, found)),
-            found,
+            tuple(_answers(examined, planned)),
+            planned,
             ahead.result(),
             has_unreserved=settings is not None and any(not pool.is_reserved for pool in settings.pools),
         )
@@ -105,10 +105,16 @@ def _with_clocks(answer: Answer, settings: Settings | None, facts: Facts | None)
     """
     if answer.check != Topic.RESERVATIONS or answer.verdict != "yes" or settings is None or facts is None:
         return answer
-    held = dict.fromkeys(pool.reservation_id or "" for pool in settings.pools if isinstance(pool.capacity, CapacityBlock))
-    blocks = [facts.reservations[one] for one in held if one in facts.reservations]
-    clocks = [BlockStatus(one.id, one.state, one.start, one.end, settings.is_eks) for one in blocks if one.start and one.end]
-    return replace(answer, sentences=tuple(one.sentence(blocks[0].read_at) for one in clocks))
+    ids = dict.fromkeys(pool.reservation_id or "" for pool in settings.pools if isinstance(pool.capacity, CapacityBlock))
+    blocks = [facts.reservations[block_id] for block_id in ids if block_id in facts.reservations]
+    return replace(
+        answer,
+        sentences=tuple(
+            BlockStatus(block.id, block.state, block.start, block.end, settings.is_eks).sentence(blocks[0].read_at)
+            for block in blocks
+            if block.start and block.end
+        ),
+    )
 
 
 def _check_account(settings: Settings, facts: Facts) -> Iterator[Answer]:
@@ -117,13 +123,13 @@ def _check_account(settings: Settings, facts: Facts) -> Iterator[Answer]:
     Some of these checks are unknown if the stack uses an instance type or zone that AWS does not have.
     """
     with ThreadPoolExecutor(3) as threads:
-        asked = [
+        futures = [
             threads.submit(_unless_unplanned, "limits of the account", lambda: list(limits.answers(settings, facts))),
             threads.submit(_unless_unplanned, permissions.NAME, lambda: [permissions.answer(settings, facts)]),
             threads.submit(_unless_unplanned, images.EXIST, lambda: list(images.answers(settings, facts))),
         ]
-        for one in asked:
-            yield from one.result()
+        for future in futures:
+            yield from future.result()
 
 
 def _unless_unplanned(name: str, answers: Callable[[], list[Answer]]) -> list[Answer]:
