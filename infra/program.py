@@ -80,7 +80,7 @@ def _without_checks(examined: Examined[Settings, Facts]) -> Examined[Settings, F
     pulumi.log.warn(
         f"{SKIP_CHECKS}=1: failed checks are only warnings; AWS may reject some resources after it has created others"
     )
-    warnings = [replace(one, severity="warning") for one in examined.problems]
+    warnings = [replace(problem, severity="warning") for problem in examined.problems]
     return replace(examined, problems=(), warnings=(*warnings, *examined.warnings))
 
 
