@@ -1,6 +1,6 @@
 """Entry point of `pulumi up`.
 
-    stack file -> settings -> facts -> validation (infra.config.preflight)
+    stack file -> settings -> facts -> validation (infra.preflight)
                -> plan -> components -> outputs   (infra.clusters, one module per target)
 
 Read `infra.clusters.eks.build` first: it shows the whole architecture.
@@ -15,13 +15,13 @@ import pulumi
 
 from infra.clusters import ec2, eks, existing
 from infra.config import stack_file
-from infra.config.preflight import Examined, examine_aws, examine_existing
 from infra.config.problems import Problem, SettingsError
 from infra.config.stack_file import RawStack
 from infra.config.stopping import stop
 from infra.facts import Facts, FactsError
 from infra.kubernetes.reachability import Check, assume_usable, must_be_usable
 from infra.naming import Naming
+from infra.preflight import Examined, examine_aws, examine_existing
 from infra.recovery import leftover_logs
 from infra.settings.stack import Settings
 
@@ -54,7 +54,7 @@ def _build_aws(raw: RawStack) -> Mapping[str, object]:
         examined = _without_checks(examined)
     _log_warnings(examined.warnings)
     settings, facts = examined.whole
-    for sentence in facts.unchecked:
+    for sentence in facts.unchecked_sentences:
         pulumi.log.warn(f"not checked: {sentence}")
     if facts.existing.has_leftover_logs:
         _delete_leftover_logs(settings, facts)
@@ -80,7 +80,7 @@ def _without_checks(examined: Examined[Settings, Facts]) -> Examined[Settings, F
     pulumi.log.warn(
         f"{SKIP_CHECKS}=1: failed checks are only warnings; AWS may reject some resources after it has created others"
     )
-    warnings = [replace(one, severity="warning") for one in examined.problems]
+    warnings = [replace(problem, severity="warning") for problem in examined.problems]
     return replace(examined, problems=(), warnings=(*warnings, *examined.warnings))
 
 

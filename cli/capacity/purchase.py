@@ -16,7 +16,8 @@ from cli.capacity.order import EVERY_SECONDS, call_aws
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import FAILED, REFUSED
 from cli.installation import command as program
-from infra.config import preflight, stack_file
+from infra import preflight
+from infra.config import stack_file
 from infra.facts.capacity import BlockOffering, Wanted, offerings
 from infra.facts.clients import Clients
 from infra.plan.specs import DRAIN_BEFORE_END

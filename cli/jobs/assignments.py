@@ -10,7 +10,7 @@ import typer
 from cli.errors import CommandError
 from cli.exit_codes import REFUSED, USAGE
 from infra.config import yaml_text
-from infra.config.model_types import inner_types
+from infra.config.models import inner_types
 from infra.jobs.model import Job
 
 Set = Annotated[

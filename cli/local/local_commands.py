@@ -22,7 +22,8 @@ from cli.local import crashed_parts
 from cli.local.crashed_parts import DEFAULT_HOME
 from cli.stacks import operation_progress
 from cli.stacks.recover import describe
-from infra.config import preflight, stack_file
+from infra import preflight
+from infra.config import stack_file
 from infra.facts import regions
 from localcloud import mending
 from localcloud.engine_events import Step

@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 from cli import options
 from cli.console import Listing, make_console, print_json
 from cli.exit_codes import OK
-from infra.config.model_types import leaf_types
+from infra.config.models import leaf_types
 from infra.jobs.model import Job
 from infra.jobs.pod_overrides import RoleOverrides
 from infra.settings.existing import ExistingSettings

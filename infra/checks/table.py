@@ -2,15 +2,14 @@
 
 from collections.abc import Iterator
 
-from infra.checks import images, limits, of_rules, permissions
+from infra.checks import images, limits, permissions
+from infra.checks.rules import operations_by_topic
 from infra.facts.account_limits import LIMITS
 
 
 def rows() -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield each check with the AWS operations that it depends on."""
-    yield of_rules.STACK_FILE, ()
-    for group in of_rules.GROUPS:
-        yield group.name, group.operations
+    yield from operations_by_topic().items()
     for limit in LIMITS:
         quota = () if limit.quota_is_in_summary else ("servicequotas:GetServiceQuota",)
         yield limit.name, (*quota, *limit.counted_by)
@@ -22,5 +21,5 @@ def rows() -> Iterator[tuple[str, tuple[str, ...]]]:
 
 def markdown() -> str:
     lines = ["| check | AWS operations |", "|---|---|"]
-    lines += [f"| {name} | {', '.join(f'`{one}`' for one in operations) or 'none'} |" for name, operations in rows()]
+    lines += [f"| {name} | {', '.join(f'`{operation}`' for operation in operations) or 'none'} |" for name, operations in rows()]
     return "\n".join(lines) + "\n"

@@ -21,8 +21,8 @@ def words(forms: Collection[str]) -> list[str]:
     return [word for form in _FORMS if form in forms for word in _FORMS[form]]
 
 
-def empty(wanted: Sequence[str], *, required: bool) -> str:
-    return f"is empty. Use {one_of(wanted)}{'' if required else ', or remove the key'}."
+def empty(forms: Sequence[str], *, required: bool) -> str:
+    return f"is empty. Use {one_of(forms)}{'' if required else ', or remove the key'}."
 
 
 def missing(key: str, example: object) -> str:
@@ -32,9 +32,9 @@ def missing(key: str, example: object) -> str:
 
 
 def unknown_key(key: str, choices: Sequence[str]) -> str:
-    there = sorted(set(choices))
-    these = "only setting here is" if len(there) == 1 else "settings here are"
-    hint = did_you_mean(key, there) or f". The {these} {all_of(there)}."
+    settings = sorted(set(choices))
+    subject = "only setting here is" if len(settings) == 1 else "settings here are"
+    hint = did_you_mean(key, settings) or f". The {subject} {all_of(settings)}."
     return f"is not a setting{hint}"
 
 
@@ -48,16 +48,16 @@ def wrong_value(
     value: object, expected: Collection[str], choices: Sequence[object], kinds: Sequence[str], *, key: str, example: object
 ) -> str:
     """Describe what is wrong with a value, given the `expected` types and the allowed `choices`."""
-    wanted = one_of([*map(str, choices), *words(expected)])
+    forms = one_of([*map(str, choices), *words(expected)])
     if exact := _only_quotes_are_wrong(value, expected, key, example):
         return exact
     if choices and isinstance(value, str | int):
         hint = did_you_mean(value, map(str, choices)) if isinstance(value, str) else ""
-        return f"{shown(value)} is not valid. Use {wanted}{hint or '.'}"
+        return f"{shown(value)} is not valid. Use {forms}{hint or '.'}"
     if isinstance(value, Mapping | list | tuple):
-        return f"is {shown(value)}. Use {wanted}."
+        return f"is {shown(value)}. Use {forms}."
     like = f", like {{kind: {value}}}" if value in kinds else ""
-    return f"{shown(value)} is {_form_of(value)}. Use {wanted}{like}."
+    return f"{shown(value)} is {_form_of(value)}. Use {forms}{like}."
 
 
 def _only_quotes_are_wrong(value: object, expected: Collection[str], key: str, example: object) -> str | None:
@@ -65,8 +65,8 @@ def _only_quotes_are_wrong(value: object, expected: Collection[str], key: str, e
     if "text" in expected and isinstance(value, bool):
         return f"{shown(value)} is not text. Write it in quotes: {json.dumps(shown(value))}"
     if "text" in expected and isinstance(value, int | float):
-        thing = "the version" if "version" in key.lower() else "it"
-        return f"{value} is a number. Write {thing} in quotes: {json.dumps(str(value if example is None else example))}"
+        subject = "the version" if "version" in key.lower() else "it"
+        return f"{value} is a number. Write {subject} in quotes: {json.dumps(str(value if example is None else example))}"
     if "int" in expected and isinstance(value, float):
         return f"{value} is not a whole number"
     if _is_quoted(value, expected):

@@ -8,11 +8,10 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar, cast, get_args, g
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from infra.config import former_names
 from infra.config.messages import empty, missing, nearest, unknown_key, unknown_kind, words, wrong_value
-from infra.config.model_types import field_of, inner_types, kinds, leaf_types, models_for
+from infra.config.models import field_of, inner_types, kinds, leaf_types, models_for
 from infra.config.problems import Problem, path_text
-from infra.config.secrets import kind_of_secret, names_a_secret
+from infra.config.secrets import find_secrets
 
 ModelType = TypeVar("ModelType", bound=BaseModel)
 Path = tuple[str | int, ...]
@@ -24,10 +23,7 @@ ROUNDS = 4
 FURTHER_KINDS = "furtherKinds"
 """Key in a field's `json_schema_extra`. Its value lists kinds that the field accepts but another model defines."""
 
-SAID_ELSEWHERE = {"region": "Write aws:region.", "stack": "The file name sets the stack's name."}
-
-
-_IN_ENV = "revoke it, put a new one into a Kubernetes Secret, and reference it in secretEnv"
+SET_ELSEWHERE = {"region": "Write aws:region.", "stack": "The file name sets the stack's name."}
 
 
 class Encrypted:
@@ -44,54 +40,28 @@ class Parsed(NamedTuple, Generic[ModelType]):
     """Paths of placeholders. The results of rules about these paths are unreliable (`problems.is_unreliable`)."""
 
 
-def parse(model: type[ModelType], values: Mapping[str, object], **known: str) -> Parsed[ModelType]:
+def parse(model: type[ModelType], values: Mapping[str, object], **fields: str) -> Parsed[ModelType]:
     """Parse raw values into a model, and report all type errors at once.
 
-    `known` contains the fields whose values do not come from the mapping, such as the stack name.
+    `fields` contains the values that do not come from the mapping, such as the stack name.
     """
     problems = list(find_secrets(values))
     data: dict[str, Any] = _without_encrypted(deepcopy(dict(values)), (), problems)
-    data, renamed = former_names.replaced(model, data)
-    problems += renamed
-    for key in sorted(known.keys() & data.keys()):
+    for key in sorted(fields.keys() & data.keys()):
         del data[key]
-        problems.append(Problem(key, f"is not a setting. {SAID_ELSEWHERE[key]}"))
-    told = {problem.path for problem in problems if problem.is_error}
-    placeholders: set[str] = set(told)
+        problems.append(Problem(key, f"is not a setting. {SET_ELSEWHERE[key]}"))
+    reported = {problem.path for problem in problems if problem.is_error}
+    placeholders = set(reported)
     for attempt in range(ROUNDS):
         try:
-            return Parsed(model.model_validate({**data, **known}), problems, frozenset(placeholders))
+            return Parsed(model.model_validate({**data, **fields}), problems, frozenset(placeholders))
         except ValidationError as error:
             for fault in _faults(model, data, error.errors(include_url=False)):
-                if attempt == 0 and fault.problem.path not in told:
+                if attempt == 0 and fault.problem.path not in reported:
                     problems.append(fault.problem)
                 placeholders.update(fault.placeholders)
                 fault.repair(data)
     return Parsed(None, problems, frozenset(placeholders))
-
-
-def find_secrets(values: object, path: Path = (), remedy: str = "remove it and revoke it") -> Iterator[Problem]:
-    """Yield a problem for every plain-text secret in the values."""
-    for place, value in _leaves(values, path):
-        if not isinstance(value, str) or not value:
-            continue
-        kind = kind_of_secret(value)
-        if kind is None and isinstance(place[-1], str) and names_a_secret(place[-1], value):
-            kind = "a secret (judging by the key's name)"
-        if kind:
-            fix = _IN_ENV if len(place) > 1 and place[-2] == "env" else remedy
-            yield Problem(path_text(place), f"holds {kind} in plain text, and everyone who can read the file can see it; {fix}")
-
-
-def _leaves(value: object, path: Path) -> Iterator[tuple[Path, object]]:
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from _leaves(inner, (*path, str(key)))
-    elif isinstance(value, list | tuple):
-        for index, inner in enumerate(value):
-            yield from _leaves(inner, (*path, index))
-    elif path:
-        yield path, value
 
 
 def _without_encrypted(value: Any, path: Path, problems: list[Problem]) -> Any:
@@ -146,15 +116,15 @@ class Fault:
     @property
     def problem(self) -> Problem:
         if self.kind.startswith("union_tag_"):
-            named = self.value.get("kind") if isinstance(self.value, Mapping) else None
-            known = [*kinds(models_for(self.types, None)), *self._further_kinds()]
-            return Problem(path_text((*self.path, "kind")), unknown_kind(named, known))
+            kind = self.value.get("kind") if isinstance(self.value, Mapping) else None
+            valid = [*kinds(models_for(self.types, None)), *self._further_kinds()]
+            return Problem(path_text((*self.path, "kind")), unknown_kind(kind, valid))
         return Problem(path_text(self.path), self._message())
 
     def _further_kinds(self) -> list[str]:
         extra = self.field.json_schema_extra if self.field else None
-        found = extra.get(FURTHER_KINDS) if isinstance(extra, dict) else None
-        return [str(kind) for kind in found] if isinstance(found, list) else []
+        further = extra.get(FURTHER_KINDS) if isinstance(extra, dict) else None
+        return [str(kind) for kind in further] if isinstance(further, list) else []
 
     def _message(self) -> str:
         key = str(self.path[-1])

@@ -1,10 +1,12 @@
 """Problems of a stack: the path in the stack file, what is wrong with the value, and the fix."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Final, Literal
 
 Severity = Literal["error", "warning"]
+STACK_FILE: Final = "stack file"
+"""Topic of problems that the stack file alone shows."""
 
 
 @dataclass(frozen=True)
@@ -14,6 +16,8 @@ class Problem:
     path: str
     message: str
     severity: Severity = "error"
+    topic: str = field(default=STACK_FILE, compare=False)
+    """Topic of the rule that reports the problem: `plan` prints one result per topic."""
 
     @property
     def is_error(self) -> bool:
@@ -29,9 +33,9 @@ def warning(path: str, message: str) -> Problem:
 
 def without_echoes(problems: Iterable[Problem]) -> list[Problem]:
     """Remove duplicates, and warnings about a path that has an error."""
-    found = list(dict.fromkeys(problems))
-    wrong = {problem.path for problem in found if problem.is_error}
-    return [problem for problem in found if problem.is_error or problem.path not in wrong]
+    distinct = list(dict.fromkeys(problems))
+    paths_with_errors = {problem.path for problem in distinct if problem.is_error}
+    return [problem for problem in distinct if problem.is_error or problem.path not in paths_with_errors]
 
 
 class SettingsError(Exception):
@@ -79,4 +83,4 @@ def _suspects(placeholder: str) -> Iterator[str]:
     yield placeholder
     for group in JUDGED_TOGETHER:
         if name in group:
-            yield from (f"{parent}{dot}{other}" for other in group)
+            yield from (f"{parent}{dot}{sibling}" for sibling in group)

@@ -1,6 +1,11 @@
 """Detect secrets in plain text. Stack files that contain a secret are rejected, and messages never quote secrets."""
 
 import re
+from collections.abc import Iterator, Mapping
+
+from infra.config.problems import Problem, path_text
+
+_IN_ENV = "revoke it, put a new one into a Kubernetes Secret, and reference it in secretEnv"
 
 _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("a private key", re.compile(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY")),
@@ -49,3 +54,29 @@ def names_a_secret(key: str, value: str) -> bool:
     if _SECRET_WORD.search(words) or _SECRET_COMPOUND.search(words.replace("-", "")):
         return True
     return bool(_KEY_OF.search(words) and not _HARMLESS_KEY_OF.search(words))
+
+
+def find_secrets(values: object, path: tuple[str | int, ...] = (), remedy: str = "remove it and revoke it") -> Iterator[Problem]:
+    """Yield a problem for every plain-text secret in the values."""
+    for location, value in _leaves(values, path):
+        if not isinstance(value, str) or not value:
+            continue
+        kind = kind_of_secret(value)
+        if kind is None and isinstance(location[-1], str) and names_a_secret(location[-1], value):
+            kind = "a secret (judging by the key's name)"
+        if kind:
+            fix = _IN_ENV if len(location) > 1 and location[-2] == "env" else remedy
+            yield Problem(
+                path_text(location), f"holds {kind} in plain text, and everyone who can read the file can see it; {fix}"
+            )
+
+
+def _leaves(value: object, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], object]]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _leaves(inner, (*path, str(key)))
+    elif isinstance(value, list | tuple):
+        for index, inner in enumerate(value):
+            yield from _leaves(inner, (*path, index))
+    elif path:
+        yield path, value

@@ -9,15 +9,16 @@ from typing import Any
 
 from infra.config import yaml_text
 from infra.config.messages import did_you_mean, nearest
-from infra.config.parse import Encrypted, find_secrets
+from infra.config.parse import Encrypted
 from infra.config.problems import Problem, path_text
-from infra.settings.targets import EXISTING
+from infra.config.secrets import find_secrets
 
 NAMESPACE = "gpumpi"
 PULUMI = "pulumi"
 """Namespace of the engine's own keys, such as `pulumi:tags` and `pulumi:disable-default-providers`."""
-FORMER_NAMES = {"masterType": "headNodeType"}
-"""Former name -> current name, for keys of `target`."""
+EXISTING = "existing"
+"""Target kind for an existing Kubernetes cluster. Stacks with this kind have their own settings:
+`infra.settings.existing`."""
 _FILE_NAME = re.compile(r"Pulumi\.(.+)\.ya?ml")
 
 
@@ -55,11 +56,11 @@ def find(stack: str, folder: Path) -> Path:
         path = folder / f"Pulumi.{short}.{ending}"
         if path.is_file():
             return path
-    there = names(folder)
-    if not there:
+    stacks = names(folder)
+    if not stacks:
         raise NoSuchStack(f"there is no stack file in {folder}")
-    hint = did_you_mean(short, there) or "."
-    raise NoSuchStack(f'there is no stack "{short}" in {folder}{hint} There are {", ".join(there)}')
+    hint = did_you_mean(short, stacks) or "."
+    raise NoSuchStack(f'there is no stack "{short}" in {folder}{hint} There are {", ".join(stacks)}')
 
 
 def read(path: Path) -> RawStack:
@@ -67,7 +68,7 @@ def read(path: Path) -> RawStack:
     match = _FILE_NAME.fullmatch(path.name)
     stack = match[1] if match else path.stem
     try:
-        content, twice = yaml_text.read(path)
+        content, duplicates = yaml_text.read(path)
     except yaml_text.NotYaml as error:
         return RawStack(stack, "", {}, (Problem(path.name, str(error)),), is_readable=False)
     config = content.get("config") if isinstance(content, dict) else None
@@ -75,7 +76,7 @@ def read(path: Path) -> RawStack:
         missing = Problem("config", "is missing; put the settings below `config:`")
         return RawStack(stack, "", {}, (missing,), is_readable=False)
     config = {str(key): _scalar_as_engine(_as_engine(value)) for key, value in config.items()}
-    return _split(stack, config, tuple(Problem(_user_path(one.path), one.message) for one in twice))
+    return _split(stack, config, tuple(Problem(_user_path(each.path), each.message) for each in duplicates))
 
 
 def _user_path(path: tuple[str | int, ...]) -> str:
@@ -133,10 +134,10 @@ def _decoded(value: Any) -> Any:
 # --- both --------------------------------------------------------------------------------------------------------------
 
 
-def _split(stack: str, config: Mapping[str, Any], found: tuple[Problem, ...]) -> RawStack:
+def _split(stack: str, config: Mapping[str, Any], earlier: tuple[Problem, ...]) -> RawStack:
     """Split the configuration into `gpumpi` keys, the region, and problems with other keys."""
     values: dict[str, Any] = {}
-    problems = list(found)
+    problems = list(earlier)
     for key, value in config.items():
         namespace, colon, name = key.partition(":")
         if not colon or namespace == NAMESPACE:
@@ -157,16 +158,7 @@ def _split(stack: str, config: Mapping[str, Any], found: tuple[Problem, ...]) ->
     if not region or not isinstance(region, str):
         problems.append(Problem("aws:region", "is missing. Add it, for example `aws:region: us-west-2`."))
         region = ""
-    return RawStack(stack, region, _with_current_names(values), tuple(problems))
-
-
-def _with_current_names(values: dict[str, Any]) -> dict[str, Any]:
-    """Rename settings to their current names. Former names are still accepted."""
-    target = values.get("target")
-    if not isinstance(target, Mapping):
-        return values
-    renamed = {new if (new := FORMER_NAMES.get(key)) and new not in target else key: value for key, value in target.items()}
-    return {**values, "target": renamed}
+    return RawStack(stack, region, values, tuple(problems))
 
 
 def is_existing(values: Mapping[str, object]) -> bool:

@@ -48,13 +48,13 @@ def load_all(text: str) -> list[Any]:
 
     Raises NotYaml.
     """
-    found = []
+    documents = []
     with _reading(yaml.SafeLoader, text) as loader:
         while loader.check_node():
             node = loader.get_node()
             _check_aliases(node)
-            found.append(loader.construct_document(node))
-    return found
+            documents.append(loader.construct_document(node))
+    return documents
 
 
 @contextmanager
@@ -78,14 +78,14 @@ def _check_aliases(node: yaml.Node | None) -> None:
     sizes: dict[int, int] = {}
     open_nodes: set[int] = set()
 
-    def size(one: yaml.Node) -> int:
-        if id(one) in open_nodes:
-            raise NotYaml(f"has an alias that contains itself, line {one.start_mark.line + 1}. Write the value out.")
-        if id(one) not in sizes:
-            open_nodes.add(id(one))
-            sizes[id(one)] = 1 + sum(size(child) for child in _children(one))
-            open_nodes.discard(id(one))
-        return sizes[id(one)]
+    def size(value: yaml.Node) -> int:
+        if id(value) in open_nodes:
+            raise NotYaml(f"has an alias that contains itself, line {value.start_mark.line + 1}. Write the value out.")
+        if id(value) not in sizes:
+            open_nodes.add(id(value))
+            sizes[id(value)] = 1 + sum(size(child) for child in _children(value))
+            open_nodes.discard(id(value))
+        return sizes[id(value)]
 
     if node is not None and size(node) > MAXIMUM_VALUES:
         raise NotYaml(f"has more than {MAXIMUM_VALUES} values once its aliases are expanded. Write it without them.")

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from infra.facts.clients import Clients, is_error, query
 from infra.facts.model import Caller
-from infra.facts.vcpu_quotas import Quota, quota
+from infra.facts.service_quotas import Quota, quota
 from infra.settings.pools import OnDemand, Spot
 from infra.settings.stack import Settings
 
@@ -47,25 +47,25 @@ def principal_arn(clients: Clients, arn: str) -> str | None:
     kind, _, path_and_name = arn.split(":", 5)[5].partition("/")
     name = path_and_name.rpartition("/")[2]
     try:
-        found = clients.iam.get_role(RoleName=name) if kind == "role" else clients.iam.get_user(UserName=name)
+        principal = clients.iam.get_role(RoleName=name) if kind == "role" else clients.iam.get_user(UserName=name)
     except clients.iam.exceptions.NoSuchEntityException:
         return None
-    return str(found[kind.capitalize()]["Arn"])
+    return str(principal[kind.capitalize()]["Arn"])
 
 
 def quotas_needed(settings: Settings) -> tuple[dict[str, Quota], list[str]]:
     """Return the quotas that limit the stack, keyed by quota code, and the instance types without a known quota."""
-    found: dict[str, Quota] = {}
+    quotas: dict[str, Quota] = {}
     unknown: list[str] = []
-    wanted = [(settings.target.head_type, False)]
-    wanted += [(pool.instance_type, isinstance(pool.capacity, Spot)) for pool in settings.pools if is_limited(pool.capacity)]
-    for type_name, spot in wanted:
+    launched = [(settings.target.head_type, False)]
+    launched += [(pool.instance_type, isinstance(pool.capacity, Spot)) for pool in settings.pools if is_limited(pool.capacity)]
+    for type_name, spot in launched:
         limit = quota(type_name, spot=spot)
         if limit:
-            found[limit.code] = limit
+            quotas[limit.code] = limit
         elif type_name:
             unknown.append(f"{type_name} {'as spot' if spot else 'on demand'}")
-    return found, unknown
+    return quotas, unknown
 
 
 def is_limited(capacity: object) -> bool:

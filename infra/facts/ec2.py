@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from infra.facts.clients import Clients, is_error
 from infra.facts.instance_types import Architecture, InstanceType
-from infra.facts.model import CapacityReservation, EndpointService, OwnVpc, Subnet, Vpc, Zone
+from infra.facts.model import CapacityReservation, EndpointService, NodeTemplate, OwnVpc, Subnet, Vpc, Zone
 from infra.naming import ZONE_LETTERS
 
 NOT_FOR_EKS = frozenset({"use1-az3", "usw1-az2", "cac1-az3"})
@@ -23,7 +23,7 @@ _TARGETS_OUTSIDE = (
 
 def zones(clients: Clients) -> tuple[Zone, ...]:
     described = clients.ec2.describe_availability_zones()["AvailabilityZones"]
-    found = [
+    usable = [
         Zone(zone["ZoneName"], zone["ZoneId"])
         for zone in described
         if zone["State"] == "available"
@@ -31,19 +31,19 @@ def zones(clients: Clients) -> tuple[Zone, ...]:
         and zone["ZoneId"] not in NOT_FOR_EKS
         and zone["ZoneName"][-1] in ZONE_LETTERS
     ]
-    return tuple(sorted(found, key=lambda zone: zone.name))
+    return tuple(sorted(usable, key=lambda zone: zone.name))
 
 
 def instance_types(clients: Clients, names: Collection[str]) -> dict[str, InstanceType]:
     """Return the instance types with these names. Uses a filter, which ignores unknown names, unlike the parameter
     `InstanceTypes`."""
-    described = _all(clients.ec2, "describe_instance_types", "InstanceTypes", Filters=[_is_one_of("instance-type", names)])
-    return {one["InstanceType"]: InstanceType.from_ec2(one) for one in described if one["InstanceType"] in names}
+    described = _all(clients.ec2, "describe_instance_types", "InstanceTypes", Filters=[_equals("instance-type", names)])
+    return {each["InstanceType"]: InstanceType.from_ec2(each) for each in described if each["InstanceType"] in names}
 
 
 def type_names(clients: Clients) -> frozenset[str]:
     offered = _all(clients.ec2, "describe_instance_type_offerings", "InstanceTypeOfferings", LocationType="region")
-    return frozenset(one["InstanceType"] for one in offered)
+    return frozenset(offering["InstanceType"] for offering in offered)
 
 
 def offerings(clients: Clients, names: Collection[str]) -> dict[str, frozenset[str]]:
@@ -52,19 +52,19 @@ def offerings(clients: Clients, names: Collection[str]) -> dict[str, frozenset[s
         "describe_instance_type_offerings",
         "InstanceTypeOfferings",
         LocationType="availability-zone",
-        Filters=[_is_one_of("instance-type", names)],
+        Filters=[_equals("instance-type", names)],
     )
     zones_by_type: dict[str, set[str]] = {name: set() for name in names}
-    for one in offered:
-        zones_by_type.setdefault(one["InstanceType"], set()).add(one["Location"])
-    return {name: frozenset(found) for name, found in zones_by_type.items()}
+    for offering in offered:
+        zones_by_type.setdefault(offering["InstanceType"], set()).add(offering["Location"])
+    return {name: frozenset(zones) for name, zones in zones_by_type.items()}
 
 
 def vpc(clients: Clients, vpc_id: str) -> Vpc | None:
-    found = clients.ec2.describe_vpcs(Filters=[_is_one_of("vpc-id", [vpc_id])])["Vpcs"]
-    if not found:
+    described = clients.ec2.describe_vpcs(Filters=[_equals("vpc-id", [vpc_id])])["Vpcs"]
+    if not described:
         return None
-    blocks = [block["CidrBlock"] for block in found[0].get("CidrBlockAssociationSet", ())] or [found[0]["CidrBlock"]]
+    blocks = [block["CidrBlock"] for block in described[0].get("CidrBlockAssociationSet", ())] or [described[0]["CidrBlock"]]
     support = clients.ec2.describe_vpc_attribute(VpcId=vpc_id, Attribute="enableDnsSupport")
     hostnames = clients.ec2.describe_vpc_attribute(VpcId=vpc_id, Attribute="enableDnsHostnames")
     return Vpc(vpc_id, tuple(blocks), support["EnableDnsSupport"]["Value"], hostnames["EnableDnsHostnames"]["Value"])
@@ -72,9 +72,9 @@ def vpc(clients: Clients, vpc_id: str) -> Vpc | None:
 
 def subnets(clients: Clients, ids: Collection[str]) -> dict[str, Subnet]:
     """Return the subnets with these IDs. Omits IDs that do not exist."""
-    described = _all(clients.ec2, "describe_subnets", "Subnets", Filters=[_is_one_of("subnet-id", ids)])
+    described = _all(clients.ec2, "describe_subnets", "Subnets", Filters=[_equals("subnet-id", ids)])
     vpcs = sorted({subnet["VpcId"] for subnet in described})
-    tables = _all(clients.ec2, "describe_route_tables", "RouteTables", Filters=[_is_one_of("vpc-id", vpcs)]) if vpcs else []
+    tables = _all(clients.ec2, "describe_route_tables", "RouteTables", Filters=[_equals("vpc-id", vpcs)]) if vpcs else []
     routes = {subnet["SubnetId"]: _routes(subnet, tables) for subnet in described}
     return {
         subnet["SubnetId"]: Subnet(
@@ -118,48 +118,48 @@ def _leads_out(route: Any) -> bool:
 
 def endpoints(clients: Clients, vpc_id: str) -> frozenset[str]:
     """Return the services with an available VPC endpoint: `ecr.api` stands for `com.amazonaws.us-west-2.ecr.api`."""
-    described = _all(clients.ec2, "describe_vpc_endpoints", "VpcEndpoints", Filters=[_is_one_of("vpc-id", [vpc_id])])
-    names = [one["ServiceName"] for one in described if one["State"].lower() == "available"]
+    described = _all(clients.ec2, "describe_vpc_endpoints", "VpcEndpoints", Filters=[_equals("vpc-id", [vpc_id])])
+    names = [endpoint["ServiceName"] for endpoint in described if endpoint["State"].lower() == "available"]
     return frozenset(name.partition(f".{clients.region}.")[2] for name in names)
 
 
 def endpoint_services(clients: Clients) -> dict[str, EndpointService]:
     """Return AWS's services that offer interface endpoints, keyed by the part of the name after the Region."""
-    kinds = [_is_one_of("service-type", ["Interface"])]
+    kinds = [_equals("service-type", ["Interface"])]
     described = _all(clients.ec2, "describe_vpc_endpoint_services", "ServiceDetails", Filters=kinds)
-    found = {}
-    for one in described:
-        prefix, _, short = one["ServiceName"].partition(f".{clients.region}.")
+    services = {}
+    for service in described:
+        prefix, _, short = service["ServiceName"].partition(f".{clients.region}.")
         if short and prefix.endswith("amazonaws"):  # excludes com.amazonaws.vpce.*, which are services of other accounts
-            found[short] = EndpointService(one["ServiceName"], frozenset(one["AvailabilityZones"]))
-    return found
+            services[short] = EndpointService(service["ServiceName"], frozenset(service["AvailabilityZones"]))
+    return services
 
 
 def stack_zones(clients: Clients, tag: str, stack: str) -> tuple[str, ...]:
     """Return the zones of the subnets that the stack created."""
-    described = _all(clients.ec2, "describe_subnets", "Subnets", Filters=[_is_one_of(f"tag:{tag}", [stack])])
+    described = _all(clients.ec2, "describe_subnets", "Subnets", Filters=[_equals(f"tag:{tag}", [stack])])
     return tuple(sorted({subnet["AvailabilityZone"] for subnet in described}))
 
 
 def stack_vpcs(clients: Clients, tag: str, stack: str) -> tuple[OwnVpc, ...]:
     """Return the stack's VPCs. After an interrupted operation, the stack can have two VPCs until the next `up`."""
-    found = _all(clients.ec2, "describe_vpcs", "Vpcs", Filters=[_is_one_of(f"tag:{tag}", [stack])])
-    return tuple(OwnVpc(vpc["VpcId"], vpc["CidrBlock"]) for vpc in found)
+    described = _all(clients.ec2, "describe_vpcs", "Vpcs", Filters=[_equals(f"tag:{tag}", [stack])])
+    return tuple(OwnVpc(vpc["VpcId"], vpc["CidrBlock"]) for vpc in described)
 
 
 def subnet_zones(clients: Clients, ids: Collection[str]) -> dict[str, str]:
-    described = _all(clients.ec2, "describe_subnets", "Subnets", Filters=[_is_one_of("subnet-id", ids)]) if ids else []
+    described = _all(clients.ec2, "describe_subnets", "Subnets", Filters=[_equals("subnet-id", ids)]) if ids else []
     return {subnet["SubnetId"]: subnet["AvailabilityZone"] for subnet in described}
 
 
 def reservation(clients: Clients, reservation_id: str) -> CapacityReservation | None:
     try:
-        found = clients.ec2.describe_capacity_reservations(CapacityReservationIds=[reservation_id])["CapacityReservations"]
+        described = clients.ec2.describe_capacity_reservations(CapacityReservationIds=[reservation_id])["CapacityReservations"]
     except clients.ec2.exceptions.ClientError as error:
         if is_error(error, "InvalidCapacityReservationId.NotFound", "InvalidCapacityReservationId.Malformed"):
             return None
         raise
-    return _reservation(found[0], clients.now()) if found else None
+    return _reservation(described[0], clients.now()) if described else None
 
 
 def _reservation(described: Any, read_at: datetime) -> CapacityReservation:
@@ -184,20 +184,44 @@ def _reservation(described: Any, read_at: datetime) -> CapacityReservation:
 
 def placement_groups(clients: Clients, names: Collection[str]) -> dict[str, str]:
     """Return the strategies of the placement groups with these names. Omits names that do not exist."""
-    found = clients.ec2.describe_placement_groups(Filters=[_is_one_of("group-name", names)])["PlacementGroups"]
-    return {group["GroupName"]: group["Strategy"] for group in found if group["State"] == "available"}
+    groups = clients.ec2.describe_placement_groups(Filters=[_equals("group-name", names)])["PlacementGroups"]
+    return {group["GroupName"]: group["Strategy"] for group in groups if group["State"] == "available"}
 
 
 def images(clients: Clients, ids: Collection[str]) -> dict[str, Architecture]:
     """Return the architectures of the AMIs with these IDs. Omits IDs that do not exist."""
-    found = clients.ec2.describe_images(Filters=[_is_one_of("image-id", ids)])["Images"]
-    return {image["ImageId"]: image["Architecture"] for image in found}
+    described = clients.ec2.describe_images(Filters=[_equals("image-id", ids)])["Images"]
+    return {image["ImageId"]: image["Architecture"] for image in described}
 
 
-def _is_one_of(name: str, values: Iterable[str]) -> dict[str, Any]:
+def template_data(clients: Clients, template_id: str, version: str) -> dict[str, Any]:
+    """Return the data of a launch template version; empty if the version does not exist."""
+    arguments = {"LaunchTemplateId": template_id, "Versions": [version]}
+    versions = clients.ec2.describe_launch_template_versions(**arguments)["LaunchTemplateVersions"]
+    return dict(versions[0]["LaunchTemplateData"]) if versions else {}
+
+
+def node_template(clients: Clients, template_id: str, version: str) -> NodeTemplate:
+    data = template_data(clients, template_id, version)
+    target = data.get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
+    volumes = [mapping["Ebs"].get("VolumeSize") for mapping in data.get("BlockDeviceMappings", ()) if "Ebs" in mapping]
+    return NodeTemplate(
+        instance_type=data.get("InstanceType"),
+        image_id=data.get("ImageId"),
+        reservation_id=target.get("CapacityReservationId"),
+        root_volume_gib=next(iter(volumes), None),
+        interfaces=tuple(
+            (each.get("NetworkCardIndex", 0), each["DeviceIndex"], each.get("InterfaceType", "interface"))
+            for each in data.get("NetworkInterfaces", ())
+        ),
+        user_data=data.get("UserData", ""),
+    )
+
+
+def _equals(name: str, values: Iterable[str]) -> dict[str, Any]:
     """Return a filter for exact values. Escapes `*` and `?`, which are wildcards in filters."""
     return {"Name": name, "Values": sorted(value.replace("*", "\\*").replace("?", "\\?") for value in values)}
 
 
 def _all(client: Any, operation: str, key: str, **arguments: Any) -> list[Any]:
-    return [one for page in client.get_paginator(operation).paginate(**arguments) for one in page[key]]
+    return [each for page in client.get_paginator(operation).paginate(**arguments) for each in page[key]]

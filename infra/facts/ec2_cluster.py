@@ -3,9 +3,8 @@
 from typing import Any
 
 from infra.facts.clients import Clients
-from infra.facts.ec2 import subnet_zones
+from infra.facts.ec2 import subnet_zones, template_data
 from infra.facts.instance_types import Architecture
-from infra.facts.launch_templates import template_data
 from infra.facts.model import Ami, Existing, ExistingPool
 from infra.naming import AMI_TAG, OPENMPI_TAG, PLACEMENT_TAG, POOL_TAG, SOURCE_TAG, STACK_TAG
 
@@ -15,8 +14,8 @@ EC2_CLUSTER_AMI = "ec2"
 
 def existing(clients: Clients, stack: str) -> Existing:
     """Return the Auto Scaling group of a stack's workers, if it exists."""
-    wanted = [{"Name": f"tag:{STACK_TAG}", "Values": [stack]}]
-    pages = clients.autoscaling.get_paginator("describe_auto_scaling_groups").paginate(Filters=wanted)
+    filters = [{"Name": f"tag:{STACK_TAG}", "Values": [stack]}]
+    pages = clients.autoscaling.get_paginator("describe_auto_scaling_groups").paginate(Filters=filters)
     # A group has a status only while it is being deleted.
     groups = [group for page in pages for group in page["AutoScalingGroups"] if "Status" not in group]
     tagged = [(group, {tag["Key"]: tag["Value"] for tag in group["Tags"]}) for group in groups]
@@ -27,12 +26,12 @@ def _existing(clients: Clients, group: Any, tags: dict[str, str]) -> Existing:
     subnets = sorted(group["VPCZoneIdentifier"].split(","))
     zones = subnet_zones(clients, set(subnets))
     template = _template(clients, group)
-    found = sorted({zones[one] for one in subnets if one in zones})
-    if not found:
+    names = sorted({zones[subnet] for subnet in subnets if subnet in zones})
+    if not names:
         return Existing()
     pool = ExistingPool(
-        zone=found[0],
-        zones=tuple(found),
+        zone=names[0],
+        zones=tuple(names),
         min_size=group["MinSize"],
         desired_size=group["DesiredCapacity"],
         max_size=group["MaxSize"],
@@ -54,28 +53,26 @@ def _join_seconds(clients: Clients, group: str) -> int | None:
 
 def _template(clients: Clients, group: Any) -> dict[str, Any]:
     """Return the launch template data that the group uses for its next instance."""
-    named = group.get("LaunchTemplate")
-    if not named:
-        return {}
-    return template_data(clients, named["LaunchTemplateId"], named["Version"])
+    template = group.get("LaunchTemplate")
+    return template_data(clients, template["LaunchTemplateId"], template["Version"]) if template else {}
 
 
 def ami(clients: Clients, id: str) -> Ami | None:
-    found = clients.ec2.describe_images(Filters=[{"Name": "image-id", "Values": [id]}])["Images"]
-    return _ami(found[0]) if found else None
+    images = clients.ec2.describe_images(Filters=[{"Name": "image-id", "Values": [id]}])["Images"]
+    return _ami(images[0]) if images else None
 
 
 def newest_ami(clients: Clients, architecture: Architecture, openmpi: int) -> Ami | None:
     """Return this account's newest AMI with the tags that the Packer templates set."""
-    wanted = {
+    values = {
         f"tag:{AMI_TAG}": EC2_CLUSTER_AMI,
         f"tag:{OPENMPI_TAG}": str(openmpi),
         "architecture": architecture,
         "state": "available",
     }
-    filters = [{"Name": name, "Values": [value]} for name, value in wanted.items()]
-    found = clients.ec2.describe_images(Owners=["self"], Filters=filters)["Images"]
-    return _ami(max(found, key=lambda one: (one["CreationDate"], one["ImageId"]))) if found else None
+    filters = [{"Name": name, "Values": [value]} for name, value in values.items()]
+    images = clients.ec2.describe_images(Owners=["self"], Filters=filters)["Images"]
+    return _ami(max(images, key=lambda image: (image["CreationDate"], image["ImageId"]))) if images else None
 
 
 def _ami(image: Any) -> Ami:

@@ -5,7 +5,7 @@ from typing import Final
 
 from infra.facts.clients import Clients
 from infra.facts.model import FileSystem
-from infra.facts.security_groups import sources
+from infra.facts.security_groups import admitted_sources
 
 NFS: Final = 2049
 
@@ -15,13 +15,13 @@ Admitted = Mapping[str, Mapping[str, frozenset[str]]]
 
 def file_system(clients: Clients, file_system_id: str) -> FileSystem | None:
     try:
-        found = clients.efs.describe_file_systems(FileSystemId=file_system_id)["FileSystems"]
+        described = clients.efs.describe_file_systems(FileSystemId=file_system_id)["FileSystems"]
     except (clients.efs.exceptions.FileSystemNotFound, clients.efs.exceptions.BadRequest):
         return None
     targets = clients.efs.describe_mount_targets(FileSystemId=file_system_id)["MountTargets"]
     return FileSystem(
         id=file_system_id,
-        state=found[0]["LifeCycleState"],
+        state=described[0]["LifeCycleState"],
         mount_targets={target["AvailabilityZoneName"]: target["VpcId"] for target in targets},
     )
 
@@ -38,19 +38,5 @@ def admitted(clients: Clients, file_system_id: str) -> Admitted:
         ]
         for target in targets
     }
-    ids = sorted({one for found in groups.values() for one in found})
-    described = clients.ec2.describe_security_groups(GroupIds=ids)["SecurityGroups"] if ids else []
-    admitted_by = {one["GroupId"]: sources(one["IpPermissions"], NFS) for one in described}
-    return {zone: {one: admitted_by[one] for one in sorted(found)} for zone, found in groups.items()}
-
-
-def nodes_groups(clients: Clients, *, nodes: Mapping[str, str], cluster: str) -> frozenset[str]:
-    """Return the security groups of a stack's nodes: the one tagged `nodes`, and the one that EKS creates for the
-    cluster and attaches to its nodes.
-    """
-    wanted = [nodes, {"aws:eks:cluster-name": cluster}]
-    found: set[str] = set()
-    for tags in wanted:
-        filters = [{"Name": f"tag:{key}", "Values": [value]} for key, value in tags.items()]
-        found.update(one["GroupId"] for one in clients.ec2.describe_security_groups(Filters=filters)["SecurityGroups"])
-    return frozenset(found)
+    sources = admitted_sources(clients, {group for of_zone in groups.values() for group in of_zone}, NFS)
+    return {zone: {group: sources[group] for group in sorted(of_zone)} for zone, of_zone in groups.items()}

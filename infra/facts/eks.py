@@ -10,8 +10,7 @@ from typing import Any
 from infra.config.messages import shown
 from infra.config.problems import Problem, SettingsError
 from infra.facts.clients import Clients
-from infra.facts.ec2 import subnet_zones
-from infra.facts.launch_templates import node_template
+from infra.facts.ec2 import node_template, subnet_zones
 from infra.facts.model import Existing, ExistingPool, NodeTemplate
 from infra.naming import PLACEMENT_TAG, POOL_TAG
 
@@ -45,9 +44,9 @@ class Versions:
 
 def kubernetes_versions(clients: Clients) -> Versions:
     pages = clients.eks.get_paginator("describe_cluster_versions").paginate()
-    found = {one["clusterVersion"]: one.get("versionStatus") for page in pages for one in page["clusterVersions"]}
-    extended = frozenset(version for version, status in found.items() if status == "EXTENDED_SUPPORT")
-    return Versions(tuple(sorted(found, key=minor)), extended)
+    statuses = {each["clusterVersion"]: each.get("versionStatus") for page in pages for each in page["clusterVersions"]}
+    extended = frozenset(version for version, status in statuses.items() if status == "EXTENDED_SUPPORT")
+    return Versions(tuple(sorted(statuses, key=minor)), extended)
 
 
 def addon_versions(clients: Clients, kubernetes_version: str, addons: Collection[str]) -> dict[str, frozenset[str]]:
@@ -60,10 +59,10 @@ def addon_versions(clients: Clients, kubernetes_version: str, addons: Collection
 def _versions(clients: Clients, kubernetes_version: str, addon: str) -> frozenset[str]:
     pages = clients.eks.get_paginator("describe_addon_versions").paginate(kubernetesVersion=kubernetes_version, addonName=addon)
     try:
-        found = [one for page in pages for one in page["addons"] if one["addonName"] == addon]
+        described = [each for page in pages for each in page["addons"] if each["addonName"] == addon]
     except clients.eks.exceptions.ResourceNotFoundException:
         return frozenset()
-    return frozenset(version["addonVersion"] for one in found for version in one["addonVersions"])
+    return frozenset(version["addonVersion"] for each in described for version in each["addonVersions"])
 
 
 def has_leftover_logs(clients: Clients, log_group: str) -> bool:
@@ -81,7 +80,7 @@ def existing(clients: Clients, name: str) -> Existing:
     except clients.eks.exceptions.ResourceNotFoundException:
         return Existing()
     network, groups = cluster["resourcesVpcConfig"], _node_groups(clients, name)
-    zones = subnet_zones(clients, {*network["subnetIds"], *(one for group in groups for one in group["subnets"])})
+    zones = subnet_zones(clients, {*network["subnetIds"], *(subnet for group in groups for subnet in group["subnets"])})
     return Existing(
         cluster_version=cluster["version"],
         cluster_vpc_id=network["vpcId"],
@@ -139,4 +138,4 @@ def _pool(group: Any, zones: Mapping[str, str], block_template: NodeTemplate | N
 
 
 def _zones(subnet_ids: Iterable[str], zones: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(sorted({zones[one] for one in subnet_ids if one in zones}))
+    return tuple(sorted({zones[subnet_id] for subnet_id in subnet_ids if subnet_id in zones}))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from infra.facts import manifests
-from infra.facts.gather import manifests_of
+from infra.facts.gather import platform_manifests
 from infra.facts.manifests import Manifests
 from infra.facts.model import FactsError
 from infra.jobs.quantities import bytes_of, millis_of
@@ -67,9 +67,9 @@ class ClusterFacts:
         return tuple(node for node in self.nodes if node.has(selector))
 
 
-def kubeconfig_file(wanted: Kubeconfig) -> Path | None:
+def kubeconfig_file(settings: Kubeconfig) -> Path | None:
     """Return the kubeconfig file from the settings; None to use the default (KUBECONFIG or `~/.kube/config`)."""
-    return Path(wanted.path).expanduser() if wanted.path else None
+    return Path(settings.path).expanduser() if settings.path else None
 
 
 def gather(settings: ExistingSettings) -> ClusterFacts:
@@ -86,14 +86,14 @@ def gather(settings: ExistingSettings) -> ClusterFacts:
         connection.server,
         connection.context,
         version,
-        tuple(node_of(one, plugins) for one in api.items("api/v1/nodes")),
-        frozenset(one["metadata"]["name"] for one in api.items("apis/storage.k8s.io/v1/storageclasses")),
-        manifests.load(manifests_of(settings.platform), settings.platform.manifest_mirror),
+        tuple(node_of(node, plugins) for node in api.items("api/v1/nodes")),
+        frozenset(each["metadata"]["name"] for each in api.items("apis/storage.k8s.io/v1/storageclasses")),
+        manifests.load(platform_manifests(settings.platform), settings.platform.manifest_mirror),
     )
 
 
 def _is_ready(pod: Mapping[str, Any]) -> bool:
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in pod.get("status", {}).get("conditions", ()))
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in pod.get("status", {}).get("conditions", ()))
 
 
 def _fails(pod: Mapping[str, Any]) -> bool:
@@ -103,14 +103,14 @@ def _fails(pod: Mapping[str, Any]) -> bool:
         for container in pod.get("status", {}).get("containerStatuses", ())
         for when in ("state", "lastState")
     ]
-    return any(one.get("exitCode", 0) != 0 for one in ended)
+    return any(each.get("exitCode", 0) != 0 for each in ended)
 
 
 def node_of(manifest: Mapping[str, Any], plugins: Iterable[str] = ()) -> Node:
     """Convert a Kubernetes node object. `plugins` names the nodes on which NVIDIA's device plugin is ready or fails."""
     metadata, spec, status = manifest["metadata"], manifest.get("spec", {}), manifest.get("status", {})
     offered = status.get("allocatable", {})
-    taints = [Taint(one["key"], one.get("value", ""), one["effect"]) for one in spec.get("taints", ())]
+    taints = [Taint(each["key"], each.get("value", ""), each["effect"]) for each in spec.get("taints", ())]
     return Node(
         metadata["name"],
         metadata.get("labels", {}),
@@ -128,12 +128,12 @@ def _count(amount: str) -> int:
     return millis_of(amount) // 1000
 
 
-def _connect(wanted: Kubeconfig) -> kubeconfigs.ApiConnection:
-    file = kubeconfig_file(wanted)
+def _connect(settings: Kubeconfig) -> kubeconfigs.ApiConnection:
+    file = kubeconfig_file(settings)
     if file is not None and not file.is_file():
         raise FactsError(f"target.kubeconfig.path: {file} does not exist. Set it to the cluster's kubeconfig")
     try:
-        connection = kubeconfigs.load(file, wanted.context)
+        connection = kubeconfigs.load(file, settings.context)
         kubeconfigs.file_of(file, connection.context)  # Pulumi's provider reads only one file
     except kubeconfigs.Unusable as error:
         raise FactsError(f"target.kubeconfig: {error}") from None
@@ -148,8 +148,8 @@ class _Api:
 
     def version(self) -> str:
         """Return the major and minor version, such as 1.35."""
-        found = self._object("version", {"major", "minor"})
-        return f"{found['major']}.{found['minor'].rstrip('+')}"
+        version = self._object("version", {"major", "minor"})
+        return f"{version['major']}.{version['minor'].rstrip('+')}"
 
     def items(self, path: str, selector: str = "") -> list[dict[str, Any]]:
         return self._object(path, {"items"}, {"labelSelector": selector} if selector else {})["items"] or []
@@ -158,13 +158,13 @@ class _Api:
         """Return the API server's parsed response. Raises FactsError if a needed field is missing."""
         text = self._get(path, query or {})
         try:
-            found = json.loads(text)
+            answer = json.loads(text)
         except ValueError:
-            found = None
-        if not isinstance(found, dict) or not needed <= found.keys():
+            answer = None
+        if not isinstance(answer, dict) or not needed <= answer.keys():
             server, context = self._connection.server, self._connection.context
             raise FactsError(f"target.kubeconfig: {server} is not a Kubernetes API server. Check context {context}")
-        return found
+        return answer
 
     def _get(self, path: str, query: Mapping[str, str]) -> bytes:
         from kubernetes.client.exceptions import ApiException  # slow to import

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from infra.facts.clients import Clients, is_error
 from infra.facts.model import LustreFileSystem
-from infra.facts.security_groups import sources
+from infra.facts.security_groups import admitted_sources
 
 LUSTRE: Final = 988
 """The first port that clients need:
@@ -16,30 +16,29 @@ https://docs.aws.amazon.com/fsx/latest/LustreGuide/limit-access-security-groups.
 def file_system(clients: Clients, file_system_id: str) -> LustreFileSystem | None:
     """Return the file system with this ID; None if it does not exist or is not a Lustre file system."""
     try:
-        found = clients.fsx.describe_file_systems(FileSystemIds=[file_system_id])["FileSystems"]
+        described = clients.fsx.describe_file_systems(FileSystemIds=[file_system_id])["FileSystems"]
     except (clients.fsx.exceptions.FileSystemNotFound, clients.fsx.exceptions.BadRequest):
         return None
-    return next((_described(clients, one) for one in found if one["FileSystemType"] == "LUSTRE"), None)
+    return next((_convert(clients, each) for each in described if each["FileSystemType"] == "LUSTRE"), None)
 
 
 def own_file_system(clients: Clients, tags: Mapping[str, str]) -> LustreFileSystem | None:
     """Return the file system that the stack created, found by its tags."""
     for page in clients.fsx.get_paginator("describe_file_systems").paginate():
-        for one in page["FileSystems"]:
-            has = {tag["Key"]: tag["Value"] for tag in one.get("Tags", ())}
-            if one["FileSystemType"] == "LUSTRE" and one["Lifecycle"] != "DELETING" and tags.items() <= has.items():
-                return _described(clients, one)
+        for each in page["FileSystems"]:
+            has = {tag["Key"]: tag["Value"] for tag in each.get("Tags", ())}
+            if each["FileSystemType"] == "LUSTRE" and each["Lifecycle"] != "DELETING" and tags.items() <= has.items():
+                return _convert(clients, each)
     return None
 
 
-def admitted(clients: Clients, found: LustreFileSystem) -> dict[str, frozenset[str]]:
+def admitted(clients: Clients, file_system: LustreFileSystem) -> dict[str, frozenset[str]]:
     """Return the sources from which the file system's security groups allow Lustre traffic, keyed by security group."""
-    if not found.interface_ids:
+    ids = list(file_system.interface_ids)
+    if not ids:
         return {}
-    interfaces = clients.ec2.describe_network_interfaces(NetworkInterfaceIds=list(found.interface_ids))["NetworkInterfaces"]
-    ids = sorted({group["GroupId"] for one in interfaces for group in one["Groups"]})
-    described = clients.ec2.describe_security_groups(GroupIds=ids)["SecurityGroups"] if ids else []
-    return {one["GroupId"]: sources(one["IpPermissions"], LUSTRE) for one in described}
+    interfaces = clients.ec2.describe_network_interfaces(NetworkInterfaceIds=ids)["NetworkInterfaces"]
+    return admitted_sources(clients, {group["GroupId"] for each in interfaces for group in each["Groups"]}, LUSTRE)
 
 
 def bucket_region(clients: Clients, bucket: str) -> str | None:
@@ -67,19 +66,19 @@ def key_state(clients: Clients, arn: str) -> str:
         return "NotFound"
 
 
-def _described(clients: Clients, one: Mapping[str, Any]) -> LustreFileSystem:
-    subnet = one["SubnetIds"][0]
-    lustre = one["LustreConfiguration"]
+def _convert(clients: Clients, described: Mapping[str, Any]) -> LustreFileSystem:
+    subnet = described["SubnetIds"][0]
+    lustre = described["LustreConfiguration"]
     zones = clients.ec2.describe_subnets(SubnetIds=[subnet])["Subnets"]
     return LustreFileSystem(
-        id=one["FileSystemId"],
-        state=one["Lifecycle"],
-        vpc_id=one["VpcId"],
+        id=described["FileSystemId"],
+        state=described["Lifecycle"],
+        vpc_id=described["VpcId"],
         subnet_id=subnet,
         zone=zones[0]["AvailabilityZone"] if zones else "",
-        size_gib=one["StorageCapacity"],
+        size_gib=described["StorageCapacity"],
         deployment=lustre["DeploymentType"],
-        dns_name=one["DNSName"],
+        dns_name=described["DNSName"],
         mount_name=lustre["MountName"],
-        interface_ids=tuple(one.get("NetworkInterfaceIds", ())),
+        interface_ids=tuple(described.get("NetworkInterfaceIds", ())),
     )

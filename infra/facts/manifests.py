@@ -55,18 +55,18 @@ def load(files: Iterable[Pinned], mirror: str | None) -> Manifests:
     objects: dict[str, Objects] = {}
     missing: dict[str, str] = {}
 
-    def one(file: Pinned) -> tuple[str, Objects | Unavailable]:
+    def load_file(file: Pinned) -> tuple[str, Objects | Unavailable]:
         try:
             return file.path, _parsed(_content(file, source))
         except Unavailable as error:
             return file.path, error
 
     with ThreadPoolExecutor(PARALLEL) as threads:
-        for path, found in threads.map(one, files):
-            if isinstance(found, Unavailable):
-                missing[path] = str(found)
+        for path, loaded in threads.map(load_file, files):
+            if isinstance(loaded, Unavailable):
+                missing[path] = str(loaded)
             else:
-                objects[path] = found
+                objects[path] = loaded
     return Manifests(objects, missing)
 
 
@@ -81,8 +81,8 @@ def _content(file: Pinned, source: str) -> bytes:
         return content
     address = f"{source.rstrip('/')}/{file.path}"
     content = _fetched(address) if "://" in source else _read(Path(address).expanduser())
-    if (found := _digest(content)) != file.sha256:
-        raise Unavailable(f"{address} does not match its pinned hash: sha256 is {found}, expected {file.sha256}")
+    if (digest := _digest(content)) != file.sha256:
+        raise Unavailable(f"{address} does not match its pinned hash: sha256 is {digest}, expected {file.sha256}")
     _keep(cached, content)
     return content
 

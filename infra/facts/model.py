@@ -8,7 +8,8 @@ from typing import Any, Final, Literal
 from infra.cost.prices import Prices
 from infra.facts.instance_types import Architecture, InstanceType
 from infra.facts.manifests import NONE, Manifests
-from infra.facts.node_group_quota import DEFAULT_NODE_GROUPS
+from infra.facts.queries import Query
+from infra.facts.service_quotas import DEFAULT_NODE_GROUPS
 
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
@@ -287,5 +288,9 @@ class Facts:
     """EC2 service quota code -> vCPUs used by reservations and by instances outside the stack."""
     prices: Prices | None = None
     """Prices; queried only for stacks with a budget."""
-    unchecked: tuple[str, ...] = ()
-    """One sentence for each value that could not be read, with the reason."""
+    unchecked: Mapping[Query, tuple[str, ...]] = field(default_factory=dict)
+    """Query that failed -> one sentence for each value that could not be read, with the reason."""
+
+    @property
+    def unchecked_sentences(self) -> tuple[str, ...]:
+        return tuple(sorted(sentence for sentences in self.unchecked.values() for sentence in sentences))

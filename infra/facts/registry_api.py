@@ -42,8 +42,7 @@ def configuration(image: str, architecture: str, scheme: str = "https") -> Mappi
         manifest = registry.manifest(digest) if digest else None
     if manifest is None:
         return None
-    found = registry.blob(str(manifest.get("config", {}).get("digest", "")))
-    return found if found is not None else {}
+    return registry.blob(str(manifest.get("config", {}).get("digest", ""))) or {}
 
 
 def _host_and_name(image: str) -> tuple[str, str]:
@@ -68,8 +67,8 @@ def _reference(image: str) -> str:
 
 
 def _of_platform(manifests: Any, architecture: str) -> str:
-    wanted = {"x86_64": "amd64"}.get(architecture, architecture)
-    fitting = (str(one.get("digest", "")) for one in manifests if one.get("platform", {}).get("architecture") == wanted)
+    platform = {"x86_64": "amd64"}.get(architecture, architecture)
+    fitting = (str(each.get("digest", "")) for each in manifests if each.get("platform", {}).get("architecture") == platform)
     return next(fitting, "")
 
 
@@ -104,18 +103,18 @@ class _Registry:
         headers = {"Accept": _ACCEPT, **({"Authorization": f"Bearer {self._token}"} if self._token else {})}
         request = urllib.request.Request(address, headers=headers)
         with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:
-            found: Mapping[str, Any] = json.loads(answer.read(LARGEST))
-        return found
+            document: Mapping[str, Any] = json.loads(answer.read(LARGEST))
+        return document
 
     def _anonymous_token(self, challenge: str) -> str:
         """Request a token from the service that the challenge specifies. Raises NotAnswered if the service requires a
         login."""
-        found = dict(_CHALLENGE.findall(challenge))
-        realm = found.pop("realm", "")
+        parameters = dict(_CHALLENGE.findall(challenge))
+        realm = parameters.pop("realm", "")
         if not challenge.startswith("Bearer ") or urlsplit(realm).scheme != self._scheme:
             raise NotAnswered(f"{self._host} requires a login")
         try:
-            answer = self._get(f"{realm}?{urlencode(found)}")
+            answer = self._get(f"{realm}?{urlencode(parameters)}")
         except urllib.error.HTTPError:
             raise NotAnswered(f"{self._host} requires a login") from None
         token = answer.get("token") or answer.get("access_token")

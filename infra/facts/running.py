@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from infra.facts.clients import Clients
-from infra.facts.vcpu_quotas import quota
+from infra.facts.service_quotas import quota
 from infra.naming import STACK_TAG
 
 RUNNING = ("pending", "running")
@@ -17,22 +17,22 @@ def vcpus_in_use(clients: Clients, stack: str) -> dict[str, int]:
 
     A reservation uses quota whether or not instances run in it. Instances in a reservation use no additional quota.
     """
-    found: Counter[str] = Counter()
+    in_use: Counter[str] = Counter()
     each: dict[str, int] = {}
     for instance in _instances(clients):
         vcpus = _vcpus(instance)
         each[instance["InstanceType"]] = vcpus
         limit = quota(instance["InstanceType"], spot=instance.get("InstanceLifecycle") == "spot")
         if limit and not _is_own(instance, stack) and not instance.get("CapacityReservationId"):
-            found[limit.code] += vcpus
+            in_use[limit.code] += vcpus
     for reservation in _reservations(clients):
         limit, name = quota(reservation["InstanceType"], spot=False), reservation["InstanceType"]
         if limit:
             if name not in each:
                 described = clients.ec2.describe_instance_types(InstanceTypes=[name])["InstanceTypes"]
                 each[name] = described[0]["VCpuInfo"]["DefaultVCpus"]
-            found[limit.code] += each[name] * reservation["TotalInstanceCount"]
-    return dict(found)
+            in_use[limit.code] += each[name] * reservation["TotalInstanceCount"]
+    return dict(in_use)
 
 
 def _instances(clients: Clients) -> Iterator[Mapping[str, Any]]:
@@ -46,9 +46,9 @@ def _reservations(clients: Clients) -> Iterator[Mapping[str, Any]]:
     """Yield the active On-Demand Capacity Reservations of this account; Capacity Blocks use no vCPU quota."""
     active = {"Name": "state", "Values": ["active"]}
     for page in clients.ec2.get_paginator("describe_capacity_reservations").paginate(Filters=[active]):
-        for one in page["CapacityReservations"]:
-            if one.get("ReservationType", "default") == "default":
-                yield one
+        for reservation in page["CapacityReservations"]:
+            if reservation.get("ReservationType", "default") == "default":
+                yield reservation
 
 
 def _vcpus(instance: Mapping[str, Any]) -> int:

@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from infra.settings.base import Model, Names
+from infra.config.models import Model, Names
 
 Raw = dict[str, object]
 """Part of a Kubernetes object that the API server validates."""

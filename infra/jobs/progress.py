@@ -5,8 +5,8 @@ from typing import Final
 
 from pydantic import Field
 
+from infra.config.models import Model
 from infra.jobs.in_pods import PROGRESS_PATTERN
-from infra.settings.base import Model
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600}
 _PART: Final = re.compile(r"(\d+)([smh])")

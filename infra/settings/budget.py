@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from infra.settings.base import Model
+from infra.config.models import Model
 
 
 class Budget(Model):

@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from infra.config.models import Model, MountPath
 from infra.jobs.model import Job
 from infra.naming import Naming
-from infra.settings.base import Model, MountPath
 from infra.settings.platform import ExistingPlatformSettings
 
 
@@ -145,6 +145,11 @@ class ExistingSettings(Model):
     @property
     def cluster_name(self) -> str:
         return Naming(self.stack).cluster
+
+    @property
+    def installs_platform(self) -> bool:
+        """True: the platform is all that such a stack installs."""
+        return True
 
     @property
     def mount_path(self) -> str | None:

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from infra.settings.base import Model, Names
+from infra.config.models import Model, Names
 
 SERVICE_CIDR = "172.20.0.0/16"
 """CIDR block of Kubernetes services, the same in every cluster. It must not overlap the CIDR blocks of the VPC."""

@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from infra.config.models import Model, Names
 from infra.naming import JOB_NAMESPACE
-from infra.settings.base import Model, Names
 
 TransportChoice = Literal["auto", "nccl", "tcp"]
 PodSecurity = Literal["restricted", "baseline"]
@@ -126,11 +126,11 @@ class CommonPlatformSettings(Model):
     @property
     def job_namespaces(self) -> tuple[JobNamespace, ...]:
         """The namespaces for jobs, each with its Pod Security level."""
-        return tuple(JobNamespace(name=one) if isinstance(one, str) else one for one in self.namespaces)
+        return tuple(JobNamespace(name=each) if isinstance(each, str) else each for each in self.namespaces)
 
     @property
     def namespace_names(self) -> tuple[str, ...]:
-        return tuple(one.name for one in self.job_namespaces)
+        return tuple(namespace.name for namespace in self.job_namespaces)
 
 
 class ExistingPlatformSettings(CommonPlatformSettings):

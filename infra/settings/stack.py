@@ -9,16 +9,17 @@ from typing import Annotated
 
 from pydantic import Field
 
+from infra.config.models import Model
 from infra.config.parse import FURTHER_KINDS
+from infra.config.stack_file import EXISTING
 from infra.jobs.model import Job
 from infra.naming import Naming
-from infra.settings.base import Model
 from infra.settings.budget import Budget
 from infra.settings.network import NetworkSettings
 from infra.settings.platform import PlatformSettings
 from infra.settings.pools import Pool
 from infra.settings.storage import StorageSettings
-from infra.settings.targets import EXISTING, Ec2Target, EksTarget, Target
+from infra.settings.targets import Ec2Target, EksTarget, Target
 
 
 class Settings(Model):

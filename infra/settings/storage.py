@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from infra.settings.base import Model, MountPath
+from infra.config.models import Model, MountPath
 
 FileEvent = Literal["NEW", "CHANGED", "DELETED"]
 FileEvents = Annotated[tuple[FileEvent, ...], Field(strict=False)]

@@ -4,15 +4,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from infra.config.models import Model, Names, PublicKeys
 from infra.naming import LOGIN_USER
-from infra.settings.base import Model, Names, PublicKeys
 
 SYSTEM_POOL = "system"
 """Name of the pool of system nodes."""
-
-EXISTING = "existing"
-"""Target kind for an existing Kubernetes cluster. Stacks with this kind have their own settings:
-`infra.settings.existing`."""
 
 
 class EndpointAccess(Model):
@@ -115,8 +111,8 @@ class Ec2Target(Model):
     head_node_type: str = Field(
         "c7i.2xlarge",
         description="Instance type of the head node, from which users start jobs. With the workers' instance type, the head "
-        "node also runs ranks; otherwise it only launches jobs, and runs ranks only while there are no workers. The old name "
-        "`masterType` is still accepted. Change: replaces the head node.",
+        "node also runs ranks; otherwise it only launches jobs, and runs ranks only while there are no workers. "
+        "Change: replaces the head node.",
     )
     ami_id: str | None = Field(
         None,

@@ -7,8 +7,10 @@ from ipaddress import IPv4Network
 from infra.config.messages import shown
 from infra.config.problems import Problem, warning
 from infra.facts.model import Facts
+from infra.facts.queries import Query
 from infra.settings.stack import Settings
-from infra.validation.cidrs import documentation, open_to_everyone, parsed
+from infra.validation.formats import check_not_documentation, check_not_open, parse_cidr
+from infra.validation.registry import EKS, Topic, rule
 
 MOST_CIDRS = 40
 """https://docs.aws.amazon.com/eks/latest/userguide/service-quotas.html"""
@@ -20,7 +22,8 @@ _SESSION = re.compile(r"arn:(aws[a-z-]*):sts::([0-9]{12}):assumed-role/([^/]+)/.
 _EXAMPLE = "arn:aws:iam::123456789012:role/Admin"
 
 
-def public_endpoint(settings: Settings) -> Iterator[Problem]:
+@rule(target=EKS)
+def check_public_endpoint(settings: Settings) -> Iterator[Problem]:
     access, path = settings.eks.endpoint_access, "target.endpointAccess"
     if access.public and not access.public_cidrs:
         yield Problem(
@@ -30,22 +33,23 @@ def public_endpoint(settings: Settings) -> Iterator[Problem]:
         yield Problem(f"{path}.public", "is false, but publicCidrs is not empty. Remove one of the two settings.")
 
 
-def public_cidrs(settings: Settings) -> Iterator[Problem]:
+@rule(target=EKS)
+def check_public_cidrs(settings: Settings) -> Iterator[Problem]:
     access, path = settings.eks.endpoint_access, "target.endpointAccess.publicCidrs"
     if len(access.public_cidrs) > MOST_CIDRS:
         yield Problem(path, f"has {len(access.public_cidrs)} entries, but EKS accepts at most {MOST_CIDRS}")
     fix = "List your own addresses, or set allowAnywhere: true."
-    everywhere = [] if access.allow_anywhere else list(open_to_everyone(path, access.public_cidrs, fix))
+    everywhere = [] if access.allow_anywhere else list(check_not_open(path, access.public_cidrs, fix))
     for index, text in enumerate(access.public_cidrs):
-        where, network = f"{path}[{index}]", parsed(text, "203.0.113.0/24")
+        where, network = f"{path}[{index}]", parse_cidr(text, "203.0.113.0/24")
         if isinstance(network, str):
             yield Problem(where, network)
         elif not everywhere:
-            yield from _reserved(where, network)
+            yield from _check_not_reserved(where, network)
         if text in access.public_cidrs[:index]:
             yield Problem(where, f"{shown(text)} is listed twice. Remove one.")
     yield from everywhere
-    yield from documentation(path, access.public_cidrs, "EKS refuses it")
+    yield from check_not_documentation(path, access.public_cidrs, "EKS refuses it")
 
 
 _PRIVATE = tuple(IPv4Network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
@@ -69,7 +73,7 @@ https://www.iana.org/assignments/iana-ipv4-special-registry. CreateCluster refus
 allowed in publicAccessCidrs". EKS accepts 0.0.0.0/0."""
 
 
-def _reserved(where: str, network: IPv4Network) -> Iterator[Problem]:
+def _check_not_reserved(where: str, network: IPv4Network) -> Iterator[Problem]:
     if any(network.subnet_of(private) for private in _PRIVATE):
         yield Problem(where, f"{shown(str(network))} is a private range. Move it to privateCidrs.")
         return
@@ -82,13 +86,14 @@ def _reserved(where: str, network: IPv4Network) -> Iterator[Problem]:
         yield Problem(where, f"{shown(str(network))} includes {inside[0]}, which is reserved, and EKS refuses it. {fix}")
 
 
-def private_cidrs(settings: Settings) -> Iterator[Problem]:
+@rule(target=EKS)
+def check_private_cidrs(settings: Settings) -> Iterator[Problem]:
     cidrs, path = settings.eks.endpoint_access.private_cidrs, "target.endpointAccess.privateCidrs"
     if len(cidrs) > MOST_RULES:
         quota = f"the default quota of EC2 allows {MOST_RULES} rules in addition to the rule of EKS"
         fix = "Combine neighboring CIDRs, or request a higher quota of rules per security group."
         yield warning(path, f"has {len(cidrs)} entries, which need as many rules in one security group, but {quota}. {fix}")
-    networks = [parsed(text, "10.8.0.0/16") for text in cidrs]
+    networks = [parse_cidr(text, "10.8.0.0/16") for text in cidrs]
     for index, (text, network) in enumerate(zip(cidrs, networks, strict=True)):
         where = f"{path}[{index}]"
         if isinstance(network, str):
@@ -100,15 +105,16 @@ def private_cidrs(settings: Settings) -> Iterator[Problem]:
             yield warning(where, f"{shown(text)} reaches the private endpoint only over a VPN, Direct Connect or peering. {fix}")
         if network in networks[:index]:
             yield Problem(where, f"{shown(text)} is listed twice. Remove one.")
-    yield from open_to_everyone(path, cidrs, "List the CIDRs of your own networks.")
-    yield from documentation(path, cidrs)
+    yield from check_not_open(path, cidrs, "List the CIDRs of your own networks.")
+    yield from check_not_documentation(path, cidrs)
 
 
-def someone_reaches_api(settings: Settings) -> Iterator[Problem]:
+@rule(target=EKS)
+def check_api_is_reachable(settings: Settings) -> Iterator[Problem]:
     """Check that someone can use the cluster: EKS admits only the nodes to a private endpoint."""
     access, install = settings.eks.endpoint_access, settings.platform.install
     if access.is_public or access.public_cidrs or access.private_cidrs or install is None:
-        return  # if None, `platform.will_be_installed` warns
+        return  # if None, another rule warns
     path, reason = "target.endpointAccess.privateCidrs", "the Kubernetes API has no public endpoint"
     if install:
         fix = "List the CIDR of the machine that runs `pulumi up`, such as [10.8.0.0/16]."
@@ -118,7 +124,8 @@ def someone_reaches_api(settings: Settings) -> Iterator[Problem]:
         yield warning(path, f"is empty, and {reason}, so only nodes can reach it. {fix}")
 
 
-def admins(settings: Settings) -> Iterator[Problem]:
+@rule(target=EKS)
+def check_admin_arns(settings: Settings) -> Iterator[Problem]:
     for index, arn in enumerate(settings.eks.admins):
         where = f"target.admins[{index}]"
         session = _SESSION.fullmatch(arn)
@@ -131,7 +138,8 @@ def admins(settings: Settings) -> Iterator[Problem]:
             yield Problem(where, f"{shown(arn)} is listed twice. Remove one.")
 
 
-def caller(settings: Settings, facts: Facts) -> Iterator[Problem]:
+@rule(Topic.ADMINS, target=EKS, reads=(Query.CALLER, Query.CALLER_ROLE))
+def check_caller(settings: Settings, facts: Facts) -> Iterator[Problem]:
     """Check that the caller is an IAM user or role. EKS grants cluster access only to these principals, and installing
     the platform requires access."""
     identity = facts.caller
@@ -142,7 +150,8 @@ def caller(settings: Settings, facts: Facts) -> Iterator[Problem]:
         yield Problem("caller", f"{identity.arn} is a role session, and its role could not be read from IAM. {fix}")
 
 
-def admins_exist(settings: Settings, facts: Facts) -> Iterator[Problem]:
+@rule(Topic.ADMINS, target=EKS, reads=(Query.ADMINS,))
+def check_admins_exist(settings: Settings, facts: Facts) -> Iterator[Problem]:
     """Check that the admins exist: EKS accepts an access entry only with the exact ARN of an existing principal."""
     for index, arn in enumerate(settings.eks.admins):
         principal = _PRINCIPAL.fullmatch(arn)

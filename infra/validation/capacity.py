@@ -1,4 +1,4 @@
-"""Rules for purchase options and capacity reservations of pools."""
+"""Rules for purchase options, capacity reservations and Capacity Blocks of pools."""
 
 import re
 from collections import defaultdict
@@ -6,13 +6,17 @@ from collections.abc import Iterator
 
 from infra.config.messages import all_of, one_of, shown
 from infra.config.problems import Problem, warning
-from infra.facts.model import CapacityReservation, Facts
+from infra.facts.model import CapacityReservation, ExistingPool, Facts
+from infra.facts.queries import Query
+from infra.plan.eks_pools import plan
 from infra.plan.placement import bound_zone
 from infra.plan.specs import DRAIN_BEFORE_END
+from infra.plan.template_changes import changes
 from infra.settings.pools import CapacityBlock, Pool, Spot, TargetedOdcr
 from infra.settings.stack import Settings
-from infra.validation import ids
-from infra.validation.pool_paths import account, pools_with_paths, pools_with_types
+from infra.validation.formats import check_id
+from infra.validation.pool_paths import account_text, pools_with_paths, pools_with_types
+from infra.validation.registry import EKS, Topic, rule
 
 _GROUP = re.compile(r"arn:aws[a-z-]*:resource-groups:[a-z0-9-]+:[0-9]{12}:group/[A-Za-z0-9_.-]+")
 
@@ -20,7 +24,8 @@ _GROUP = re.compile(r"arn:aws[a-z-]*:resource-groups:[a-z0-9-]+:[0-9]{12}:group/
 _USABLE = {"active", "pending", "scheduled", "assessing", "delayed", "payment-pending"}
 
 
-def one_source(settings: Settings) -> Iterator[Problem]:
+@rule()
+def check_reservation_settings(settings: Settings) -> Iterator[Problem]:
     for path, pool in pools_with_paths(settings):
         where, capacity = f"{path}.capacity", pool.capacity
         if isinstance(capacity, TargetedOdcr):
@@ -35,48 +40,55 @@ def one_source(settings: Settings) -> Iterator[Problem]:
                     f"{where}.resourceGroupArn", f"{shown(group)} is not the ARN of a resource group. Use one such as {example}."
                 )
         if pool.reservation_id is not None:
-            yield from ids.check(f"{where}.reservationId", "cr", pool.reservation_id)
+            yield from check_id(f"{where}.reservationId", "cr", pool.reservation_id)
 
 
-def no_placement_group(settings: Settings) -> Iterator[Problem]:
+@rule()
+def check_reserved_without_group(settings: Settings) -> Iterator[Problem]:
     """Reject placement groups for Capacity Blocks and for resource groups of reservations: the reservations themselves
     determine where instances run."""
     for path, pool in pools_with_paths(settings):
-        single = isinstance(pool.capacity, TargetedOdcr) and pool.capacity.reservation_id is not None
-        if pool.own_placement_group and pool.is_reserved and not single:
-            yield _not_in_group(path, pool)
+        is_single = isinstance(pool.capacity, TargetedOdcr) and pool.capacity.reservation_id is not None
+        if pool.own_placement_group and pool.is_reserved and not is_single:
+            yield _refuse_group(path, pool)
 
 
-def _not_in_group(path: str, pool: Pool) -> Problem:
+def _refuse_group(path: str, pool: Pool) -> Problem:
     fix = "Remove it: the reservation decides where the instances run."
     return Problem(f"{path}.placementGroup", f"{shown(pool.own_placement_group)} cannot hold the reserved instances. {fix}")
 
 
-def purchase(settings: Settings, facts: Facts) -> Iterator[Problem]:
+@rule(Topic.TYPES, reads=(Query.INSTANCE_TYPES,))
+def check_purchase_option(settings: Settings, facts: Facts) -> Iterator[Problem]:
     """Check that AWS sells the instance type with the chosen purchase option."""
     for path, pool, instance_type in pools_with_types(settings, facts):
-        wanted = {Spot: "spot", CapacityBlock: "capacity-block"}.get(type(pool.capacity), "on-demand")
-        if instance_type.usage_classes and wanted not in instance_type.usage_classes:
-            sold = one_of(sorted(instance_type.usage_classes))
-            yield Problem(f"{path}.capacity.kind", f"{pool.instance_type} is not sold as {wanted}. Use {sold}.")
+        option = {Spot: "spot", CapacityBlock: "capacity-block"}.get(type(pool.capacity), "on-demand")
+        if instance_type.usage_classes and option not in instance_type.usage_classes:
+            fix = f"Use {one_of(sorted(instance_type.usage_classes))}."
+            yield Problem(f"{path}.capacity.kind", f"{pool.instance_type} is not sold as {option}. {fix}")
 
 
-def reservations(settings: Settings, facts: Facts) -> Iterator[Problem]:
+def _has_reservation(settings: Settings) -> bool:
+    return any(pool.is_reserved for pool in settings.pools)
+
+
+@rule(Topic.RESERVATIONS, reads=(Query.RESERVATIONS,), applies=_has_reservation)
+def check_reservations(settings: Settings, facts: Facts) -> Iterator[Problem]:
     for path, pool in pools_with_paths(settings):
         where = f"{path}.capacity.reservationId"
         if pool.reservation_id in facts.not_found:
             yield Problem(
-                where, f"{shown(pool.reservation_id)} does not exist in {account(facts)} and is not shared with the account"
+                where, f"{shown(pool.reservation_id)} does not exist in {account_text(facts)} and is not shared with the account"
             )
         reservation = facts.reservations.get(pool.reservation_id or "")
         if reservation:
-            yield from _kind_and_state(path, pool, reservation)
-            yield from _ends_soon(path, reservation)
-            yield from _type_and_zone(path, pool, reservation, facts)
-            yield from _group(path, pool, reservation)
+            yield from _check_kind_and_state(path, pool, reservation)
+            yield from _check_end(path, reservation)
+            yield from _check_type_and_zone(path, pool, reservation, facts)
+            yield from _check_group(path, pool, reservation)
 
 
-def _kind_and_state(path: str, pool: Pool, reservation: CapacityReservation) -> Iterator[Problem]:
+def _check_kind_and_state(path: str, pool: Pool, reservation: CapacityReservation) -> Iterator[Problem]:
     if reservation.kind == "capacity-block" and not isinstance(pool.capacity, CapacityBlock):
         yield Problem(f"{path}.capacity.kind", f"{reservation.id} is a capacity block. Use capacity-block.")
     if reservation.kind == "default" and isinstance(pool.capacity, CapacityBlock):
@@ -85,7 +97,7 @@ def _kind_and_state(path: str, pool: Pool, reservation: CapacityReservation) -> 
         yield Problem(f"{path}.capacity.reservationId", f"{reservation.id} is {reservation.state}. Use an active reservation.")
 
 
-def _ends_soon(path: str, block: CapacityReservation) -> Iterator[Problem]:
+def _check_end(path: str, block: CapacityReservation) -> Iterator[Problem]:
     if block.kind != "capacity-block" or block.state != "active" or block.end is None:
         return
     if block.read_at >= block.end - DRAIN_BEFORE_END:
@@ -93,7 +105,7 @@ def _ends_soon(path: str, block: CapacityReservation) -> Iterator[Problem]:
         yield warning(f"{path}.capacity.reservationId", f"{ends}. Extend the block, or use another one.")
 
 
-def _type_and_zone(path: str, pool: Pool, reservation: CapacityReservation, facts: Facts) -> Iterator[Problem]:
+def _check_type_and_zone(path: str, pool: Pool, reservation: CapacityReservation, facts: Facts) -> Iterator[Problem]:
     where, zone = f"{path}.capacity.reservationId", bound_zone(pool, facts)
     if reservation.instance_type != pool.instance_type:
         reserved = f"{reservation.id} reserves {reservation.instance_type}"
@@ -107,18 +119,19 @@ def _type_and_zone(path: str, pool: Pool, reservation: CapacityReservation, fact
         yield Problem(where, f"{reservation.id} is in {reservation.zone}, but the pool is in {zone}. {fix}")
 
 
-def _group(path: str, pool: Pool, reservation: CapacityReservation) -> Iterator[Problem]:
+def _check_group(path: str, pool: Pool, reservation: CapacityReservation) -> Iterator[Problem]:
     """Check that the pool uses its reservation's placement group: a reservation that was created in a placement group
     serves only instances in that group."""
     if reservation.placement_group is None:
         if pool.own_placement_group:
-            yield _not_in_group(path, pool)
+            yield _refuse_group(path, pool)
     elif pool.own_placement_group != reservation.placement_group:
         fix = f"Set placementGroup: {reservation.placement_group}."
         yield Problem(f"{path}.placementGroup", f"{reservation.id} was created in a placement group. {fix}")
 
 
-def reservation_sizes(settings: Settings, facts: Facts) -> Iterator[Problem]:
+@rule(Topic.RESERVATIONS, reads=(Query.RESERVATIONS,), applies=_has_reservation)
+def check_reservation_sizes(settings: Settings, facts: Facts) -> Iterator[Problem]:
     sharing: dict[str, list[tuple[str, Pool]]] = defaultdict(list)
     for path, pool in pools_with_paths(settings):
         if pool.reservation_id in facts.reservations:
@@ -126,14 +139,15 @@ def reservation_sizes(settings: Settings, facts: Facts) -> Iterator[Problem]:
     for reservation_id, pools in sharing.items():
         reservation, (path, last) = facts.reservations[reservation_id], pools[-1]
         head_nodes = _head_nodes(settings, last)
-        most = sum(pool.max_size for _, pool in pools) + head_nodes
-        if most > reservation.total:
-            who = "" if len(pools) == 1 else f" for {all_of(pool.name for _, pool in pools)}, which can have {most} together"
-            who += ", one of them for the head node" if head_nodes else ""
-            have = f"{reservation_id} has {reservation.total} instances{who}"
+        maximum = sum(pool.max_size for _, pool in pools) + head_nodes
+        if maximum > reservation.total:
+            names = all_of(pool.name for _, pool in pools)
+            users = "" if len(pools) == 1 else f" for {names}, which can have {maximum} together"
+            users += ", one of them for the head node" if head_nodes else ""
+            have = f"{reservation_id} has {reservation.total} instances{users}"
             yield Problem(f"{path}.maxSize", f"{last.max_size} is too many: {have}. Lower it.")
         for path, pool in pools:
-            yield from _at_creation(path, pool, reservation, facts, head_nodes)
+            yield from _check_first_nodes(path, pool, reservation, facts, head_nodes)
 
 
 def _head_nodes(settings: Settings, pool: Pool) -> int:
@@ -142,13 +156,15 @@ def _head_nodes(settings: Settings, pool: Pool) -> int:
     return int(not settings.is_eks and settings.ec2.head_node_type == pool.instance_type)
 
 
-def _at_creation(path: str, pool: Pool, reservation: CapacityReservation, facts: Facts, head_nodes: int) -> Iterator[Problem]:
+def _check_first_nodes(
+    path: str, pool: Pool, reservation: CapacityReservation, facts: Facts, head_nodes: int
+) -> Iterator[Problem]:
     """Check that the reservation is active and has enough free instances for the first nodes of a new pool."""
     first, where = pool.initial_size, f"{path}.{'minSize' if pool.desired_size is None else 'desiredSize'}"
     if pool.name in facts.existing.pools or first + head_nodes == 0 or reservation.state not in _USABLE:
         return
     if reservation.state != "active":
-        yield _too_early(where, first, reservation, head_nodes)
+        yield _refuse_first_nodes(where, first, reservation, head_nodes)
     elif first + head_nodes > reservation.available and first + head_nodes <= reservation.total:
         free = f"{reservation.available} free instances in {reservation.id}"
         if reservation.available < head_nodes:
@@ -161,9 +177,51 @@ def _at_creation(path: str, pool: Pool, reservation: CapacityReservation, facts:
         yield Problem(where, f"{nodes} exceed the {free}. Use at most {reservation.available - head_nodes}.")
 
 
-def _too_early(where: str, first: int, reservation: CapacityReservation, head_nodes: int) -> Problem:
+def _refuse_first_nodes(where: str, first: int, reservation: CapacityReservation, head_nodes: int) -> Problem:
     state = f"{reservation.id} is {reservation.state}"
     if head_nodes:  # the head node is created with the cluster
         fix = "Create the cluster once it is active, or choose another type: the head node then only launches jobs."
         return Problem("target.headNodeType", f"{shown(reservation.instance_type)} cannot start while {state}. {fix}")
     return Problem(where, f"{first} nodes cannot start while {state}. Use 0 until it is active.")
+
+
+# --- "When upgrading managed node groups with Capacity Blocks, make sure that the desired size of the node group is set to
+# 0": https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html
+
+
+@rule(Topic.RESERVATIONS, target=EKS, reads=(Query.EKS_CLUSTER, Query.RESERVATIONS), applies=_has_reservation)
+def check_block_upgrades(settings: Settings, facts: Facts) -> Iterator[Problem]:
+    """Refuse to upgrade a node group that has nodes: EKS would terminate nodes in the Capacity Block and could not
+    launch replacements."""
+    running = [
+        (path, pool, existing) for path, pool in pools_with_paths(settings) if (existing := _running_in_block(pool, facts))
+    ]
+    if not running:
+        return
+    try:
+        plans = plan(settings, facts)
+    except LookupError:  # another rule reports the reason
+        return
+    version = settings.eks.kubernetes_version
+    for path, pool, existing in running:
+        count = f"{existing.desired_size} node{'' if existing.desired_size == 1 else 's'}"
+        nodes = f"{pool.name} has {count} in a Capacity Block"
+        fix = f"EKS can upgrade such a pool only at size 0. First run `{_scale_to_zero(settings, facts, existing)}`."
+        differing = changes(plans[pool.name].spec, existing.block_template) if existing.block_template else []
+        if differing:
+            yield Problem(path, f"{nodes}, and `pulumi up` would change {all_of(differing)} in the launch template. {fix}")
+        if pool.ami_id is None and existing.version not in (None, version):
+            yield Problem("target.kubernetesVersion", f'"{version}" would upgrade all pools, but {nodes}. {fix}')
+
+
+def _running_in_block(pool: Pool, facts: Facts) -> ExistingPool | None:
+    """Return the pool's existing node group, if it has nodes in a Capacity Block and the stack keeps the group."""
+    existing = facts.existing.pools.get(pool.name)
+    if existing is None or existing.block_template is None or existing.failed or not existing.desired_size:
+        return None
+    return existing if isinstance(pool.capacity, CapacityBlock) else None
+
+
+def _scale_to_zero(settings: Settings, facts: Facts, existing: ExistingPool) -> str:
+    group = f"--region {facts.region} --cluster-name {settings.cluster_name} --nodegroup-name {existing.node_group}"
+    return f"aws eks update-nodegroup-config {group} --scaling-config minSize=0,desiredSize=0"

@@ -8,7 +8,9 @@ from infra.config.messages import all_of, did_you_mean, one_of, shown
 from infra.config.problems import Problem, warning
 from infra.facts.eks import minor
 from infra.facts.model import Facts
+from infra.facts.queries import Query
 from infra.settings.stack import Settings
+from infra.validation.registry import EKS, Topic, rule
 from infra.versions import (
     KUBERNETES_VERSIONS,
     LIVE_KUBERNETES_VERSIONS,
@@ -27,17 +29,19 @@ RETENTION_DAYS = (
 )
 
 
-def known_version(settings: Settings) -> Iterator[Problem]:
+@rule(target=EKS)
+def check_version(settings: Settings) -> Iterator[Problem]:
     version = settings.eks.kubernetes_version
     if not _VERSION.fullmatch(version):
         example = shown(KUBERNETES_VERSIONS[-2])
         yield Problem(_WHERE, f"{shown(version)} is not an EKS version. Use the major and minor version, such as {example}.")
     elif version not in LIVE_KUBERNETES_VERSIONS:
-        known = all_of(KUBERNETES_VERSIONS)
-        yield Problem(_WHERE, f"{shown(version)} is not a version that this program was tested with. Choose from {known}.")
+        fix = f"Choose from {all_of(KUBERNETES_VERSIONS)}."
+        yield Problem(_WHERE, f"{shown(version)} is not a version that this program was tested with. {fix}")
 
 
-def standard_support(settings: Settings, today: date) -> Iterator[Problem]:
+@rule(target=EKS)
+def check_standard_support(settings: Settings, today: date) -> Iterator[Problem]:
     """Warn about a version whose standard support has ended or ends soon."""
     version = settings.eks.kubernetes_version
     if not standard_support_ends_soon(version, today):
@@ -55,7 +59,8 @@ def _ended(version: str) -> str:
     return f"EKS's standard support for {version} {f'ended on {end}' if end else 'has ended'}"
 
 
-def offered_version(settings: Settings, facts: Facts) -> Iterator[Problem]:
+@rule(Topic.VERSIONS, target=EKS, reads=(Query.KUBERNETES_VERSIONS, Query.EKS_CLUSTER))
+def check_version_is_offered(settings: Settings, facts: Facts) -> Iterator[Problem]:
     version, now = settings.eks.kubernetes_version, facts.existing.cluster_version
     if not _VERSION.fullmatch(version):
         return
@@ -67,7 +72,7 @@ def offered_version(settings: Settings, facts: Facts) -> Iterator[Problem]:
     if version == now:
         return
     if facts.kubernetes_versions and version not in facts.kubernetes_versions:
-        choice = [one for one in facts.kubernetes_versions if one in KUBERNETES_VERSIONS]
+        choice = [offered for offered in facts.kubernetes_versions if offered in KUBERNETES_VERSIONS]
         yield Problem(_WHERE, f"EKS does not offer {shown(version)} in {facts.region}. Choose {one_of(choice)}.")
     if now is not None and minor(version) < minor(now):
         yield Problem(_WHERE, _older(version, now))
@@ -92,31 +97,35 @@ def _older(version: str, now: str) -> str:
     return f'{older}. {rollback}. Use "{now}", or roll back with the AWS CLI (docs/operations.md).'
 
 
-def known_addons(settings: Settings) -> Iterator[Problem]:
-    known = addon_versions(KUBERNETES_VERSIONS[-1])
+@rule(target=EKS)
+def check_addons(settings: Settings) -> Iterator[Problem]:
+    addons = addon_versions(KUBERNETES_VERSIONS[-1])
     for name in settings.eks.addon_versions:
-        if name not in known:
-            hint = did_you_mean(name, known) or f". Choose from {all_of(sorted(known))}."
+        if name not in addons:
+            hint = did_you_mean(name, addons) or f". Choose from {all_of(sorted(addons))}."
             yield Problem(f"target.addonVersions.{name}", f"is not an add-on that this program installs{hint}")
 
 
-def offered_addons(settings: Settings, facts: Facts) -> Iterator[Problem]:
+@rule(Topic.VERSIONS, target=EKS, reads=(Query.ADDON_VERSIONS,))
+def check_addons_are_offered(settings: Settings, facts: Facts) -> Iterator[Problem]:
     version = settings.eks.kubernetes_version
     if not facts.addon_versions or version not in LIVE_KUBERNETES_VERSIONS:
         return
     tested = addon_versions(version, lustre=settings.storage.lustre is not None)
-    for name, wanted in {**tested, **settings.eks.addon_versions}.items():
+    for name, addon_version in {**tested, **settings.eks.addon_versions}.items():
         offered = facts.addon_versions.get(name, frozenset())
-        if name not in tested or wanted in offered:
+        if name not in tested or addon_version in offered:
             continue
         where = f"target.addonVersions.{name}"
         if not offered:
             fix = "Choose another target.kubernetesVersion."
             yield Problem(where, f"EKS offers no {name} for Kubernetes {version} in {facts.region}. {fix}")
         elif name in settings.eks.addon_versions:
-            yield Problem(where, f"{shown(wanted)} is not offered for Kubernetes {version}. The newest is {_newest(offered)}.")
+            yield Problem(
+                where, f"{shown(addon_version)} is not offered for Kubernetes {version}. The newest is {_newest(offered)}."
+            )
         else:
-            gone = f"the tested version {wanted} is no longer offered for Kubernetes {version}"
+            gone = f"the tested version {addon_version} is no longer offered for Kubernetes {version}"
             yield Problem(where, f"{gone}. Set the newest, {_newest(offered)}.")
 
 
@@ -124,13 +133,14 @@ def _newest(versions: Collection[str]) -> str:
     return max(versions, key=lambda version: [int(part) for part in re.findall(r"[0-9]+", version)])
 
 
-def log_retention(settings: Settings) -> Iterator[Problem]:
-    yield from retention(settings.eks.log_retention_days)
+@rule(target=EKS)
+def check_eks_log_retention(settings: Settings) -> Iterator[Problem]:
+    yield from check_retention(settings.eks.log_retention_days)
 
 
-def retention(days: int) -> Iterator[Problem]:
+def check_retention(days: int) -> Iterator[Problem]:
     """Check that CloudWatch Logs supports the retention period."""
     if days not in RETENTION_DAYS:
-        near = sorted(sorted(RETENTION_DAYS, key=lambda one: abs(one - days))[:2])
-        fix = f"Use {near[0]} or {near[1]}."
+        nearest = sorted(sorted(RETENTION_DAYS, key=lambda period: abs(period - days))[:2])
+        fix = f"Use {nearest[0]} or {nearest[1]}."
         yield Problem("target.logRetentionDays", f"{days} is not a valid CloudWatch Logs retention period. {fix}")

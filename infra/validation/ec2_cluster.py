@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from infra.config.messages import one_of, shown
 from infra.config.problems import Problem
 from infra.facts.model import Facts
+from infra.facts.queries import Query
 from infra.naming import AMI_TAG, OPENMPI_TAG
 from infra.plan.placement import pool_zone
 from infra.settings.platform import PlatformSettings
 from infra.settings.stack import Settings
-from infra.validation import ids
-from infra.validation.cidrs import documentation, open_to_everyone, parsed
-from infra.validation.cluster import retention
-from infra.validation.pool_paths import account, pools_with_paths, pools_with_types
+from infra.validation.cluster import check_retention
+from infra.validation.formats import check_id, check_not_documentation, check_not_open, parse_cidr
+from infra.validation.pool_paths import account_text, pools_with_paths, pools_with_types
+from infra.validation.registry import EC2, Topic, rule
 
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 _SYSTEM_USERS = frozenset({"root", "admin", "daemon", "nobody", "sshd", "ubuntu", "debian", "ec2-user", "ssm-user"})
@@ -23,7 +24,8 @@ MOST_USER_DATA_KEYS = 20
 """Maximum number of SSH keys. User data contains all keys and is limited to 16 KB."""
 
 
-def without_kubernetes(settings: Settings) -> Iterator[Problem]:
+@rule(target=EC2)
+def check_without_kubernetes(settings: Settings) -> Iterator[Problem]:
     fix = "Remove it: EC2 clusters run without Kubernetes."
     if settings.platform != PlatformSettings():
         yield Problem("platform", f"requires Kubernetes. {fix}")
@@ -38,7 +40,8 @@ def without_kubernetes(settings: Settings) -> Iterator[Problem]:
             )
 
 
-def one_pool(settings: Settings) -> Iterator[Problem]:
+@rule(target=EC2)
+def check_single_pool(settings: Settings) -> Iterator[Problem]:
     number = len(settings.pools)
     if number == 0:
         example = "{name: workers, instanceType: g6.48xlarge, maxSize: 4}"
@@ -49,7 +52,8 @@ def one_pool(settings: Settings) -> Iterator[Problem]:
         )
 
 
-def login(settings: Settings) -> Iterator[Problem]:
+@rule(target=EC2)
+def check_user(settings: Settings) -> Iterator[Problem]:
     user, where = settings.ec2.user, "target.user"
     if not _USER.fullmatch(user):
         fix = "Use at most 32 lowercase letters, digits, - and _, starting with a letter."
@@ -58,7 +62,8 @@ def login(settings: Settings) -> Iterator[Problem]:
         yield Problem(where, f"{shown(user)} is a system user. Choose another name, such as mpiuser.")
 
 
-def public_keys(settings: Settings) -> Iterator[Problem]:
+@rule(target=EC2)
+def check_public_keys(settings: Settings) -> Iterator[Problem]:
     keys, path = settings.ec2.ssh.public_keys, "target.ssh.publicKeys"
     if len(keys) > MOST_USER_DATA_KEYS:
         yield Problem(path, f"has {len(keys)} keys, but user data has room for only {MOST_USER_DATA_KEYS}")
@@ -89,16 +94,17 @@ def _is_public_key(text: str) -> bool:
     return True
 
 
-def ssh_cidrs(settings: Settings) -> Iterator[Problem]:
+@rule(target=EC2)
+def check_ssh_cidrs(settings: Settings) -> Iterator[Problem]:
     cidrs, path, network = settings.ec2.ssh.cidrs, "target.ssh.cidrs", settings.network
     for index, text in enumerate(cidrs):
-        where, block = f"{path}[{index}]", parsed(text, "203.0.113.0/24")
+        where, block = f"{path}[{index}]", parse_cidr(text, "203.0.113.0/24")
         if isinstance(block, str):
             yield Problem(where, block)
         if text in cidrs[:index]:
             yield Problem(where, f"{shown(text)} is listed twice. Remove one.")
-    yield from open_to_everyone(path, cidrs, "List your own addresses, or remove it and use Session Manager.")
-    yield from documentation(path, cidrs)
+    yield from check_not_open(path, cidrs, "List your own addresses, or remove it and use Session Manager.")
+    yield from check_not_documentation(path, cidrs)
     if not cidrs:
         return
     fix = "Remove it and use `scripts/cluster ssh`, which needs no open port."
@@ -110,38 +116,44 @@ def ssh_cidrs(settings: Settings) -> Iterator[Problem]:
         yield Problem("target.ssh.publicKeys", "required because cidrs opens the SSH port. List the keys that may log in.")
 
 
-def ami_id(settings: Settings) -> Iterator[Problem]:
+@rule(target=EC2)
+def check_ami_id(settings: Settings) -> Iterator[Problem]:
     if settings.ec2.ami_id is not None:
-        yield from ids.check("target.amiId", "ami", settings.ec2.ami_id)
+        yield from check_id("target.amiId", "ami", settings.ec2.ami_id)
 
 
-def log_retention(settings: Settings) -> Iterator[Problem]:
-    yield from retention(settings.ec2.log_retention_days)
+@rule(target=EC2)
+def check_flow_log_retention(settings: Settings) -> Iterator[Problem]:
+    yield from check_retention(settings.ec2.log_retention_days)
 
 
-def ami(settings: Settings, facts: Facts) -> Iterator[Problem]:
+@rule(Topic.AMIS, target=EC2, reads=(Query.AMI, Query.INSTANCE_TYPES))
+def check_ami(settings: Settings, facts: Facts) -> Iterator[Problem]:
     """Require one AMI that fits the architecture of both the head node and the workers."""
     where, target, head = "target.amiId", settings.ec2, facts.instance_types.get(settings.ec2.head_node_type)
     for path, pool, workers in pools_with_types(settings, facts):
         if head and head.architecture != workers.architecture:
             fix = "Choose types with the same architecture, because they share an AMI."
-            other = f"but the head node's {head.name} is {head.architecture}. {fix}"
-            yield Problem(f"{path}.instanceType", f"{shown(pool.instance_type)} is {workers.architecture}, {other}")
+            differs = f"but the head node's {head.name} is {head.architecture}"
+            yield Problem(f"{path}.instanceType", f"{shown(pool.instance_type)} is {workers.architecture}, {differs}. {fix}")
     if facts.ami is None:
-        named = target.ami_id or facts.existing.ami_id
-        if named:
+        ami_id = target.ami_id or facts.existing.ami_id
+        if ami_id:
             fix = "Share it, use another, or remove the setting." if target.ami_id else "Use another AMI."
-            yield Problem(where, f"{shown(named)} was not found in {account(facts)}. {fix}")
+            yield Problem(where, f"{shown(ami_id)} was not found in {account_text(facts)}. {fix}")
         elif head:
             tags = f"{AMI_TAG}=ec2 and {OPENMPI_TAG}={target.openmpi}"
             fix = "Build one (docs/operations.md), or set your own."
-            yield Problem(where, f"is missing, and {account(facts)} has no {head.architecture} AMI with the tags {tags}. {fix}")
+            yield Problem(
+                where, f"is missing, and {account_text(facts)} has no {head.architecture} AMI with the tags {tags}. {fix}"
+            )
     elif head and facts.ami.architecture != head.architecture:
-        other = f"{head.name} is {head.architecture}"
-        yield Problem(where, f"{facts.ami.id} is for {facts.ami.architecture}, but {other}. Use an AMI of that architecture.")
+        differs = f"{head.name} is {head.architecture}"
+        yield Problem(where, f"{facts.ami.id} is for {facts.ami.architecture}, but {differs}. Use an AMI of that architecture.")
 
 
-def head_node_zone(settings: Settings, facts: Facts) -> Iterator[Problem]:
+@rule(Topic.TYPES, target=EC2, reads=(Query.INSTANCE_TYPES, Query.ZONES))
+def check_head_node_zone(settings: Settings, facts: Facts) -> Iterator[Problem]:
     """Check that the workers' zone offers the head node's type. The head node runs in the same zone, because AWS bills
     cross-zone traffic and a placement group cannot span zones."""
     name = settings.ec2.head_node_type

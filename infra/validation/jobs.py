@@ -10,38 +10,39 @@ from infra.jobs.validation import check
 from infra.plan.cluster_description import describe
 from infra.plan.eks_pools import plan
 from infra.settings.stack import Settings
-from infra.validation.pool_paths import AnyStack
+from infra.validation.registry import EKS, KUBERNETES, AnyStack, Topic, rule
 
 
-def need_the_platform(settings: Settings) -> Iterator[Problem]:
+@rule(target=EKS)
+def check_jobs_have_platform(settings: Settings) -> Iterator[Problem]:
     if settings.jobs and not settings.installs_platform:
         why = "is false" if settings.platform.install is False else "is false by default without a public endpoint"
         yield Problem("jobs", f"require the platform, but platform.install {why}. Set it to true, or remove the jobs.")
 
 
-def unique(settings: AnyStack) -> Iterator[Problem]:
+@rule(target=KUBERNETES)
+def check_job_names(settings: AnyStack) -> Iterator[Problem]:
     default = next(iter(settings.platform.namespace_names), None)
-    first: dict[tuple[str | None, str], str] = {}
+    path_of: dict[tuple[str | None, str], str] = {}
     for index, job in enumerate(settings.jobs):
         path = f"jobs[{index}]"
         key = (job.namespace or default, job.name)
-        if key in first:
-            yield Problem(f"{path}.name", f"{shown(job.name)} is already the name of {first[key]}. Choose another.")
-        first.setdefault(key, path)
+        if key in path_of:
+            yield Problem(f"{path}.name", f"{shown(job.name)} is already the name of {path_of[key]}. Choose another.")
+        path_of.setdefault(key, path)
 
 
-def in_cluster(settings: Settings, facts: Facts) -> Iterator[Problem]:
+@rule(Topic.JOBS, target=EKS, applies=lambda settings: bool(settings.jobs))
+def check_jobs_fit(settings: Settings, facts: Facts) -> Iterator[Problem]:
     """Check that the pools can run the jobs. Skip this check if the pools cannot be planned."""
-    if not settings.jobs:
-        return
     try:
         cluster = describe(settings, facts, plan(settings, facts))
     except LookupError:
         return
-    yield from against(settings, cluster)
+    yield from check_jobs(settings, cluster)
 
 
-def against(settings: AnyStack, cluster: ClusterDescription) -> Iterator[Problem]:
+def check_jobs(settings: AnyStack, cluster: ClusterDescription) -> Iterator[Problem]:
     """Apply the rules of `scripts/cluster submit` to each job of a stack."""
     for index, job in enumerate(settings.jobs):
         yield from check(job, cluster, f"jobs[{index}]")

@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from infra.config.messages import shown
 from infra.config.problems import Problem
 from infra.facts.model import Facts
+from infra.facts.queries import Query
 from infra.plan.placement import vpc_zones
 from infra.settings.stack import Settings
-from infra.settings.storage import DataRepository, Fsx
-from infra.validation import ids
-from infra.validation.pool_paths import account
-from infra.validation.storage import admits, login_user, plain_path
+from infra.settings.storage import Fsx
+from infra.validation.formats import check_id
+from infra.validation.pool_paths import account_text
+from infra.validation.registry import EC2, EKS, Topic, rule
+from infra.validation.storage import admits, check_mount_path, existing_subnets, login_user
 from infra.versions import KUBERNETES_VERSIONS, WITHOUT_LUSTRE_CLIENT
 
 _WHERE = "storage.fsx"
@@ -28,21 +30,23 @@ https://docs.aws.amazon.com/dlami/latest/devguide/appendix-ami-release-notes.htm
 _PATH = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^/]+)*/?")
 
 
-def mount_path(settings: Settings) -> Iterator[Problem]:
+@rule()
+def check_lustre_mount_path(settings: Settings) -> Iterator[Problem]:
     lustre, efs = settings.storage.lustre, settings.storage.efs
     if lustre is None:
         return
     where = f"{_WHERE}.mountPath"
-    yield from plain_path(where, lustre.mount_path, login_user(settings))
+    yield from check_mount_path(where, lustre.mount_path, login_user(settings))
     if efs != "none" and _overlap(lustre.mount_path, efs.mount_path):
         yield Problem(where, f"{shown(lustre.mount_path)} and storage.efs.mountPath {shown(efs.mount_path)} overlap. Change one.")
 
 
-def _overlap(one: str, other: str) -> bool:
-    return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
+def _overlap(first: str, second: str) -> bool:
+    return f"{first}/".startswith(f"{second}/") or f"{second}/".startswith(f"{first}/")
 
 
-def new_or_existing(settings: Settings) -> Iterator[Problem]:
+@rule()
+def check_lustre_settings(settings: Settings) -> Iterator[Problem]:
     lustre = settings.storage.lustre
     if lustre is None:
         return
@@ -53,7 +57,7 @@ def new_or_existing(settings: Settings) -> Iterator[Problem]:
                 "applies only to an existing file system; a new one always admits nodes. Set fileSystemId, or remove it.",
             )
         return
-    yield from ids.check(f"{_WHERE}.fileSystemId", "fs", lustre.file_system_id, "an FSx file system")
+    yield from check_id(f"{_WHERE}.fileSystemId", "fs", lustre.file_system_id, "an FSx file system")
     for name, is_set in _only_new(lustre):
         if is_set:
             yield Problem(
@@ -74,7 +78,8 @@ def _only_new(lustre: Fsx) -> Iterator[tuple[str, bool]]:
     yield "protect", lustre.protect
 
 
-def capacity(settings: Settings) -> Iterator[Problem]:
+@rule()
+def check_lustre_capacity(settings: Settings) -> Iterator[Problem]:
     """Check size and throughput against the deployment type."""
     lustre = settings.storage.lustre
     if lustre is None:
@@ -87,40 +92,41 @@ def capacity(settings: Settings) -> Iterator[Problem]:
         yield Problem(f"{_WHERE}.throughputPerTib", "applies to PERSISTENT_2; SCRATCH_2 always has 200 MB/s per TiB. Remove it.")
 
 
-def key(settings: Settings) -> Iterator[Problem]:
+@rule()
+def check_lustre_key_arn(settings: Settings) -> Iterator[Problem]:
     """https://docs.aws.amazon.com/fsx/latest/LustreGuide/encryption-at-rest.html"""
     lustre, where = settings.storage.lustre, f"{_WHERE}.kmsKeyArn"
     if lustre is None or lustre.kms_key_arn is None:
         return
     if not lustre.is_persistent:
         yield Problem(where, "applies to PERSISTENT_2; AWS owns the keys of SCRATCH_2. Remove it.")
-    found = _KEY.fullmatch(lustre.kms_key_arn)
-    if found is None:
+    match = _KEY.fullmatch(lustre.kms_key_arn)
+    if match is None:
         yield Problem(where, f"{shown(lustre.kms_key_arn)} is not the ARN of a KMS key. Use one such as {_EXAMPLE_KEY}.")
-    elif found[1] != settings.region:
-        yield Problem(where, f"the key is in {found[1]}, but the file system is in {settings.region}. Use a key in that Region.")
+    elif match[1] != settings.region:
+        yield Problem(where, f"the key is in {match[1]}, but the file system is in {settings.region}. Use a key in that Region.")
 
 
-def data_repository(settings: Settings) -> Iterator[Problem]:
+@rule()
+def check_data_repository(settings: Settings) -> Iterator[Problem]:
     lustre = settings.storage.lustre
-    found = lustre.data_repository if lustre else None
-    if found is None:
+    repository = lustre.data_repository if lustre else None
+    if repository is None:
         return
     where = f"{_WHERE}.dataRepository"
-    if not _PATH.fullmatch(found.path):
-        yield Problem(f"{where}.path", f"{shown(found.path)} is not a bucket with an optional prefix. Use s3://bucket/prefix.")
-    if not re.fullmatch(r"/|(/[A-Za-z0-9_.-]+)+", found.directory):
-        yield Problem(f"{where}.directory", f"{shown(found.directory)} is not an absolute path. Use one such as /data.")
-    yield from _events(where, found)
+    if not _PATH.fullmatch(repository.path):
+        yield Problem(
+            f"{where}.path", f"{shown(repository.path)} is not a bucket with an optional prefix. Use s3://bucket/prefix."
+        )
+    if not re.fullmatch(r"/|(/[A-Za-z0-9_.-]+)+", repository.directory):
+        yield Problem(f"{where}.directory", f"{shown(repository.directory)} is not an absolute path. Use one such as /data.")
+    for name, events in (("autoImport", repository.auto_import), ("autoExport", repository.auto_export)):
+        if repeated := sorted({event for event in events if events.count(event) > 1}):
+            yield Problem(f"{where}.{name}", f"lists {repeated[0]} twice. Remove one.")
 
 
-def _events(where: str, found: DataRepository) -> Iterator[Problem]:
-    for name, events in (("autoImport", found.auto_import), ("autoExport", found.auto_export)):
-        if twice := sorted({one for one in events if events.count(one) > 1}):
-            yield Problem(f"{where}.{name}", f"lists {twice[0]} twice. Remove one.")
-
-
-def kubernetes_version(settings: Settings) -> Iterator[Problem]:
+@rule(target=EKS)
+def check_kubernetes_has_lustre(settings: Settings) -> Iterator[Problem]:
     """Check that nodes can mount the file system. System nodes always have EKS's AMI, also if pools have another."""
     version = settings.eks.kubernetes_version
     if settings.storage.lustre is None or version not in WITHOUT_LUSTRE_CLIENT:
@@ -133,7 +139,12 @@ def kubernetes_version(settings: Settings) -> Iterator[Problem]:
 # --- what AWS reports
 
 
-def ami(settings: Settings, facts: Facts) -> Iterator[Problem]:
+def _has_lustre(settings: Settings) -> bool:
+    return settings.storage.lustre is not None
+
+
+@rule(Topic.AMIS, target=EC2, reads=(Query.AMI,))
+def check_ami_has_lustre(settings: Settings, facts: Facts) -> Iterator[Problem]:
     """Check that the AMI of an EC2 cluster can mount the file system."""
     if settings.storage.lustre is None or facts.ami is None:
         return
@@ -144,63 +155,77 @@ def ami(settings: Settings, facts: Facts) -> Iterator[Problem]:
             yield Problem(_WHERE, f"{base}. {fix}")
 
 
-def existing_file_system(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    wanted, found, where = settings.storage.existing_lustre_id, facts.lustre, f"{_WHERE}.fileSystemId"
-    if wanted in facts.not_found:
-        yield Problem(where, f"{shown(wanted)} is not an FSx for Lustre file system of {account(facts)}. Use an existing one.")
-    if found is None:
+@rule(Topic.LUSTRE, reads=(Query.LUSTRE,), applies=_has_lustre)
+def check_lustre_file_system(settings: Settings, facts: Facts) -> Iterator[Problem]:
+    file_system_id, lustre, where = settings.storage.existing_lustre_id, facts.lustre, f"{_WHERE}.fileSystemId"
+    if file_system_id in facts.not_found:
+        yield Problem(
+            where, f"{shown(file_system_id)} is not an FSx for Lustre file system of {account_text(facts)}. Use an existing one."
+        )
+    if lustre is None:
         return
-    if found.state not in ("AVAILABLE", "UPDATING"):
-        yield Problem(where, f"{found.id} is {found.state}. Use one that is AVAILABLE.")
-    if settings.network.is_existing and found.vpc_id != settings.network.vpc_id:
-        yield Problem(where, f"{found.id} is in {found.vpc_id}, not in {settings.network.vpc_id}. Use the same VPC.")
+    if lustre.state not in ("AVAILABLE", "UPDATING"):
+        yield Problem(where, f"{lustre.id} is {lustre.state}. Use one that is AVAILABLE.")
+    if settings.network.is_existing and lustre.vpc_id != settings.network.vpc_id:
+        yield Problem(where, f"{lustre.id} is in {lustre.vpc_id}, not in {settings.network.vpc_id}. Use the same VPC.")
 
 
-def nodes_can_mount(settings: Settings, facts: Facts) -> Iterator[Problem]:
+@rule(Topic.LUSTRE, reads=(Query.LUSTRE, Query.SUBNETS), applies=_has_lustre)
+def check_nodes_can_mount_lustre(settings: Settings, facts: Facts) -> Iterator[Problem]:
     """Check that the security groups of an existing file system allow Lustre traffic from the nodes' subnets."""
-    lustre, found = settings.storage.lustre, facts.lustre
-    if lustre is None or found is None or found.admitted is None or lustre.add_ingress_rule:
+    lustre, file_system = settings.storage.lustre, facts.lustre
+    if lustre is None or file_system is None or file_system.admitted is None or lustre.add_ingress_rule:
         return
-    sources = frozenset[str]().union(*found.admitted.values())
-    subnets = [facts.subnets[one] for one in settings.network.subnet_ids if one in facts.subnets]
-    closed = [one for one in subnets if not admits(sources, one.cidr, found.nodes_groups)]
-    if closed:
+    sources = frozenset[str]().union(*file_system.admitted.values())
+    subnets = existing_subnets(settings, facts)
+    if closed := [subnet for subnet in subnets if not admits(sources, subnet.cidr, file_system.nodes_groups)]:
         yield Problem(
             f"{_WHERE}.fileSystemId",
-            f"{found.id} does not admit nodes: no rule of {' or '.join(sorted(found.admitted))} allows TCP 988 from "
+            f"{file_system.id} does not admit nodes: no rule of {' or '.join(sorted(file_system.admitted))} allows TCP 988 from "
             f"{closed[0].id} ({closed[0].cidr}). Add rules for TCP 988 and 1018-1023, or set {_WHERE}.addIngressRule: true.",
         )
 
 
-def own_file_system(settings: Settings, facts: Facts) -> Iterator[Problem]:
+@rule(Topic.LUSTRE, reads=(Query.LUSTRE,), applies=_has_lustre)
+def check_own_lustre(settings: Settings, facts: Facts) -> Iterator[Problem]:
     """Reject changes to the stack's own file system that FSx does not support, or for which Pulumi would silently
     replace the file system."""
-    lustre, found = settings.storage.lustre, facts.existing.lustre
+    lustre, existing = settings.storage.lustre, facts.existing.lustre
     if lustre is None or lustre.is_existing:
         return
     zones = vpc_zones(settings, facts)
     if lustre.zone is not None and lustre.zone not in zones:
-        others = ", ".join(zones)
-        yield Problem(f"{_WHERE}.zone", f"{shown(lustre.zone)} is not a zone of the cluster's VPC. Choose from {others}.")
-    if found is None:
+        fix = f"Choose from {', '.join(zones)}."
+        yield Problem(f"{_WHERE}.zone", f"{shown(lustre.zone)} is not a zone of the cluster's VPC. {fix}")
+    if existing is None:
         return
-    if lustre.zone is not None and lustre.zone != found.zone:
-        yield Problem(f"{_WHERE}.zone", f"{found.id} is in {found.zone} and cannot move. Set {found.zone}, or remove it.")
-    size = lustre.size_gib or _SMALLEST
-    if size < found.size_gib:
-        now = found.size_gib
-        yield Problem(f"{_WHERE}.sizeGib", f"{found.id} has {now} GiB and cannot shrink. Set {now} or more.")
+    if lustre.zone is not None and lustre.zone != existing.zone:
+        there = f"{existing.id} is in {existing.zone} and cannot move"
+        yield Problem(f"{_WHERE}.zone", f"{there}. Set {existing.zone}, or remove it.")
+    if (lustre.size_gib or _SMALLEST) < existing.size_gib:
+        now = existing.size_gib
+        yield Problem(f"{_WHERE}.sizeGib", f"{existing.id} has {now} GiB and cannot shrink. Set {now} or more.")
 
 
-def usable_key(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    lustre, state = settings.storage.lustre, facts.lustre_key_state
-    if lustre is None or lustre.kms_key_arn is None or state in (None, "Enabled"):
+@rule(
+    Topic.LUSTRE_KEY,
+    reads=(Query.LUSTRE_KEY,),
+    applies=lambda settings: settings.storage.lustre is not None and settings.storage.lustre.kms_key_arn is not None,
+)
+def check_lustre_key(settings: Settings, facts: Facts) -> Iterator[Problem]:
+    state = facts.lustre_key_state
+    if state in (None, "Enabled"):
         return
-    what = "the key does not exist" if state == "NotFound" else f"the state of the key is {state}"
-    yield Problem(f"{_WHERE}.kmsKeyArn", f"{what}. Use a key that is enabled.")
+    reason = "the key does not exist" if state == "NotFound" else f"the state of the key is {state}"
+    yield Problem(f"{_WHERE}.kmsKeyArn", f"{reason}. Use a key that is enabled.")
 
 
-def bucket(settings: Settings, facts: Facts) -> Iterator[Problem]:
+@rule(
+    Topic.BUCKET,
+    reads=(Query.BUCKET,),
+    applies=lambda settings: settings.storage.lustre is not None and settings.storage.lustre.data_repository is not None,
+)
+def check_bucket(settings: Settings, facts: Facts) -> Iterator[Problem]:
     lustre, where = settings.storage.lustre, f"{_WHERE}.dataRepository.path"
     repository = lustre.data_repository if lustre else None
     if repository is None or facts.bucket_region is None or facts.bucket_region == facts.region:

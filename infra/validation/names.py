@@ -7,20 +7,24 @@ from infra.config.messages import shown
 from infra.config.problems import Problem
 from infra.facts import regions
 from infra.naming import POOL_NAME_LIMIT, STACK_NAME_LIMIT
+from infra.settings.existing import LabeledPool
+from infra.settings.pools import Pool
 from infra.settings.stack import Settings
 from infra.settings.targets import SYSTEM_POOL
-from infra.validation.pool_paths import AnyStack
+from infra.validation.registry import ANY, AnyStack, rule
 
 _STACK = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 _DNS_LABEL = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
 
 
-def region(settings: Settings) -> Iterator[Problem]:
+@rule()
+def check_region_name(settings: Settings) -> Iterator[Problem]:
     if settings.region and not regions.is_name(settings.region):
         yield Problem("aws:region", f"{regions.malformed(settings.region)}.")
 
 
-def stack(settings: AnyStack) -> Iterator[Problem]:
+@rule(target=ANY)
+def check_stack_name(settings: AnyStack) -> Iterator[Problem]:
     name = settings.stack
     if not _STACK.fullmatch(name):
         yield Problem(
@@ -31,9 +35,11 @@ def stack(settings: AnyStack) -> Iterator[Problem]:
         yield Problem("stack", f"{shown(name)} has {len(name)} characters. Name the stack file with at most {STACK_NAME_LIMIT}.")
 
 
-def pools(settings: AnyStack) -> Iterator[Problem]:
-    first: dict[str, str] = {}
-    for index, pool in enumerate(settings.pools):
+@rule(target=ANY)
+def check_pool_names(settings: AnyStack) -> Iterator[Problem]:
+    path_of: dict[str, str] = {}
+    pools: tuple[Pool | LabeledPool, ...] = settings.pools
+    for index, pool in enumerate(pools):
         path = f"pools[{index}]"
         where, name = f"{path}.name", pool.name
         if not _DNS_LABEL.fullmatch(name):
@@ -43,6 +49,6 @@ def pools(settings: AnyStack) -> Iterator[Problem]:
             yield Problem(where, f"{shown(name)} has {len(name)} characters. Use at most {POOL_NAME_LIMIT}.")
         if name == SYSTEM_POOL:
             yield Problem(where, f"{shown(name)} is reserved for the CPU pool. Choose another name.")
-        if name in first:
-            yield Problem(where, f"{shown(name)} is already the name of {first[name]}. Choose another.")
-        first.setdefault(name, path)
+        if name in path_of:
+            yield Problem(where, f"{shown(name)} is already the name of {path_of[name]}. Choose another.")
+        path_of.setdefault(name, path)

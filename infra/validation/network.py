@@ -1,26 +1,33 @@
-"""Rules for a new or existing VPC and its zones."""
+"""Rules for a new or existing VPC, its zones and its interface endpoints."""
 
 from collections.abc import Iterator
 from ipaddress import IPv4Network
 
 from infra.config.messages import all_of, shown
-from infra.config.problems import Problem
+from infra.config.problems import Problem, warning
 from infra.facts.model import Facts
-from infra.plan.placement import MAXIMUM_ZONES, minimum_zones
+from infra.facts.queries import Query
+from infra.plan.aws_services import GUESSED_NAMES, essential, wanted_endpoints
+from infra.plan.placement import MAXIMUM_ZONES, minimum_zones, vpc_zones
 from infra.settings.network import SERVICE_CIDR
 from infra.settings.stack import Settings
-from infra.validation import ids
-from infra.validation.cidrs import parsed
+from infra.validation.formats import check_id, parse_cidr
+from infra.validation.registry import EKS, Topic, rule
 
 LARGEST, SMALLEST = 16, 20
 """Minimum and maximum prefix length of a new VPC. AWS allows no larger VPC. In a smaller VPC, a private subnet (1/16 of
 the VPC) would have no room for a pool."""
 
+_ENDPOINTS = "network.interfaceEndpoints"
+_NAT = "Replace interfaceEndpoints with natGateways: one"
+_OR_ANOTHER = "or create another stack."
+
 # https://docs.aws.amazon.com/vpc/latest/userguide/vpc-cidr-blocks.html
 PRIVATE = tuple(IPv4Network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"))
 
 
-def new_or_existing(settings: Settings) -> Iterator[Problem]:
+@rule()
+def check_vpc_settings(settings: Settings) -> Iterator[Problem]:
     network = settings.network
     if network.is_existing:
         for name, value in (
@@ -38,34 +45,37 @@ def new_or_existing(settings: Settings) -> Iterator[Problem]:
         yield Problem("network.vpcId", "required with subnetIds. Set the VPC of the subnets.")
 
 
-def ids_of_network(settings: Settings) -> Iterator[Problem]:
+@rule()
+def check_network_ids(settings: Settings) -> Iterator[Problem]:
     network = settings.network
     if network.vpc_id is not None:
-        yield from ids.check("network.vpcId", "vpc", network.vpc_id)
-    for index, one in enumerate(network.subnet_ids):
+        yield from check_id("network.vpcId", "vpc", network.vpc_id)
+    for index, subnet_id in enumerate(network.subnet_ids):
         where = f"network.subnetIds[{index}]"
-        yield from ids.check(where, "subnet", one)
-        if one in network.subnet_ids[:index]:
-            yield Problem(where, f"{shown(one)} is listed twice. Remove one.")
+        yield from check_id(where, "subnet", subnet_id)
+        if subnet_id in network.subnet_ids[:index]:
+            yield Problem(where, f"{shown(subnet_id)} is listed twice. Remove one.")
 
 
-def cidr(settings: Settings) -> Iterator[Problem]:
+@rule()
+def check_cidr(settings: Settings) -> Iterator[Problem]:
     text, where = settings.network.cidr, "network.cidr"
     if text is None:
         return
-    block = parsed(text, "10.0.0.0/16")
+    block = parse_cidr(text, "10.0.0.0/16")
     if isinstance(block, str):
         yield Problem(where, block)
         return
     if not LARGEST <= block.prefixlen <= SMALLEST:
         yield Problem(where, f"{shown(text)} is a /{block.prefixlen}. Use a /{LARGEST} to /{SMALLEST}.")
     if not any(block.subnet_of(private) for private in PRIVATE):
-        yield Problem(where, f"{shown(text)} is not a private range. Choose from {all_of(str(one) for one in PRIVATE)}.")
+        yield Problem(where, f"{shown(text)} is not a private range. Choose from {all_of(map(str, PRIVATE))}.")
     if settings.is_eks and block.overlaps(IPv4Network(SERVICE_CIDR)):
         yield Problem(where, f"{shown(text)} overlaps {SERVICE_CIDR}, the CIDR of Kubernetes services. Choose another.")
 
 
-def zones(settings: Settings) -> Iterator[Problem]:
+@rule()
+def check_zones_setting(settings: Settings) -> Iterator[Problem]:
     network, where = settings.network, "network.zones"
     count = network.zone_count
     least = minimum_zones(settings)
@@ -77,13 +87,15 @@ def zones(settings: Settings) -> Iterator[Problem]:
             yield Problem(f"{where}[{index}]", f"{shown(name)} is listed twice. Remove one.")
 
 
-def route_out(settings: Settings) -> Iterator[Problem]:
+@rule()
+def check_route_out(settings: Settings) -> Iterator[Problem]:
     network = settings.network
     if network.nat_gateways == "none" and not network.has_interface_endpoints and not network.is_existing:
         yield Problem("network.natGateways", '"none" leaves nodes without a route to AWS. Add interfaceEndpoints: true.')
 
 
-def zones_exist(settings: Settings, facts: Facts) -> Iterator[Problem]:
+@rule(Topic.TYPES, reads=(Query.ZONES,))
+def check_zones_exist(settings: Settings, facts: Facts) -> Iterator[Problem]:
     names = [zone.name for zone in facts.zones]
     for index, name in enumerate(settings.network.zone_names):
         if name not in names:
@@ -92,3 +104,80 @@ def zones_exist(settings: Settings, facts: Facts) -> Iterator[Problem]:
     count = settings.network.zones
     if isinstance(count, int) and minimum_zones(settings) <= count <= MAXIMUM_ZONES and count > len(names):
         yield Problem("network.zones", f"is {count}, but EKS can use only {len(names)} in {facts.region}: {all_of(names)}")
+
+
+# --- interface endpoints: AWS does not offer every service in every Region and zone
+
+
+@rule(
+    Topic.ENDPOINT_SERVICES,
+    reads=(Query.ENDPOINT_SERVICES,),
+    applies=lambda settings: settings.network.has_interface_endpoints and not settings.network.is_existing,
+)
+def check_endpoint_services(settings: Settings, facts: Facts) -> Iterator[Problem]:
+    services = wanted_endpoints(settings)
+    if facts.endpoint_services is None:
+        if facts.partition not in GUESSED_NAMES:
+            reason = f"the names of endpoint services in {facts.partition} could not be listed and cannot be derived"
+            yield Problem(_ENDPOINTS, f"{reason}. Allow {facts.caller.arn} to call ec2:DescribeVpcEndpointServices.")
+        return
+    absent = [service for service in services if service not in facts.endpoint_services]
+    if needed := essential(settings, absent):
+        yield Problem(
+            _ENDPOINTS, f"{facts.region} has no interface endpoint for {all_of(needed)}. {_NAT}, or use another Region."
+        )
+    elif absent:
+        effect = "Nodes join and run jobs, but Session Manager or container logs do not work."
+        yield warning(_ENDPOINTS, f"{facts.region} has no interface endpoint for {all_of(absent)}. {effect}")
+    yield from _check_endpoint_zones(settings, facts, [service for service in services if service not in absent])
+
+
+def _check_endpoint_zones(settings: Settings, facts: Facts, services: list[str]) -> Iterator[Problem]:
+    """Check that AWS offers every endpoint in each zone of the VPC, because each endpoint gets an interface in each
+    zone."""
+    zones_of = {service: (facts.endpoint_services or {})[service].zones for service in services}
+    complete = [zone.name for zone in facts.zones if all(zone.name in zones for zones in zones_of.values())]
+    for zone in vpc_zones(settings, facts):
+        lacking = [service for service, zones in zones_of.items() if zone not in zones]
+        if lacking:
+            names = settings.network.zone_names
+            where = f"network.zones[{names.index(zone)}]" if zone in names else "network.zones"
+            fix = f"Choose from {all_of(complete)}." if complete else f"{_NAT}."
+            yield Problem(where, f"{zone} has no interface endpoint for {all_of(lacking)}. {fix}")
+
+
+# --- an existing cluster cannot leave its VPC and the zones of its control plane:
+# https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
+
+
+@rule(Topic.CHANGES, target=EKS, reads=(Query.EKS_CLUSTER,))
+def check_vpc_stays(settings: Settings, facts: Facts) -> Iterator[Problem]:
+    """Reject a changed VPC or CIDR: a cluster cannot move to another VPC, and the CIDR of a VPC cannot change."""
+    network, now, own = settings.network, facts.existing.cluster_vpc_id, facts.existing.own_vpc
+    if now is None:
+        return
+    if own is None or own.id != now:
+        if network.vpc_id != now:
+            yield Problem("network.vpcId", f"must be {now}, because the cluster cannot leave that VPC. Set it, {_OR_ANOTHER}")
+    elif network.is_existing:
+        there = f"the cluster is in {now}, which this stack created and manages"
+        yield Problem("network.vpcId", f"names a VPC, but {there}. Remove vpcId and subnetIds, {_OR_ANOTHER}")
+    elif network.new_cidr != own.cidr:
+        there = f"but the cluster's VPC has {own.cidr}, which cannot change"
+        yield Problem("network.cidr", f"is {shown(network.new_cidr)}, {there}. Use {shown(own.cidr)}, {_OR_ANOTHER}")
+
+
+@rule(Topic.CHANGES, target=EKS, reads=(Query.EKS_CLUSTER,))
+def check_zones_stay(settings: Settings, facts: Facts) -> Iterator[Problem]:
+    """Check that there is still a subnet in each zone in which the control plane was created."""
+    network, fixed = settings.network, facts.existing.cluster_zones
+    missing = [zone for zone in fixed if zone not in vpc_zones(settings, facts)]
+    if not missing or any(check_vpc_stays(settings, facts)) or not facts.not_found.isdisjoint(network.subnet_ids):
+        return
+    there = f"but the control plane is in {all_of(fixed)}, which it cannot leave"
+    if network.is_existing:
+        yield Problem("network.subnetIds", f"contain no subnet in {all_of(missing)}, {there}. Add one, {_OR_ANOTHER}")
+    elif isinstance(network.zones, int):
+        yield Problem("network.zones", f"is {network.zones}, {there}. Set {len(fixed)}, {_OR_ANOTHER}")
+    else:
+        yield Problem("network.zones", f"omits {all_of(missing)}, {there}. Add the missing zones, {_OR_ANOTHER}")

@@ -1,20 +1,28 @@
-"""Rules for instance types on which nodes cannot do their work: too small for launchers or workers, without Linux, or
-with hardware that this program does not support yet."""
+"""Rules for instance types: that they exist and have the devices that pools need, and that nodes can do their work."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
-from infra.config.messages import shown
+from infra.config.messages import nearest, one_of, shown
 from infra.config.problems import Problem, warning
 from infra.facts.instance_types import InstanceType
 from infra.facts.model import Facts
+from infra.facts.queries import Query
 from infra.jobs.pods import LAUNCHER_CPU_MILLIS, LAUNCHER_MEMORY_MIB
 from infra.plan.allocatable import for_jobs
+from infra.plan.efa_interfaces import layout_is_known
 from infra.plan.eks_pools import HUGE_PAGES_MIB
 from infra.plan.placement import has_efa
 from infra.settings.stack import Settings
-from infra.validation.pool_paths import head_path, pools_with_types
+from infra.validation.pool_paths import head_path, pools_with_paths, pools_with_types
+from infra.validation.registry import EKS, Topic, rule
+
+GPU_FAMILIES = ("g", "p")
+"""Leading letters of the instance types with NVIDIA GPUs."""
+_SIZES = ("nano", "micro", "small", "medium", "large", "xlarge")
+_TYPE_NAME = re.compile(rf"([a-z]+)([0-9]+)([a-z0-9-]*)\.(metal|{'|'.join(_SIZES)}|[0-9]+xlarge)")
+MAXIMUM_SUGGESTIONS = 3
 
 WORKER_MEMORY_MIB = 256
 """Memory of the smallest useful worker: the SSH server, the MPI runtime and one small rank."""
@@ -24,11 +32,81 @@ _NVLINK_DOMAIN = re.compile(r"(u-)?p6e[a-z0-9-]*\..*")
 https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-nvidia-ultraserver.html"""
 
 
-def supported(settings: Settings, facts: Facts) -> Iterator[Problem]:
+@rule(Topic.TYPES, reads=(Query.INSTANCE_TYPES,))
+def check_types_exist(settings: Settings, facts: Facts) -> Iterator[Problem]:
+    with_gpus = [name for name in facts.type_names if name.startswith(GPU_FAMILIES) or not settings.is_eks]
+    types = [(f"{path}.instanceType", pool.instance_type, with_gpus) for path, pool in pools_with_paths(settings)]
+    head = (head_path(settings), settings.target.head_type, facts.type_names)
+    for where, name, choices in [head, *types]:
+        if name not in facts.instance_types:
+            similar = similar_types(name, choices)
+            hint = f". Did you mean {one_of(similar)}?" if similar else ". Choose another."
+            yield Problem(where, f"{shown(name)} is not an instance type in {facts.region}{hint}")
+
+
+def similar_types(name: str, choices: Collection[str]) -> list[str]:
+    """Return up to three types of the Region: the closest types of the same family, or types with similar names if
+    there are none."""
+    parts = _TYPE_NAME.fullmatch(name)
+    candidates = [match for choice in choices if (match := _TYPE_NAME.fullmatch(choice)) and parts and match[1] == parts[1]]
+    if parts is None or not candidates:
+        return nearest(name, choices, most=MAXIMUM_SUGGESTIONS)
+    ordered = sorted(candidates, key=lambda candidate: (_distance(parts, candidate), candidate[0]))
+    return [candidate[0] for candidate in ordered[:MAXIMUM_SUGGESTIONS]]
+
+
+def _distance(parts: re.Match[str], candidate: re.Match[str]) -> tuple[float, bool, float]:
+    """Sort key: generation first (the newer generation on a tie), then variant (`p5e`, `p5en`), then size."""
+    generation = int(candidate[2]) - int(parts[2])
+    return (abs(generation) + 0.5 * (generation < 0), parts[3] != candidate[3], abs(_size(parts[4]) - _size(candidate[4])))
+
+
+def _size(text: str) -> float:
+    """Return the size in units of `xlarge`: 0.5 for `large`, 48 for `48xlarge`, and 96 for `metal`, a whole machine."""
+    if text == "metal":
+        return 96.0
+    if text in _SIZES:
+        return 2.0 ** (_SIZES.index(text) - _SIZES.index("xlarge"))
+    return float(text.removesuffix("xlarge"))
+
+
+@rule(Topic.TYPES, reads=(Query.INSTANCE_TYPES,))
+def check_gpus(settings: Settings, facts: Facts) -> Iterator[Problem]:
+    for path, pool, instance_type in pools_with_types(settings, facts):
+        if not instance_type.has_nvidia_gpus and instance_type.gpu_manufacturer:
+            fix = "Choose a type with NVIDIA GPUs, such as g5.xlarge, or one without GPUs."
+            yield Problem(f"{path}.instanceType", f"{shown(pool.instance_type)} has {_describe_gpus(instance_type)}. {fix}")
+    system = facts.instance_types.get(settings.target.head_type)
+    if system and system.gpu_manufacturer and settings.is_eks:
+        yield Problem(
+            "target.system.instanceType", f"{shown(system.name)} has GPUs. Choose a type without GPUs, such as m7i.large."
+        )
+
+
+def _describe_gpus(instance_type: InstanceType) -> str:
+    if instance_type.gpus == 0:
+        return f"only a fraction of a GPU ({instance_type.gpu_name})"
+    return f"{instance_type.gpu_manufacturer} GPUs"
+
+
+@rule(Topic.TYPES, reads=(Query.INSTANCE_TYPES,))
+def check_efa(settings: Settings, facts: Facts) -> Iterator[Problem]:
+    for path, pool, instance_type in pools_with_types(settings, facts):
+        if pool.efa is True and not has_efa(pool, instance_type):
+            fix = "Choose a type with EFA, such as g5.8xlarge, or remove efa."
+            yield Problem(f"{path}.efa", f"is true, but {pool.instance_type} has no EFA. {fix}")
+        if has_efa(pool, instance_type) and not layout_is_known(instance_type):
+            cards = f"which of the {len(instance_type.network_cards)} network cards of {pool.instance_type} support EFA"
+            fix = "Install the boto3 version in requirements.lock, choose another type, or set efa: false."
+            yield Problem(f"{path}.efa", f"EC2 does not report {cards} (InterfaceTypes is missing). {fix}")
+
+
+@rule(Topic.TYPES, reads=(Query.INSTANCE_TYPES,))
+def check_types_are_supported(settings: Settings, facts: Facts) -> Iterator[Problem]:
     head = facts.instance_types.get(settings.target.head_type)
-    named = [(head_path(settings), head)] if head else []
-    named += [(f"{path}.instanceType", instance) for path, _, instance in pools_with_types(settings, facts)]
-    for where, instance in named:
+    types = [(head_path(settings), head)] if head else []
+    types += [(f"{path}.instanceType", instance) for path, _, instance in pools_with_types(settings, facts)]
+    for where, instance in types:
         if not instance.runs_linux:
             fix = "Choose a type such as m7i.large."
             yield Problem(where, f"{shown(instance.name)} runs only macOS, but nodes run Linux. {fix}")
@@ -48,7 +126,8 @@ def _shares_nvlink(instance: InstanceType) -> bool:
     return is_grace or bool(_NVLINK_DOMAIN.fullmatch(instance.name))
 
 
-def launchers(settings: Settings, facts: Facts) -> Iterator[Problem]:
+@rule(Topic.TYPES, target=EKS, reads=(Query.INSTANCE_TYPES,))
+def check_launchers_fit(settings: Settings, facts: Facts) -> Iterator[Problem]:
     """Check that a launcher fits on a system node: otherwise every MPI job would wait forever."""
     instance = facts.instance_types.get(settings.target.head_type)
     if instance is None or settings.platform.install is False:
@@ -65,7 +144,8 @@ def launchers(settings: Settings, facts: Facts) -> Iterator[Problem]:
         )
 
 
-def workers(settings: Settings, facts: Facts) -> Iterator[Problem]:
+@rule(Topic.TYPES, target=EKS, reads=(Query.INSTANCE_TYPES,))
+def check_workers_fit(settings: Settings, facts: Facts) -> Iterator[Problem]:
     """Check that a worker fits on a node of each pool."""
     if settings.platform.install is False:
         return
@@ -92,3 +172,21 @@ def _gib(instance: InstanceType, memory_mib: int, pages_mib: int = 0, *, is_syst
     ):
         gib *= 2
     return gib
+
+
+@rule(Topic.TYPES, target=EKS, reads=(Query.INSTANCE_TYPES,))
+def check_architectures(settings: Settings, facts: Facts) -> Iterator[Problem]:
+    """Warn about arm64 nodes of EKS clusters. For EC2 clusters, the AMI of the other architecture is an error."""
+    system = facts.instance_types.get(settings.target.head_type)
+    if system and system.architecture == "arm64":
+        runs = "Launchers run there with the job's image, so every MPI job needs an image that also contains arm64 programs."
+        yield _warn_of_arm64(head_path(settings), system, f"{runs} Use a type such as m7i.large, unless your images do.")
+    for path, _, instance_type in pools_with_types(settings, facts):
+        if instance_type.architecture == "arm64":
+            fix = "Jobs there need images that also contain arm64 programs, because a job's launcher may run on another pool."
+            yield _warn_of_arm64(f"{path}.instanceType", instance_type, fix)
+
+
+def _warn_of_arm64(where: str, instance_type: InstanceType, fix: str) -> Problem:
+    has = f"{shown(instance_type.name)} has arm64 CPUs, but this project's AMIs and images are for x86-64"
+    return warning(where, f"{has}. {fix}")

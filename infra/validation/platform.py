@@ -6,8 +6,10 @@ from urllib.parse import urlsplit
 
 from infra.config.messages import all_of, shown
 from infra.config.problems import Problem, warning
-from infra.facts.manifests import MIRROR_VARIABLE, Manifests
+from infra.facts.existing_cluster import ClusterFacts
+from infra.facts.manifests import MIRROR_VARIABLE
 from infra.facts.model import Facts
+from infra.facts.queries import Query
 from infra.jobs.image_names import is_repository_name, is_short
 from infra.jobs.image_rules import is_secret_name, secret_names
 from infra.naming import (
@@ -20,10 +22,10 @@ from infra.naming import (
     TRAINER_NAMESPACE,
 )
 from infra.settings.stack import Settings
-from infra.validation.pool_paths import AnyStack
+from infra.validation.registry import EKS, KUBERNETES, AnyStack, Topic, rule
 
 _DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
-_TAKEN = frozenset(
+_RESERVED_NAMESPACES = frozenset(
     {
         *("default", JOBSET_NAMESPACE, MONITORING_NAMESPACE, MPI_OPERATOR_NAMESPACE, PLATFORM_NAMESPACE, QUEUE_NAMESPACE),
         TRAINER_NAMESPACE,
@@ -38,7 +40,8 @@ _BUCKET = re.compile(r"(?=.{3,63}$)[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
 LONGEST_IDLE_MINUTES = 24 * 60
 
 
-def namespaces(settings: AnyStack) -> Iterator[Problem]:
+@rule(target=KUBERNETES)
+def check_namespaces(settings: AnyStack) -> Iterator[Problem]:
     names = settings.platform.namespace_names
     if not names:
         yield Problem("platform.namespaces", "is empty. List at least one namespace, or remove the key.")
@@ -48,60 +51,67 @@ def namespaces(settings: AnyStack) -> Iterator[Problem]:
             yield Problem(where, f"{shown(name)} is not a DNS label. Use lowercase letters, digits and inner hyphens.")
         elif len(name) > NAMESPACE_LIMIT:
             yield Problem(where, f"{shown(name)} has {len(name)} characters. Use at most {NAMESPACE_LIMIT}.")
-        elif name in _TAKEN or name.startswith("kube-"):
+        elif name in _RESERVED_NAMESPACES or name.startswith("kube-"):
             yield Problem(where, f"{shown(name)} is reserved: the cluster's own pods run there. Choose another.")
         if name in names[:index]:
             yield Problem(where, f"{shown(name)} is listed twice. Remove one.")
 
 
-def cpu_requests(settings: AnyStack) -> Iterator[Problem]:
+@rule(target=KUBERNETES)
+def check_cpu_request_factor(settings: AnyStack) -> Iterator[Problem]:
     factor = settings.platform.cpu_request_factor
     if not 0 < factor <= 1:
         yield Problem("platform.cpuRequestFactor", f"must be greater than 0 and at most 1 (got {shown(factor)})")
 
 
-def idle_minutes(settings: Settings) -> Iterator[Problem]:
+@rule(target=EKS)
+def check_idle_minutes(settings: Settings) -> Iterator[Problem]:
     platform = settings.platform
     if not 1 <= platform.idle_minutes <= LONGEST_IDLE_MINUTES:
         fix = f"Use 1 to {LONGEST_IDLE_MINUTES}."
         yield Problem("platform.idleMinutes", f"{shown(platform.idle_minutes)} is out of range. {fix}")
 
 
-def image_registry(settings: AnyStack) -> Iterator[Problem]:
+@rule(target=KUBERNETES)
+def check_image_registry(settings: AnyStack) -> Iterator[Problem]:
     registry = settings.platform.image_registry
     if registry is not None and not _REGISTRY.fullmatch(registry):
         fix = "Use a host and path without a scheme, such as mirror.example.com/all."
         yield Problem("platform.imageRegistry", f"{shown(registry)} is not a valid prefix of image names. {fix}")
 
 
-def image_repository(settings: AnyStack) -> Iterator[Problem]:
+@rule(target=KUBERNETES)
+def check_image_repository(settings: AnyStack) -> Iterator[Problem]:
     repository = settings.platform.image_repository
     if repository is not None and (not _REGISTRY.fullmatch(repository) or is_short(f"{repository}/image")):
         fix = "Use the registry's host and a path, without a scheme, such as registry.example.com/team."
         yield Problem("platform.imageRepository", f"{shown(repository)} is not a repository. {fix}")
 
 
-def image_repositories(settings: Settings) -> Iterator[Problem]:
+@rule(target=EKS)
+def check_image_repositories(settings: Settings) -> Iterator[Problem]:
     platform, where = settings.platform, "platform.imageRepositories"
     if not platform.image_repositories:
         return
     if platform.image_repository is not None:
-        other = f"platform.imageRepository is {shown(platform.image_repository)}"
-        yield Problem(where, f"is true, but {other}: short image names can refer to only one of them. Remove one.")
+        already = f"platform.imageRepository is {shown(platform.image_repository)}"
+        yield Problem(where, f"is true, but {already}: short image names can refer to only one of them. Remove one.")
     if not is_repository_name(settings.cluster_name):
         fix = "Name the stack file without double hyphens, or use platform.imageRepository."
         yield Problem(where, f"ECR rejects the repository prefix {shown(settings.cluster_name)}. {fix}")
 
 
-def image_pull_secrets(settings: AnyStack) -> Iterator[Problem]:
+@rule(target=KUBERNETES)
+def check_image_pull_secrets(settings: AnyStack) -> Iterator[Problem]:
     yield from secret_names("platform.imagePullSecrets", settings.platform.image_pull_secrets)
 
 
-def monitoring(settings: AnyStack) -> Iterator[Problem]:
-    wanted = settings.platform
-    receiver, token, webhook = wanted.remote_write, wanted.remote_write_login, wanted.alert_receiver
+@rule(target=KUBERNETES)
+def check_monitoring(settings: AnyStack) -> Iterator[Problem]:
+    platform = settings.platform
+    receiver, token, webhook = platform.remote_write, platform.remote_write_login, platform.alert_receiver
     if receiver is not None:
-        yield from _receiver(receiver)
+        yield from _check_receiver(receiver)
     for name, secret in (("remoteWriteLogin", token), ("alertReceiver", webhook)):
         if secret is not None and not is_secret_name(secret):
             fix = "Use the name shown by `kubectl get secrets`, such as metrics-receiver."
@@ -109,48 +119,53 @@ def monitoring(settings: AnyStack) -> Iterator[Problem]:
     if token is not None and receiver is None:
         yield Problem("platform.remoteWriteLogin", "has no effect without platform.remoteWrite. Set it, or remove the key.")
     for name, value in (("remoteWrite", receiver), ("alertReceiver", webhook)):
-        if value is not None and not wanted.monitoring:
+        if value is not None and not platform.monitoring:
             yield Problem(f"platform.{name}", "has no effect without platform.monitoring. Set it to true, or remove the key.")
 
 
-def _receiver(text: str) -> Iterator[Problem]:
+def _check_receiver(text: str) -> Iterator[Problem]:
     where, fix = "platform.remoteWrite", "Use one such as https://metrics.example.com/api/v1/push."
     try:
         url = urlsplit(text)
-        found = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+        is_valid = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
     except ValueError:
-        url, found = urlsplit(""), False
-    if not found or re.search(r"\s", text):
+        url, is_valid = urlsplit(""), False
+    if not is_valid or re.search(r"\s", text):
         yield Problem(where, f"{shown(text)} is not an http or https URL. {fix}")
     elif url.username or url.password:
         yield Problem(where, "contains a user or password, which the stack file would show. Use platform.remoteWriteLogin.")
 
 
-def job_policies(settings: Settings) -> Iterator[Problem]:
-    seen: dict[tuple[str, str, str | None], int] = {}
-    for index, one in enumerate(settings.platform.job_policies):
+@rule(target=EKS)
+def check_job_policies(settings: Settings) -> Iterator[Problem]:
+    index_of: dict[tuple[str, str, str | None], int] = {}
+    for index, policy in enumerate(settings.platform.job_policies):
         where = f"platform.jobPolicies[{index}]"
-        if not _BUCKET.fullmatch(one.bucket):
+        if not _BUCKET.fullmatch(policy.bucket):
             fix = "Use only the name, without s3:// or a path."
-            yield Problem(f"{where}.bucket", f"{shown(one.bucket)} is not the name of a bucket. {fix}")
-        if re.search(r"[*?$]", one.path):
-            yield Problem(f"{where}.path", f"{shown(one.path)} has a wildcard or variable. Use the path of a folder or object.")
-        if one.namespace is not None and one.namespace not in settings.platform.namespace_names:
-            yield Problem(f"{where}.namespace", f"{shown(one.namespace)} is not in platform.namespaces. Add it there.")
-        key = (one.bucket, one.path.strip("/"), one.namespace)
-        if key in seen:
-            yield Problem(where, f"repeats platform.jobPolicies[{seen[key]}]. Remove one.")
-        seen.setdefault(key, index)
+            yield Problem(f"{where}.bucket", f"{shown(policy.bucket)} is not the name of a bucket. {fix}")
+        if re.search(r"[*?$]", policy.path):
+            yield Problem(
+                f"{where}.path", f"{shown(policy.path)} has a wildcard or variable. Use the path of a folder or object."
+            )
+        if policy.namespace is not None and policy.namespace not in settings.platform.namespace_names:
+            yield Problem(f"{where}.namespace", f"{shown(policy.namespace)} is not in platform.namespaces. Add it there.")
+        key = (policy.bucket, policy.path.strip("/"), policy.namespace)
+        if key in index_of:
+            yield Problem(where, f"repeats platform.jobPolicies[{index_of[key]}]. Remove one.")
+        index_of.setdefault(key, index)
 
 
-def manifest_mirror(settings: AnyStack) -> Iterator[Problem]:
+@rule(target=KUBERNETES)
+def check_manifest_mirror(settings: AnyStack) -> Iterator[Problem]:
     mirror = settings.platform.manifest_mirror
     if mirror is not None and not mirror.startswith(("/", "~/", "https://")):
         fix = "Use an absolute path or an https:// URL."
         yield Problem("platform.manifestMirror", f"{shown(mirror)} depends on the working directory of `pulumi`. {fix}")
 
 
-def will_be_installed(settings: Settings) -> Iterator[Problem]:
+@rule(target=EKS)
+def check_platform_is_installed(settings: Settings) -> Iterator[Problem]:
     """Warn if `pulumi up` skips the platform by default, because users who only want to run jobs do not expect that."""
     if settings.platform.install is None and not settings.installs_platform:
         reason = "the Kubernetes API has no public endpoint, so `pulumi up` does not install the platform and jobs cannot run"
@@ -161,35 +176,38 @@ def will_be_installed(settings: Settings) -> Iterator[Problem]:
         yield warning("platform.install", f"is not set: {reason}. {fix}")
 
 
-def reachable(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """Check that this machine can reach the Kubernetes API if there is no public endpoint.
+@rule(Topic.MANIFESTS, target=EKS, reads=(Query.EKS_CLUSTER,), applies=lambda settings: settings.installs_platform)
+def check_platform_reaches_api(settings: Settings, facts: Facts) -> Iterator[Problem]:
+    """Check that this machine can reach a Kubernetes API without a public endpoint.
 
     This machine cannot be connected to a VPC that does not exist yet. In an existing VPC, `pulumi up` checks the
     connection once the cluster exists.
     """
-    if settings.eks.endpoint_access.is_public:
+    has_network = facts.existing.cluster_version is not None or settings.network.is_existing
+    if settings.eks.endpoint_access.is_public or has_network:
         return
-    asked, cluster, where = settings.platform.install, facts.existing, "platform.install"
-    if asked and cluster.cluster_version is None and not settings.network.is_existing:
-        reason = "without target.endpointAccess.publicCidrs the Kubernetes API is reachable only over the VPC"
-        fix = "Set false now, and true when `pulumi up` runs in a network that is connected to the VPC."
-        yield Problem(where, f"is true, but {reason}, which does not exist yet. {fix}")
-    if asked is None and cluster.has_public_endpoint:
+    reason = "without target.endpointAccess.publicCidrs the Kubernetes API is reachable only over the VPC"
+    fix = "Set false now, and true when `pulumi up` runs in a network that is connected to the VPC."
+    yield Problem("platform.install", f"is true, but {reason}, which does not exist yet. {fix}")
+
+
+@rule(Topic.CHANGES, target=EKS, reads=(Query.EKS_CLUSTER,))
+def check_platform_stays(settings: Settings, facts: Facts) -> Iterator[Problem]:
+    """Check that removing the public endpoint does not remove the platform."""
+    is_unset = settings.platform.install is None and not settings.eks.endpoint_access.is_public
+    if is_unset and facts.existing.has_public_endpoint:
         reason = "without the public endpoint it defaults to false, which removes the platform and all jobs"
-        yield Problem(where, f"is not set: {reason}. Set true and run `pulumi up` in a network of privateCidrs, or set false.")
+        fix = "Set true and run `pulumi up` in a network of privateCidrs, or set false."
+        yield Problem("platform.install", f"is not set: {reason}. {fix}")
 
 
-def manifests(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    yield from missing_manifests(facts.manifests)
-
-
-def missing_manifests(manifests: Manifests) -> Iterator[Problem]:
+@rule(Topic.MANIFESTS, target=KUBERNETES, reads=(Query.MANIFESTS,), applies=lambda settings: settings.installs_platform)
+def check_manifests(settings: AnyStack, facts: Facts | ClusterFacts) -> Iterator[Problem]:
     """Report all missing manifests as one problem with the first reason, because they usually all fail for the same
     reason."""
-    by_upstream: dict[str, list[str]] = {}
-    for path, reason in sorted(manifests.missing.items()):
-        by_upstream.setdefault("/".join(path.split("/")[:2]), []).append(reason)
-    if by_upstream:
-        reason = next(iter(by_upstream.values()))[0]
+    reasons: dict[str, str] = {}
+    for path, reason in sorted(facts.manifests.missing.items()):
+        reasons.setdefault("/".join(path.split("/")[:2]), reason)
+    if reasons:
         fix = f"Set platform.manifestMirror or {MIRROR_VARIABLE} to a directory or URL that contains the manifests."
-        yield Problem("platform.manifestMirror", f"{all_of(by_upstream)}: {reason}. {fix}")
+        yield Problem("platform.manifestMirror", f"{all_of(reasons)}: {next(iter(reasons.values()))}. {fix}")

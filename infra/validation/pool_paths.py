@@ -1,34 +1,11 @@
 """Paths of pools in the stack file, for messages."""
 
-from collections.abc import Iterator, Sequence
-from typing import Protocol
+from collections.abc import Iterator
 
 from infra.facts.instance_types import InstanceType
 from infra.facts.model import Facts
-from infra.jobs.model import Job
-from infra.settings.platform import CommonPlatformSettings
 from infra.settings.pools import Pool
 from infra.settings.stack import Settings
-
-
-class Named(Protocol):
-    """A pool of any target."""
-
-    @property
-    def name(self) -> str: ...
-
-
-class AnyStack(Protocol):
-    """Settings that stacks of all targets have."""
-
-    @property
-    def stack(self) -> str: ...
-    @property
-    def pools(self) -> Sequence[Named]: ...
-    @property
-    def platform(self) -> CommonPlatformSettings: ...
-    @property
-    def jobs(self) -> Sequence[Job]: ...
 
 
 def pools_with_paths(settings: Settings) -> Iterator[tuple[str, Pool]]:
@@ -49,6 +26,6 @@ def head_path(settings: Settings) -> str:
     return "target.system.instanceType" if settings.is_eks else "target.headNodeType"
 
 
-def account(facts: Facts) -> str:
+def account_text(facts: Facts) -> str:
     """Return the Region and account in which AWS was queried, for messages."""
     return f"{facts.region} of account {facts.caller.account}"

@@ -8,12 +8,13 @@ from infra.config.messages import all_of
 from infra.config.problems import Problem, warning
 from infra.facts.account import is_limited
 from infra.facts.model import Facts
-from infra.facts.node_group_quota import NODE_GROUPS, number_of_node_groups
-from infra.facts.vcpu_quotas import Quota, quota
+from infra.facts.queries import Query
+from infra.facts.service_quotas import NODE_GROUPS, Quota, number_of_node_groups, quota
 from infra.plan.placement import desired_size
 from infra.settings.pools import Spot
 from infra.settings.stack import Settings
 from infra.validation.pool_paths import head_path, pools_with_types
+from infra.validation.registry import EKS, Topic, rule
 
 
 @dataclass(frozen=True)
@@ -22,11 +23,12 @@ class _Need:
     instances: str
     now: int
     """vCPUs at the desired size that this Pulumi operation sets."""
-    most: int
+    maximum: int
     """vCPUs at `maxSize`."""
 
 
-def enough(settings: Settings, facts: Facts) -> Iterator[Problem]:
+@rule(Topic.VCPU_QUOTAS, reads=(Query.VCPU_QUOTAS, Query.VCPUS_IN_USE))
+def check_vcpu_quotas(settings: Settings, facts: Facts) -> Iterator[Problem]:
     """Check that vCPU quotas, which start at 0 for GPU families, cover the stack's nodes and the vCPUs already in use.
 
     If a quota covers the desired sizes but not `maxSize`, only warn.
@@ -35,16 +37,17 @@ def enough(settings: Settings, facts: Facts) -> Iterator[Problem]:
     for limit, need in _needs(settings, facts):
         needs[limit].append(need)
     for limit, users in needs.items():
-        now, most, allowed = sum(need.now for need in users), sum(need.most for need in users), facts.quotas.get(limit.code)
+        now, maximum = sum(need.now for need in users), sum(need.maximum for need in users)
+        allowed = facts.quotas.get(limit.code)
         used = facts.in_use.get(limit.code, 0)
-        if allowed is None or used + most <= allowed:
+        if allowed is None or used + maximum <= allowed:
             continue
         where = users[0].where if len(users) == 1 else "pools"
-        needed = f"{all_of(need.instances for need in users)} need {most} vCPUs"
+        needed = f"{all_of(need.instances for need in users)} need {maximum} vCPUs"
         request = f"aws service-quotas request-service-quota-increase --service-code ec2 --quota-code {limit.code}"
-        fix = f"Request an increase (`{request} --desired-value {used + most} --region {facts.region}`) or lower maxSize."
-        others = f", and {used} are in use by other instances or reserved" if used else ""
-        message = f'{needed}, but the quota "{limit.name}" is {allowed:g}{others}. {fix}'
+        fix = f"Request an increase (`{request} --desired-value {used + maximum} --region {facts.region}`) or lower maxSize."
+        in_use = f", and {used} are in use by other instances or reserved" if used else ""
+        message = f'{needed}, but the quota "{limit.name}" is {allowed:g}{in_use}. {fix}'
         yield Problem(where, message) if used + now > allowed else warning(where, message)
 
 
@@ -53,9 +56,9 @@ def _needs(settings: Settings, facts: Facts) -> Iterator[tuple[Quota, _Need]]:
     instance_type, limit = facts.instance_types.get(name), quota(name, spot=False)
     if limit and instance_type and settings.is_eks:
         system = settings.eks.system
-        now, most = desired_size(system, settings, facts).size, system.max_size
+        now, maximum = desired_size(system, settings, facts).size, system.max_size
         vcpus = instance_type.vcpus
-        yield limit, _Need("target.system.maxSize", f"{most} {name}", now * vcpus, most * vcpus)
+        yield limit, _Need("target.system.maxSize", f"{maximum} {name}", now * vcpus, maximum * vcpus)
     elif limit and instance_type:
         yield limit, _Need(head_path(settings), f"1 {name}", instance_type.vcpus, instance_type.vcpus)
     for path, pool, pool_type in pools_with_types(settings, facts):
@@ -66,7 +69,8 @@ def _needs(settings: Settings, facts: Facts) -> Iterator[tuple[Quota, _Need]]:
             yield limit, _Need(f"{path}.maxSize", instances, now * vcpus, pool.max_size * vcpus)
 
 
-def node_groups(settings: Settings, facts: Facts) -> Iterator[Problem]:
+@rule(Topic.NODE_GROUPS, target=EKS, reads=(Query.NODE_GROUP_QUOTA,))
+def check_node_groups(settings: Settings, facts: Facts) -> Iterator[Problem]:
     """Check that the quota covers the number of node groups: one per pool, and one for the system pool."""
     number, allowed = number_of_node_groups(settings), facts.node_groups_allowed
     if number > allowed:

@@ -1,33 +1,47 @@
-"""Rules for tags: AWS's limits, and keys that this program sets."""
+"""Rules for tags and node labels: limits of AWS and Kubernetes, and keys that this program or controllers set."""
 
 import re
 from collections.abc import Iterator
 
 from infra.config.messages import shown
 from infra.config.problems import Problem
-from infra.naming import BASE_TAGS, COST_TAG, POOL_TAG, ROLE_TAG
+from infra.naming import (
+    ACCELERATOR_LABEL,
+    BASE_TAGS,
+    COST_TAG,
+    EFA_LABEL,
+    EMULATED_LABEL,
+    GPU_LABEL,
+    POOL_LABEL,
+    POOL_TAG,
+    ROLE_TAG,
+)
 from infra.settings.stack import Settings
+from infra.validation.pool_paths import pools_with_paths
+from infra.validation.registry import EKS, rule
 
 # https://docs.aws.amazon.com/tag-editor/latest/userguide/best-practices-and-strats.html
 LONGEST_KEY = 128
 LONGEST_VALUE = 256
-MOST = 20
+MAXIMUM_TAGS = 20
 """Maximum number of tags in the settings. AWS allows 50 tags per resource, and Auto Scaling groups need the other 30 to
 describe nodes to the autoscaler."""
 _CHARACTERS = re.compile(r"[\w +\-=.:/@]*")
 _CONTROLLERS = re.compile(r"(^|\.)(kubernetes|k8s)\.io/|^eks:")
 
 
-def cost_center(settings: Settings) -> Iterator[Problem]:
+@rule()
+def check_cost_center(settings: Settings) -> Iterator[Problem]:
     if settings.cost_center is not None:
-        yield from _value("costCenter", settings.cost_center)
+        yield from _check_tag_value("costCenter", settings.cost_center)
         if not settings.cost_center.strip():
             yield Problem("costCenter", "is empty. Set a value, or remove the key.")
 
 
-def extra(settings: Settings) -> Iterator[Problem]:
-    if len(settings.tags) > MOST:
-        yield Problem("tags", f"has {len(settings.tags)} tags. Use at most {MOST}.")
+@rule()
+def check_tags(settings: Settings) -> Iterator[Problem]:
+    if len(settings.tags) > MAXIMUM_TAGS:
+        yield Problem("tags", f"has {len(settings.tags)} tags. Use at most {MAXIMUM_TAGS}.")
     for key, value in settings.tags.items():
         where = f"tags.{key}"
         if key.lower().startswith("aws:"):
@@ -40,10 +54,43 @@ def extra(settings: Settings) -> Iterator[Problem]:
             yield Problem(where, "is a key that Kubernetes controllers act on. Choose another.")
         elif not key or len(key) > LONGEST_KEY or not _CHARACTERS.fullmatch(key):
             yield Problem(where, f"is not a valid tag key. Use 1 to {LONGEST_KEY} letters, digits, spaces and + - = . _ : / @")
-        yield from _value(where, value)
+        yield from _check_tag_value(where, value)
 
 
-def _value(where: str, value: str) -> Iterator[Problem]:
+def _check_tag_value(where: str, value: str) -> Iterator[Problem]:
     if len(value) > LONGEST_VALUE or not _CHARACTERS.fullmatch(value):
         fix = f"Use at most {LONGEST_VALUE} letters, digits, spaces and + - = . _ : / @"
         yield Problem(where, f"{shown(value)} is not a valid tag value. {fix}")
+
+
+# https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#syntax-and-character-set
+_LABEL_NAME = r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
+_LABEL_PREFIX = r"(?=.{1,253}/)[a-z0-9]([a-z0-9.-]*[a-z0-9])?/"
+_LABEL_KEY = re.compile(rf"({_LABEL_PREFIX})?{_LABEL_NAME}")
+_LABEL_VALUE = re.compile(rf"({_LABEL_NAME})?")
+# A kubelet may not set labels with Kubernetes' prefixes on its own node, and EKS rejects labels with its own prefix.
+_RESERVED = re.compile(r"([a-z0-9.-]*\.)?(kubernetes\.io|k8s\.io|eks\.amazonaws\.com)/.*")
+_PROGRAM_LABELS = (POOL_LABEL, GPU_LABEL, EFA_LABEL, ACCELERATOR_LABEL)
+
+
+@rule(target=EKS)
+def check_labels(settings: Settings) -> Iterator[Problem]:
+    for path, pool in pools_with_paths(settings):
+        for key, value in pool.labels.items():
+            where = f"{path}.labels.{key}"
+            if key in _PROGRAM_LABELS:
+                yield Problem(where, "is set by this program. Choose another key.")
+            elif key == EMULATED_LABEL:
+                yield Problem(where, "marks nodes with emulated devices, which `smoke` would not check. Remove the label.")
+            elif _RESERVED.fullmatch(key):
+                yield Problem(where, "has a prefix reserved for Kubernetes and EKS. Choose another key.")
+            yield from check_label(where, key, value)
+
+
+def check_label(where: str, key: str, value: str) -> Iterator[Problem]:
+    """Check a label's syntax."""
+    if not _LABEL_KEY.fullmatch(key):
+        yield Problem(where, "is not a valid label key. Use one such as team or example.com/team.")
+    if not _LABEL_VALUE.fullmatch(value):
+        fix = "Use at most 63 letters, digits and inner - _ ."
+        yield Problem(where, f"{shown(value)} is not a valid label value. {fix}")

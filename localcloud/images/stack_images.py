@@ -1,6 +1,7 @@
 """Images that the nodes of a stack pull during `up`."""
 
-from infra.config import preflight, stack_file
+from infra import preflight
+from infra.config import stack_file
 from infra.config.stack_file import RawStack
 from localcloud.images.catalogue import MONITORING_IMAGES, PLATFORM_IMAGES, TRAINER_IMAGES, Image
 

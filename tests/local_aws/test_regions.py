@@ -8,9 +8,9 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from cli import main
-from infra.config.preflight import examine_aws
 from infra.config.problems import SettingsError
 from infra.config.stack_file import RawStack
+from infra.preflight import examine_aws
 from localcloud.aws import faults
 from localcloud.aws.faults import Fault
 from testkit.aws_clients import REGION, Client, client

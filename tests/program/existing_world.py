@@ -5,14 +5,13 @@ from dataclasses import replace
 from typing import Any
 
 from infra.clusters import existing
-from infra.config.preflight import Examined, TargetChecks, judge
 from infra.config.stack_file import RawStack
 from infra.facts import manifests
 from infra.facts.existing_cluster import ClusterFacts, Node
-from infra.facts.gather import manifests_of
+from infra.facts.gather import platform_manifests
 from infra.naming import Taint
+from infra.preflight import Examined, examine
 from infra.settings.existing import ExistingSettings
-from infra.validation import existing_cluster
 from localcloud import mirror
 from tests.program.engine import Deployment, recorded
 
@@ -36,12 +35,12 @@ def cluster(*nodes: Node, **more: Any) -> ClusterFacts:
 
 def examined(values: Mapping[str, Any], facts: ClusterFacts | None = None) -> Examined[ExistingSettings, ClusterFacts]:
     """Validate the values as `pulumi up` does."""
-    way = TargetChecks(ExistingSettings, lambda _: facts or cluster(), existing_cluster.check_offline, existing_cluster.check)
-    return judge(RawStack("test", "", dict(values)), way, not_queried="", stack="test")
+    raw = RawStack("test", "", dict(values))
+    return examine(raw, ExistingSettings, lambda _: facts or cluster(), not_queried="", stack="test")
 
 
 def deployed(values: Mapping[str, Any], facts: ClusterFacts | None = None) -> Deployment:
     """Return the resources that the program creates for these values."""
     settings, found = examined(values, facts).whole
-    found = replace(found, manifests=manifests.load(manifests_of(settings.platform), str(mirror.ensure(print))))
+    found = replace(found, manifests=manifests.load(platform_manifests(settings.platform), str(mirror.ensure(print))))
     return recorded("test", lambda: existing.build(settings, found))

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from infra.facts import manifests
-from infra.facts.gather import wanted_manifests
+from infra.facts.gather import stack_manifests
 from infra.jobs.cluster import CONFIG_MAP, CONFIG_MAP_KEY, ClusterDescription
 from infra.settings.stack import Settings
 from localcloud import mirror
@@ -27,7 +27,7 @@ def asked(*pools: dict[str, Any], storage: dict[str, Any] | None = None, **platf
 
 
 def deployed(stack: Settings) -> Deployment:
-    upstream = manifests.load(wanted_manifests(stack), str(mirror.ensure(print)))
+    upstream = manifests.load(stack_manifests(stack), str(mirror.ensure(print)))
     return deploy(stack, facts(stack, manifests=upstream))
 
 

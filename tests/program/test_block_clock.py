@@ -10,12 +10,12 @@ from cli.clusters.status.in_aws import EksAccount
 from cli.stacks.plan import plan_command
 from cli.stacks.plan.changes import Changes
 from infra.checks.model import Answer
-from infra.checks.of_rules import RESERVATIONS
-from infra.config.preflight import examine_aws
 from infra.config.stack_file import RawStack
 from infra.facts.clients import Clients
 from infra.plan import block_clock
 from infra.plan.specs import BlockSchedule
+from infra.preflight import examine_aws
+from infra.validation.registry import Topic
 from localcloud.aws import clock, prerequisites
 from localcloud.aws.ec2 import capacity_reservations
 from localcloud.engine.mocks import MotoMocks
@@ -87,7 +87,7 @@ def test_plan_warns_of_a_block_that_is_about_to_end() -> None:
 
 def _answers() -> list[Answer]:
     report = plan_command.examine(STACK, offline=False, look_ahead=lambda: Changes({}, not_previewed="not needed"))
-    return [one for one in report.answers if one.check == RESERVATIONS]
+    return [one for one in report.answers if one.check == Topic.RESERVATIONS]
 
 
 def _planned() -> str:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from infra.config.preflight import examine_aws
 from infra.config.stack_file import RawStack
+from infra.preflight import examine_aws
 from localcloud.aws import prerequisites
 from localcloud.engine.mocks import MotoMocks
 from tests.program.engine import deploy

@@ -5,7 +5,7 @@ from typing import Any
 
 from infra.components.image_repositories import KEPT_IMAGES, UNTAGGED_DAYS
 from infra.facts import manifests
-from infra.facts.gather import wanted_manifests
+from infra.facts.gather import stack_manifests
 from infra.jobs.cluster import CONFIG_MAP_KEY, ClusterDescription
 from infra.plan.image_repositories import PROJECT_IMAGES
 from localcloud import mirror
@@ -22,7 +22,7 @@ def job(name: str, image: str) -> dict[str, Any]:
 def stack(*jobs: dict[str, Any], **platform: Any) -> Deployment:
     public = {"endpointAccess": {"publicCidrs": ["203.0.113.7/32"]}}
     asked = settings(pool(), target=public, jobs=list(jobs), platform={"install": True, **platform})
-    upstream = manifests.load(wanted_manifests(asked), str(mirror.ensure(print)))
+    upstream = manifests.load(stack_manifests(asked), str(mirror.ensure(print)))
     return deploy(asked, facts(asked, manifests=upstream))
 
 

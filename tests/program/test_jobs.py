@@ -8,7 +8,7 @@ import pytest
 
 from infra.config.problems import Problem
 from infra.facts import manifests
-from infra.facts.gather import wanted_manifests
+from infra.facts.gather import stack_manifests
 from infra.validation import check
 from localcloud import mirror
 from localcloud.engine.paths import parse
@@ -35,7 +35,7 @@ def job(**more: Any) -> dict[str, Any]:
 def stack(*jobs: dict[str, Any], **platform: Any) -> Deployment:
     public = {"endpointAccess": {"publicCidrs": ["203.0.113.7/32"]}}
     asked = settings(pool(), target=public, jobs=list(jobs), platform={"install": True, **platform})
-    upstream = manifests.load(wanted_manifests(asked), str(mirror.ensure(print)))
+    upstream = manifests.load(stack_manifests(asked), str(mirror.ensure(print)))
     return deploy(asked, facts(asked, manifests=upstream))
 
 

@@ -16,12 +16,12 @@ from cli.clusters.status.cluster_status import SpendingStatus
 from cli.exit_codes import UNREACHABLE
 from cli.stacks.cost import cost_sources
 from cli.stacks.cost.spending import Spending
-from infra.config.preflight import examine_aws
 from infra.config.stack_file import RawStack
 from infra.facts.clients import Clients
 from infra.jobs.cluster import ClusterDescription
 from infra.naming import Naming
 from infra.platform.job_controller.in_pod import record
+from infra.preflight import examine_aws
 from infra.settings.stack import Settings
 from localcloud.aws import clock, faults, ledger
 from localcloud.aws.account import ACCOUNT

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from infra.config import preflight, stack_file
-from infra.config.preflight import examine_aws
+from infra import preflight
+from infra.config import stack_file
 from infra.config.problems import SettingsError
 from infra.facts import CapacityReservation, Facts
+from infra.preflight import examine_aws
 from infra.settings.stack import Settings
 from infra.versions import addon_versions
 from tests.pure.world import facts
@@ -90,7 +91,7 @@ def test_the_full_files_say_everything_that_can_be_said() -> None:
     def settable(model: Any) -> set[str]:
         from pydantic import BaseModel
 
-        from infra.config.model_types import leaf_types
+        from infra.config.models import leaf_types
 
         found = set()
         for field in model.model_fields.values():

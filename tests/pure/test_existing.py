@@ -8,11 +8,12 @@ import pytest
 import yaml
 
 from cli.stacks.validate import validate_command
-from infra.config import preflight, stack_file
+from infra import preflight
+from infra.config import stack_file
 from infra.facts import existing_cluster
 from infra.facts.existing_cluster import ClusterFacts, node_of
 from infra.naming import Taint
-from infra.validation.existing_cluster import unsaid_gpus
+from infra.validation.existing_cluster import nodes_without_reported_gpus
 from tests.program.existing_world import LEAST, POOL, RACK, cluster, examined, node
 
 ROOT = Path(__file__).parents[2]
@@ -276,7 +277,7 @@ def test_gpus_of_a_node_that_lost_its_plugin_are_not_judged_before_the_new_one_r
     lost = cluster(node("gpu1", gpus=0), node("gpu2", gpus=8))
     found = examined(LEAST, lost)
     assert found.settings is not None
-    assert (found.problems, unsaid_gpus(found.settings, lost)) == ((), ["gpu1"])
+    assert (found.problems, nodes_without_reported_gpus(found.settings, lost)) == ((), ["gpu1"])
     (told,) = problems({"platform": {"devicePlugin": False}}, lost)
     assert told.startswith("pools[0].gpusPerNode: is 8, but gpu1 offers no GPU")
 

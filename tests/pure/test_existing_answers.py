@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from infra.config import preflight
+from infra import preflight
 from infra.config.stack_file import RawStack
 from infra.kubernetes import kubeconfigs
 from localcloud.kubernetes import pki

@@ -32,7 +32,7 @@ def test_facts_of_a_new_stack(answer: Callable[..., None]) -> None:
     assert found.kubernetes_versions == ("1.9", "1.35", "1.36")
     assert (found.existing.cluster_version, found.existing.zones, found.existing.pools) == (None, (), {})
     assert (found.vpc, found.subnets, found.file_system, found.not_found) == (None, {}, None, frozenset())
-    assert found.unchecked == ()
+    assert found.unchecked == {}
 
 
 @pytest.mark.usefixtures("aws")
@@ -149,7 +149,10 @@ def test_admins_that_may_not_be_looked_up_are_unchecked(answer: Callable[..., No
     admin = f"arn:aws:iam::{ACCOUNT}:role/Admin"
     answer(**IDENTITY, **OFFERED, GetRole="AccessDenied")
     facts = gather(settings(target={"admins": [admin]}))
-    assert (facts.not_found, facts.unchecked) == (frozenset(), (f"whether {admin} exists: {USER} may not call iam:GetRole",))
+    assert (facts.not_found, facts.unchecked_sentences) == (
+        frozenset(),
+        (f"whether {admin} exists: {USER} may not call iam:GetRole",),
+    )
 
 
 @pytest.mark.usefixtures("aws")
@@ -211,7 +214,7 @@ def test_unreadable_groups_of_mount_targets_stop_only_a_stack_that_adds_rules_to
     else:
         facts = gather(stack)
         assert facts.file_system is not None and facts.file_system.admitted is None
-        assert [one for one in facts.unchecked if one.startswith(f"security groups of {file_system}'s mount targets: ")]
+        assert [one for one in facts.unchecked_sentences if one.startswith(f"security groups of {file_system}'s mount targets: ")]
 
 
 @pytest.mark.usefixtures("aws")

@@ -26,13 +26,17 @@ def test_what_may_not_be_read_is_named_where_one_can_do_without(answer: Callable
     found = gather(settings())
     who = f"arn:aws:sts::{ACCOUNT}:assumed-role/Ops/ada"
     assert (found.quotas, found.kubernetes_versions, found.addon_versions, found.caller.principal_arn) == ({}, (), {}, None)
-    assert found.unchecked[0].startswith("Kubernetes versions: "), found.unchecked
-    assert found.unchecked[1].startswith("add-on versions: AWS could not be queried: An error occurred (ServiceUnavailable)")
-    assert found.unchecked[2:] == (
+    versions, addons, *further = found.unchecked_sentences
+    assert versions.startswith("Kubernetes versions: "), versions
+    assert addons.startswith("add-on versions: AWS could not be queried: An error occurred (ServiceUnavailable)")
+    assert further == [
         f"the IAM role behind the caller: {who} may not call iam:GetRole",
         f"vCPU quotas: {who} may not call servicequotas:GetServiceQuota",
         f"whether Auto Scaling may use the default key of EBS: {who} may not call ec2:GetEbsDefaultKmsKeyId",
-    )
+    ]
+    assert {query.name for query in found.unchecked} == {
+        *("KUBERNETES_VERSIONS", "ADDON_VERSIONS", "CALLER_ROLE", "VCPU_QUOTAS", "EBS_KEY")
+    }
 
 
 @pytest.mark.usefixtures("aws")
@@ -47,14 +51,14 @@ def test_what_may_not_be_read_ends_it_where_one_cannot_do_without(answer: Callab
 def test_a_quota_that_no_list_names_is_reported(answer: Callable[..., None]) -> None:
     answer(**IDENTITY, **OFFERED)
     found = gather(settings(pool(instance_type="p6-b200.48xlarge", capacity={"kind": "spot"})))
-    assert found.unchecked == ("vCPU quota of p6-b200.48xlarge as spot: not in AWS's list of quotas",)
+    assert found.unchecked_sentences == ("vCPU quota of p6-b200.48xlarge as spot: not in AWS's list of quotas",)
 
 
 @pytest.mark.usefixtures("aws")
 def test_a_quota_that_the_region_lacks_is_reported(answer: Callable[..., None]) -> None:
     answer(**IDENTITY, **{**OFFERED, "GetServiceQuota": "NoSuchResourceException"})
     name = "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances"
-    assert gather(settings()).unchecked == (f"vCPU quota L-1216C47A ({name}): AWS reports no value",)
+    assert gather(settings()).unchecked_sentences == (f"vCPU quota L-1216C47A ({name}): AWS reports no value",)
 
 
 @pytest.mark.usefixtures("aws")

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from infra.facts.instance_types import InstanceType, NetworkCard, line_rate
-from infra.facts.vcpu_quotas import quota
+from infra.facts.service_quotas import quota
 from infra.plan.efa_interfaces import Interface, efa_layout, layout_is_known
 from tests.pure.world import described_types, instance_type
 

@@ -24,7 +24,7 @@ def stacks(user: str = "mpiuser", **storage: Any) -> list[Settings]:
 
 
 def problems(stack: Settings) -> list[str]:
-    return [str(problem) for problem in validation.check_offline(stack)]
+    return [str(problem) for problem in validation.check(stack)]
 
 
 @pytest.mark.parametrize(("path", "reason"), REFUSED)

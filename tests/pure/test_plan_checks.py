@@ -1,6 +1,4 @@
-"""`plan` groups the rules of `validate` into checks. Each rule belongs to one check. A check's result is unknown if
-data that the check needs could not be read.
-"""
+"""`plan` shows one result per topic of rules. The result is unknown if a query that the topic's rules read failed."""
 
 from dataclasses import replace
 from typing import Any
@@ -8,73 +6,77 @@ from typing import Any
 import pytest
 
 from infra import validation
-from infra.checks import of_rules
+from infra.checks import rules
 from infra.checks.model import Answer
-from infra.config.preflight import Examined
 from infra.facts import Facts
+from infra.facts.queries import Query
 from infra.plan.bill import bill
+from infra.preflight import Examined
 from infra.settings.stack import Settings
 from tests.pure.bill_world import price, prices
 from tests.pure.world import existing_network, facts, plain_settings, pool, settings
 
 
-def answers(of: Settings, known: Facts | None) -> dict[str, Answer]:
-    found = validation.check(of, known) if known else validation.check_offline(of)
-    errors = tuple(one for one in found if one.is_error)
-    warnings = tuple(one for one in found if not one.is_error)
-    examined = Examined(of, known, errors, None if known else "only the file was checked", warnings)
-    return {one.check: one for one in of_rules.answers(examined)}
-
-
-def test_every_rule_that_needs_facts_is_in_one_check() -> None:
-    grouped = [rule for group in of_rules.GROUPS for rule in group.rules]
-    rules = (*validation.WITH_FACTS, *validation.WITH_FACTS_EKS, *validation.WITH_FACTS_EC2)
-    assert sorted(map(repr, grouped)) == sorted(map(repr, rules))
+def answers(stack: Settings, reported: Facts | None) -> dict[str, Answer]:
+    problems = validation.check(stack, reported)
+    errors = tuple(problem for problem in problems if problem.is_error)
+    warnings = tuple(problem for problem in problems if not problem.is_error)
+    examined = Examined(stack, reported, errors, None if reported else "only the file was checked", warnings)
+    return {answer.check: answer for answer in rules.answers(examined)}
 
 
 @pytest.mark.parametrize("stack", [settings(pool()), plain_settings(), settings(pool(), network=existing_network())])
-def test_a_stack_without_problems_gets_only_yes(stack: Settings) -> None:
-    found = answers(stack, facts(stack))
-    assert {one.verdict for one in found.values()} == {"yes"}
+def test_every_check_of_a_stack_without_problems_is_yes(stack: Settings) -> None:
+    assert {answer.verdict for answer in answers(stack, facts(stack)).values()} == {"yes"}
 
 
-def test_a_quota_that_is_too_small_is_a_no_with_the_request_that_raises_it() -> None:
+def test_too_small_quota_is_a_no_with_the_command_that_requests_an_increase() -> None:
     stack = settings(pool(instance_type="p5.48xlarge", desiredSize=1))
-    found = answers(stack, facts(stack, quotas={"L-417A185B": 0.0}))["vCPU quotas"]
-    assert found.verdict == "no"
-    assert "request-service-quota-increase" in found.sentences[0]
+    answer = answers(stack, facts(stack, quotas={"L-417A185B": 0.0}))["vCPU quotas"]
+    assert answer.verdict == "no"
+    assert "request-service-quota-increase" in answer.sentences[0]
 
 
-def test_a_quota_that_covers_what_is_created_but_not_the_maximum_is_a_warning() -> None:
+def test_quota_below_maximum_size_is_a_warning() -> None:
     stack = settings(pool(instance_type="p5.48xlarge", maxSize=4))
-    found = answers(stack, facts(stack, quotas={"L-417A185B": 192.0, "L-1216C47A": 100.0}))["vCPU quotas"]
-    assert (found.verdict, len(found.warnings)) == ("yes", 1)
+    answer = answers(stack, facts(stack, quotas={"L-417A185B": 192.0, "L-1216C47A": 100.0}))["vCPU quotas"]
+    assert (answer.verdict, len(answer.warnings)) == ("yes", 1)
 
 
 @pytest.mark.parametrize(
-    ("sentence", "check"),
+    ("query", "check"),
     [
-        ("vCPU quotas: ada may not call servicequotas:GetServiceQuota", "vCPU quotas"),
-        ("Kubernetes versions: ada may not call eks:DescribeClusterVersions", "Kubernetes version and add-ons"),
-        ("bucket data: ada may not call s3:ListBucket", "bucket linked to FSx"),
-        ("key of FSx arn:aws:kms:us-west-2:123456789012:key/1: ada may not call kms:DescribeKey", "key of FSx"),
-        ("whether Auto Scaling may use the default key of EBS: ada may not call kms:DescribeKey", "default key of EBS"),
+        (Query.VCPU_QUOTAS, "vCPU quotas"),
+        (Query.VCPUS_IN_USE, "vCPU quotas"),
+        (Query.KUBERNETES_VERSIONS, "Kubernetes version and add-ons"),
+        (Query.ADMINS, "cluster admins"),
+        (Query.BUCKET, "bucket linked to FSx"),
+        (Query.LUSTRE_KEY, "key of FSx"),
+        (Query.EBS_KEY, "default key of EBS"),
     ],
 )
-def test_what_could_not_be_read_is_unknown_and_not_yes(sentence: str, check: str) -> None:
+def test_failed_query_makes_its_check_unknown_whatever_the_reason_says(query: Query, check: str) -> None:
+    sentence = "reworded: ada may not call it"
     key = "arn:aws:kms:us-west-2:123456789012:key/1"
     stack = settings(pool(), storage={"fsx": {"dataRepository": {"path": "s3://data"}, "kmsKeyArn": key}})
-    found = answers(stack, facts(stack, unchecked=(sentence,)))[check]
-    assert (found.verdict, found.sentences) == ("unknown", (sentence,))
+    by_topic = answers(stack, facts(stack, unchecked={query: (sentence,)}))
+    assert (by_topic[check].verdict, by_topic[check].sentences) == ("unknown", (sentence,))
+    assert {answer.verdict for name, answer in by_topic.items() if name != check} == {"yes"}
 
 
-def test_without_facts_every_check_of_aws_is_unknown() -> None:
-    found = answers(settings(pool()), None)
-    assert found.pop("stack file").verdict == "yes"
-    assert {one.verdict for one in found.values()} == {"unknown"}
+def test_failed_query_does_not_hide_a_problem() -> None:
+    stack = settings(pool(instance_type="p5.48xlarge", desiredSize=1))
+    reported = facts(stack, quotas={"L-417A185B": 0.0}, unchecked={Query.VCPUS_IN_USE: ("not read",)})
+    assert answers(stack, reported)["vCPU quotas"].verdict == "no"
 
 
-def test_a_mistake_in_the_file_is_a_no() -> None:
+def test_every_check_of_aws_is_unknown_without_facts() -> None:
+    by_topic = answers(settings(pool()), None)
+    assert by_topic.pop("stack file").verdict == "yes"
+    assert {answer.verdict for answer in by_topic.values()} == {"unknown"}
+
+
+def test_mistake_in_the_file_is_a_no() -> None:
     stack = settings(pool("a"), pool("a"))
     assert answers(stack, facts(stack))["stack file"].verdict == "no"
 
@@ -95,8 +97,8 @@ MONTHLY = (
 
 def problems(budget: dict[str, Any], **more: Any) -> list[tuple[str, str]]:
     stack = settings(P4D, budget=budget)
-    known = facts(stack, **{"prices": prices(), **more})
-    return [(one.severity, str(one)) for one in validation.check(stack, known)]
+    reported = facts(stack, **{"prices": prices(), **more})
+    return [(problem.severity, str(problem)) for problem in validation.check(stack, reported)]
 
 
 def test_a_stack_over_budget_is_refused() -> None:
@@ -127,5 +129,5 @@ def test_the_known_part_of_a_bill_may_already_exceed_the_budget() -> None:
 
 def test_a_budget_is_compared_with_the_snapshot_when_offline() -> None:
     stack = settings(P4D, budget=TOO_LITTLE)
-    (found,) = of_rules.of_budget(stack, bill(stack, None, prices()))
-    assert (found.verdict, found.sentences) == ("no", (HOURLY, MONTHLY))
+    (answer,) = rules.check_budget(stack, bill(stack, None, prices()))
+    assert (answer.verdict, answer.sentences) == ("no", (HOURLY, MONTHLY))

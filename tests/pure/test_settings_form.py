@@ -293,7 +293,7 @@ def test_every_field_says_what_a_change_does() -> None:
     def fields(model: Any, path: str = "") -> list[tuple[str, str]]:
         from pydantic import BaseModel
 
-        from infra.config.model_types import leaf_types
+        from infra.config.models import leaf_types
 
         found = []
         for name, field in model.model_fields.items():

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from infra.config import preflight, stack_file
+from infra import preflight
+from infra.config import stack_file
 from infra.config.problems import SettingsError
 from infra.config.stack_file import NoSuchStack, RawStack
 from infra.facts import regions
@@ -186,11 +187,6 @@ def test_a_region_that_is_none_is_a_problem_and_aws_is_not_queried(tmp_path: Pat
 def test_every_region_of_the_sdk_is_a_region_name() -> None:
     assert [region for region in regions.sdk_regions() if not regions.is_name(region)] == []
     assert "eusc-de-east-1" in regions.sdk_regions()
-
-
-def test_a_former_name_of_a_setting_is_accepted(tmp_path: Path) -> None:
-    raw = read(tmp_path, "config: {'aws:region': us-west-2, 'gpumpi:target': {kind: ec2, masterType: c7i.large}}")
-    assert raw.values == {"target": {"kind": "ec2", "headNodeType": "c7i.large"}}
 
 
 def test_encrypted_values_of_others_are_no_problem(tmp_path: Path) -> None:

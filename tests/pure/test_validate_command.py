@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 from cli.exit_codes import REFUSED
 from cli.main import app
 from cli.stacks.validate import validate_command
-from infra.config import preflight
+from infra import preflight
 from infra.facts import Existing, ExistingPool, Facts, FactsError
+from infra.facts.queries import Query
 from infra.settings.stack import Settings
 from localcloud.instance import LocalCloud
 from tests.pure.world import facts
@@ -144,7 +145,9 @@ def test_without_aws_the_file_is_checked_and_the_reason_told(
 def test_what_could_not_be_read_is_reported(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(preflight, "gather", lambda settings: facts(settings, unchecked=("vCPU quotas: access denied",)))
+    monkeypatch.setattr(
+        preflight, "gather", lambda settings: facts(settings, unchecked={Query.VCPU_QUOTAS: ("vCPU quotas: access denied",)})
+    )
     assert validate_command.run("fine", folder, offline=False, as_json=False) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "not checked: vCPU quotas: access denied"
 

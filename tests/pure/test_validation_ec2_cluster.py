@@ -10,7 +10,7 @@ from infra.facts import Ami, Facts
 from infra.facts.ec2_cluster import newest_ami
 from infra.facts.model import CapacityReservation
 from infra.settings.stack import Settings
-from infra.validation import check, check_offline
+from infra.validation import check
 from tests.pure.world import RESERVATION, existing_network, facts, load, plain_settings, pool
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl ada@example.com"
@@ -107,13 +107,13 @@ OFFLINE: dict[str, tuple[Settings, list[str]]] = {
 @pytest.mark.parametrize("case", OFFLINE)
 def test_a_mistake_is_one_sentence_with_a_fix(case: str) -> None:
     settings, expected = OFFLINE[case]
-    assert [str(one) for one in check_offline(settings)] == expected
+    assert [str(one) for one in check(settings)] == expected
 
 
 def test_a_plain_cluster_without_workers_says_what_to_write() -> None:
     settings = load({"target": {"kind": "ec2"}}, stack="test", region="us-west-2")
     example = "`pools: [{name: workers, instanceType: g6.48xlarge, maxSize: 4}]`"
-    assert [str(one) for one in check_offline(settings)] == [f"pools: is missing. Define the workers, such as {example}."]
+    assert [str(one) for one in check(settings)] == [f"pools: is missing. Define the workers, such as {example}."]
 
 
 def problems(settings: Settings, known: Facts) -> list[str]:

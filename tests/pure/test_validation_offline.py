@@ -15,7 +15,7 @@ CASES = offline_stack.CASES | offline_access.CASES | offline_nodes.CASES
 @pytest.mark.parametrize("case", CASES)
 def test_a_mistake_gets_one_sentence(case: str) -> None:
     sections, pools, expected = CASES[case]
-    found = validation.check_offline(settings(*pools, **sections))
+    found = validation.check(settings(*pools, **sections))
     assert [text(problem) for problem in found] == [expected]
 
 
@@ -40,14 +40,14 @@ def test_a_mistake_gets_one_sentence(case: str) -> None:
     ],
 )
 def test_what_is_allowed_gets_no_sentence(sections: dict[str, Any], pools: list[dict[str, Any]]) -> None:
-    assert validation.check_offline(settings(*pools, **sections)) == []
+    assert validation.check(settings(*pools, **sections)) == []
 
 
 def test_two_jobs_of_one_name_are_refused_where_only_one_names_the_default_namespace() -> None:
     job = {"name": "a", "pool": "train", "workers": 1, "image": "registry.example.com/i:1", "command": ["x"]}
     stack = settings(pool(), platform={"install": True, "namespaces": ["ml"]}, jobs=[job, {**job, "namespace": "ml"}])
-    assert [str(problem) for problem in validation.check_offline(stack)] == [
+    assert [str(problem) for problem in validation.check(stack)] == [
         'jobs[1].name: "a" is already the name of jobs[0]. Choose another.'
     ]
     other = settings(pool(), platform={"install": True, "namespaces": ["ml", "b"]}, jobs=[job, {**job, "namespace": "b"}])
-    assert validation.check_offline(other) == []
+    assert validation.check(other) == []

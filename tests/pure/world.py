@@ -15,7 +15,7 @@ from infra.config.parse import parse
 from infra.config.problems import SettingsError
 from infra.facts import Ami, Caller, Facts, Subnet, Vpc, Zone
 from infra.facts.instance_types import InstanceType
-from infra.facts.vcpu_quotas import quota
+from infra.facts.service_quotas import quota
 from infra.settings.stack import Settings
 from infra.versions import LIVE_KUBERNETES_VERSIONS, addon_versions
 

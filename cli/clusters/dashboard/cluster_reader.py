@@ -20,10 +20,10 @@ from cli.nodes.health.health_sources import node_events, read_journal
 from cli.nodes.health.node_health import NodeHealth
 from cli.stacks.cost import cost_sources
 from cli.stacks.cost.spending import Spending
-from infra.config.preflight import examine_aws
 from infra.config.stack_file import RawStack
 from infra.facts import FactsError
 from infra.facts.clients import Denied
+from infra.preflight import examine_aws
 
 EVERY_SECONDS: Final = 4.0
 """Minimum time between two reads. Each open page requests data every 5 s, and all pages share the data."""

@@ -8,10 +8,10 @@ from typing import Final
 
 from cli.clusters.status.cluster_status import SpendingStatus, Status
 from cli.stacks.cost import cost_sources
-from infra.config.preflight import examine_aws
 from infra.config.stack_file import RawStack
 from infra.facts import FactsError
 from infra.facts.clients import Denied
+from infra.preflight import examine_aws
 
 SECONDS: Final = 60.0
 """How long `status --watch` caches the spending, which changes slowly. Each query counts against AWS's rate limits."""

@@ -20,8 +20,7 @@ from cli.jobs.importing.errors import NotImportable
 from cli.jobs.importing.formats import Imported
 from cli.jobs.workdir import places
 from cli.jobs.workdir.selection import LIMIT_MIB
-from infra.config import former_names
-from infra.config.problems import Problem, warning, without_echoes
+from infra.config.problems import Problem, without_echoes
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.model import Job
 from infra.jobs.pods import PlacedJob
@@ -74,11 +73,7 @@ def command(
 
 
 def _given(values: Sequence[str]) -> dict[str, str]:
-    former = former_names.of_fields(Job)
-    given = dict(assignments.pairs("--set", values))
-    for name in former.keys() & given.keys():
-        submit.warn(warning(f"--set {name}", f"is the old name of {former[name]}. Rename it."))
-    return {former.get(name, name): value for name, value in given.items()}
+    return dict(assignments.pairs("--set", values))
 
 
 def _text(file: Path) -> str:

@@ -16,7 +16,7 @@ from cli.exit_codes import OK, USAGE
 from cli.stacks.cost.cost_sources import examine
 from cli.stacks.cost.spending import Spending, Spent
 from infra.config import stack_file
-from infra.config.preflight import examine_aws
+from infra.preflight import examine_aws
 
 UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 

@@ -18,14 +18,14 @@ from cli.stacks.init.forms import FORMS
 from cli.stacks.init.questions import NONE, Draft, Form, Question, Unfit
 from infra.config import stack_file
 from infra.config.messages import did_you_mean, one_of, shown
-from infra.config.preflight import Examined
 from infra.config.problems import Problem, is_below
 from infra.cost.prices import snapshot
 from infra.facts import price_list
 from infra.facts.price_list import Wanted
+from infra.preflight import Examined
 from infra.settings.existing import ExistingSettings, ExistingTarget
 from infra.settings.stack import Settings
-from infra.validation import names
+from infra.validation.names import check_stack_name
 
 Ask = Callable[[str, str], str]
 """Function that takes a prompt and a default, and returns the user's answer."""
@@ -76,7 +76,7 @@ def run(stack: str, folder: Path, given: Mapping[str, str | None], *, yes: bool,
 
 def _check_name(stack: str) -> None:
     """Check the stack name before the first question, because no answer can fix an invalid name."""
-    problems = list(names.stack(ExistingSettings(stack=stack, target=ExistingTarget(kind="existing"))))
+    problems = list(check_stack_name(ExistingSettings(stack=stack, target=ExistingTarget(kind="existing"))))
     if problems:
         raise Refused("; ".join(map(str, problems)), USAGE)
 

@@ -27,10 +27,10 @@ from cli.stacks.init.questions import (
 )
 from cli.within import within
 from infra.config.messages import all_of, did_you_mean, one_of
-from infra.config.preflight import examine_existing
 from infra.facts.existing_cluster import Node, node_of
 from infra.kubernetes import kubeconfigs
-from infra.validation.existing_cluster import MOST_GPUS
+from infra.preflight import examine_existing
+from infra.validation.existing_cluster import MAXIMUM_GPUS
 
 NFS, STORAGE_CLASS = "nfs", "storage-class"
 LOOK_SECONDS: Final = 4.0
@@ -224,7 +224,7 @@ EXISTING: Final = Form(
             ("pools[0].nodeSelector",),
             example="example.com/rack=1",
         ),
-        Question("gpus", "GPUs per node", _gpus, number(0, MOST_GPUS), ("pools[0].gpusPerNode",), example="8"),
+        Question("gpus", "GPUs per node", _gpus, number(0, MAXIMUM_GPUS), ("pools[0].gpusPerNode",), example="8"),
         Question("size", "number of nodes", _size, number(1, 1000), ("pools[0].nodes",), example="2"),
         Question(
             "storage",

@@ -24,7 +24,7 @@ from cli.stacks.init.questions import (
     own_address,
     size,
 )
-from infra.config.preflight import examine_aws
+from infra.preflight import examine_aws
 from infra.settings.network import NetworkSettings
 from infra.settings.targets import Ec2Target
 

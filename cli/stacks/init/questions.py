@@ -12,8 +12,8 @@ import yaml
 
 from cli.stacks.init import caller_address
 from infra.config.messages import did_you_mean, one_of
-from infra.config.preflight import Examined
 from infra.config.stack_file import RawStack
+from infra.preflight import Examined
 
 Answers = Mapping[str, str]
 NONE: Final = "none"

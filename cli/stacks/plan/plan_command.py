@@ -18,17 +18,19 @@ from cli.stacks.plan import changes
 from cli.stacks.plan.changes import Changes
 from cli.stacks.plan.plan_report import Report
 from cli.stacks.plan.plan_screen import screen
-from infra.checks import images, limits, of_rules, permissions
+from infra import preflight
+from infra.checks import images, limits, permissions, rules
 from infra.checks.model import Answer, unknown
-from infra.config import preflight, stack_file
-from infra.config.preflight import Examined
+from infra.config import stack_file
 from infra.config.stack_file import RawStack
 from infra.cost.prices import Prices, snapshot
 from infra.facts import Facts, price_list
 from infra.facts.price_list import Wanted
 from infra.plan.bill import Bill, bill
+from infra.preflight import Examined
 from infra.settings.pools import CapacityBlock
 from infra.settings.stack import Settings
+from infra.validation.registry import Topic
 
 
 def command(
@@ -70,31 +72,30 @@ def examine(raw: RawStack, *, offline: bool, look_ahead: Callable[[], Changes]) 
     """Run the checks, the price queries and the preview in parallel."""
     with ThreadPoolExecutor(2) as threads:
         ahead = threads.submit(look_ahead)
-        asked = threads.submit(_prices, raw, offline=offline)
+        prices = threads.submit(_prices, raw, offline=offline)
         examined = preflight.examine_aws(raw, offline=offline)
         settings = examined.settings
-        found = _bill(settings, examined.facts, asked.result())
+        planned = _bill(settings, examined.facts, prices.result())
         return Report(
             _heading(raw, examined),
             raw.stack,
             raw.region,
-            tuple(_answers(examined, found)),
-            found,
+            tuple(_answers(examined, planned)),
+            planned,
             ahead.result(),
             has_unreserved=settings is not None and any(not pool.is_reserved for pool in settings.pools),
         )
 
 
-def _answers(examined: Examined[Settings, Facts], found: Bill | None) -> Iterator[Answer]:
+def _answers(examined: Examined[Settings, Facts], planned: Bill | None) -> Iterator[Answer]:
     """Yield the results of all checks, even if one fails, so that one run reports all problems."""
     settings, facts = examined.settings, examined.facts
-    of_file = list(of_rules.answers(examined))
-    yield from (_with_clocks(one, settings, facts) for one in of_file)
-    is_readable = all(one.verdict != "no" for one in of_file if one.check == of_rules.STACK_FILE)
-    if settings is not None and facts is not None and is_readable:
-        yield from _of_account(settings, facts)
-    if settings is not None and found is not None:
-        yield from of_rules.of_budget(settings, found)
+    by_topic = {answer.check: answer for answer in rules.answers(examined)}
+    yield from (_with_clocks(answer, settings, facts) for answer in by_topic.values())
+    if settings is not None and facts is not None and by_topic[Topic.STACK_FILE].verdict != "no":
+        yield from _check_account(settings, facts)
+    if settings is not None and planned is not None:
+        yield from rules.check_budget(settings, planned)
 
 
 def _with_clocks(answer: Answer, settings: Settings | None, facts: Facts | None) -> Answer:
@@ -102,27 +103,33 @@ def _with_clocks(answer: Answer, settings: Settings | None, facts: Facts | None)
 
     Times are relative to AWS's clock.
     """
-    if answer.check != of_rules.RESERVATIONS or answer.verdict != "yes" or settings is None or facts is None:
+    if answer.check != Topic.RESERVATIONS or answer.verdict != "yes" or settings is None or facts is None:
         return answer
-    held = dict.fromkeys(pool.reservation_id or "" for pool in settings.pools if isinstance(pool.capacity, CapacityBlock))
-    blocks = [facts.reservations[one] for one in held if one in facts.reservations]
-    clocks = [BlockStatus(one.id, one.state, one.start, one.end, settings.is_eks) for one in blocks if one.start and one.end]
-    return replace(answer, sentences=tuple(one.sentence(blocks[0].read_at) for one in clocks))
+    ids = dict.fromkeys(pool.reservation_id or "" for pool in settings.pools if isinstance(pool.capacity, CapacityBlock))
+    blocks = [facts.reservations[block_id] for block_id in ids if block_id in facts.reservations]
+    return replace(
+        answer,
+        sentences=tuple(
+            BlockStatus(block.id, block.state, block.start, block.end, settings.is_eks).sentence(blocks[0].read_at)
+            for block in blocks
+            if block.start and block.end
+        ),
+    )
 
 
-def _of_account(settings: Settings, facts: Facts) -> Iterator[Answer]:
+def _check_account(settings: Settings, facts: Facts) -> Iterator[Answer]:
     """Yield the results of the checks that only `plan` runs: account limits, permissions and images.
 
     Some of these checks are unknown if the stack uses an instance type or zone that AWS does not have.
     """
     with ThreadPoolExecutor(3) as threads:
-        asked = [
+        futures = [
             threads.submit(_unless_unplanned, "limits of the account", lambda: list(limits.answers(settings, facts))),
             threads.submit(_unless_unplanned, permissions.NAME, lambda: [permissions.answer(settings, facts)]),
             threads.submit(_unless_unplanned, images.EXIST, lambda: list(images.answers(settings, facts))),
         ]
-        for one in asked:
-            yield from one.result()
+        for future in futures:
+            yield from future.result()
 
 
 def _unless_unplanned(name: str, answers: Callable[[], list[Answer]]) -> list[Answer]:
@@ -134,7 +141,7 @@ def _unless_unplanned(name: str, answers: Callable[[], list[Answer]]) -> list[An
 
 def _prices(raw: RawStack, *, offline: bool) -> Prices:
     """Query the prices of a stack even if its stack file has problems. Offline, read the snapshot."""
-    settings = preflight.examine_aws(raw, offline=True).settings
+    settings = preflight.parse_aws(raw).model if raw.is_readable else None
     if offline or settings is None:
         return snapshot(raw.region)
     return price_list.read(Wanted.of(settings))

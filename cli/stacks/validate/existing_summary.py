@@ -8,12 +8,12 @@ from cli.console import Listing
 from infra.facts.existing_cluster import ClusterFacts
 from infra.plan.existing_cluster_description import describe
 from infra.settings.existing import ExistingSettings
-from infra.validation.existing_cluster import unsaid_gpus
+from infra.validation.existing_cluster import nodes_without_reported_gpus
 
 
 def unchecked(settings: ExistingSettings, facts: ClusterFacts) -> list[str]:
-    silent = unsaid_gpus(settings, facts)
-    return [f"GPUs of {', '.join(silent)}: no device plugin has reported the number yet"] if silent else []
+    unreported = nodes_without_reported_gpus(settings, facts)
+    return [f"GPUs of {', '.join(unreported)}: no device plugin has reported the number yet"] if unreported else []
 
 
 def rows(settings: ExistingSettings, facts: ClusterFacts) -> list[Mapping[str, object]]:

@@ -12,7 +12,8 @@ from cli.errors import CommandError, NotFound
 from cli.exit_codes import USAGE
 from cli.stacks.validate import aws_summary, existing_summary, foreign_manifest, job_file
 from cli.stacks.validate.verdict import Verdict
-from infra.config import preflight, stack_file
+from infra import preflight
+from infra.config import stack_file
 from infra.config.stack_file import RawStack
 from infra.settings.stack import Settings
 from infra.versions import FSX_CSI_DRIVER, not_verified
@@ -86,7 +87,7 @@ def _of_aws(path: Path, raw: RawStack, offline: bool) -> Verdict:
         examined,
         offline,
         AWS_LEFT_OUT,
-        unchecked=facts.unchecked if facts else (),
+        unchecked=facts.unchecked_sentences if facts else (),
         unverified=_unverified(settings) if settings else {},
         pools=lambda: [row.as_json() for row in aws_summary.rows(settings, facts)] if settings else [],
         show=lambda console: aws_summary.show(console, settings, facts) if settings else None,

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from cli.errors import problem_count, problem_json, problem_line
 from cli.exit_codes import OK, REFUSED, UNREACHABLE
-from infra.config.preflight import Examined
+from infra.preflight import Examined
 
 
 @dataclass(frozen=True)

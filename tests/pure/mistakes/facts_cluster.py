@@ -350,7 +350,7 @@ CASES: dict[str, FactsCase] = {
         ],
     ),
     "manifests of one upstream": (
-        {},
+        {"target": {"endpointAccess": {"publicCidrs": ["5.10.20.0/24"]}}, "platform": {"install": True}},
         [],
         {"manifests": Manifests({}, {"kubeflow/mpi-operator/v0/a.yaml": "a cannot be read: No such file or directory"})},
         [
@@ -359,7 +359,7 @@ CASES: dict[str, FactsCase] = {
         ],
     ),
     "manifests of several": (
-        {},
+        {"target": {"endpointAccess": {"publicCidrs": ["5.10.20.0/24"]}}, "platform": {"install": True}},
         [],
         {"manifests": Manifests({}, {"a/b/v1/1": "no route to 1", "a/b/v1/2": "no route to 2", "c/d/v1/3": "no route to 3"})},
         [

@@ -1,11 +1,28 @@
-"""Determine which types, models and fields a Pydantic model accepts at a path."""
+"""Base model and field types of everything that users write, settings and jobs; and which values a model accepts."""
 
 from collections.abc import Mapping
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
-from pydantic import BaseModel
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
+
+
+class Model(BaseModel):
+    """Base model: strict, frozen, camelCase keys in YAML, unknown keys rejected."""
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, strict=True, validate_by_name=True)
+
+
+MountPath = Annotated[str, AfterValidator(lambda path: path.rstrip("/") or path)]
+"""Mount path without a trailing slash: `/fsx/` becomes `/fsx`."""
+
+PublicKeys = Annotated[tuple[Annotated[str, AfterValidator(str.strip)], ...], Field(strict=False)]
+"""Lines of `.pub` files, without the trailing newline."""
+
+Names = Annotated[tuple[str, ...], Field(strict=False)]
+"""List in YAML, tuple in the frozen model."""
 
 
 def leaf_types(annotation: Any) -> list[Any]:
@@ -51,10 +68,10 @@ def inner_types(types: list[Any], value: object, key: str | int) -> list[Any]:
     """Return the types that are valid at a key or index."""
     if isinstance(key, str) and (field := field_of(types, value, key)):
         return leaf_types(field.annotation)
-    wanted: type = tuple if isinstance(key, int) else dict
+    container: type = tuple if isinstance(key, int) else dict
     return [
         leaf
         for outer in types
-        if get_origin(outer) is wanted
-        for leaf in leaf_types(get_args(outer)[0 if wanted is tuple else 1])
+        if get_origin(outer) is container
+        for leaf in leaf_types(get_args(outer)[0 if container is tuple else 1])
     ]

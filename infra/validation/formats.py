@@ -1,16 +1,31 @@
-"""Rules for CIDR blocks in the settings."""
+"""Formats of IDs and CIDR blocks in the settings."""
 
+import re
 from collections.abc import Iterator, Sequence
 from ipaddress import IPv4Address, IPv4Network, collapse_addresses
 
 from infra.config.messages import shown
 from infra.config.problems import Problem, warning
 
+_RESOURCES = {
+    "vpc": "a VPC",
+    "subnet": "a subnet",
+    "fs": "an EFS file system",
+    "ami": "an AMI",
+    "cr": "a capacity reservation",
+}
 DOCUMENTATION = tuple(IPv4Network(text) for text in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24"))
 """https://www.rfc-editor.org/rfc/rfc5737"""
 
 
-def parsed(text: str, example: str) -> IPv4Network | str:
+def check_id(path: str, prefix: str, text: str, resource: str | None = None) -> Iterator[Problem]:
+    """Check the format of an ID, so that AWS can be queried for it."""
+    if not re.fullmatch(rf"{prefix}-([0-9a-f]{{8}}|[0-9a-f]{{17}})", text):
+        fix = f"Use one such as {prefix}-0123456789abcdef0."
+        yield Problem(path, f"{shown(text)} is not the ID of {resource or _RESOURCES[prefix]}. {fix}")
+
+
+def parse_cidr(text: str, example: str) -> IPv4Network | str:
     """Return the parsed network, or an error message if the text is invalid."""
     address, slash, bits = text.partition("/")
     try:
@@ -29,9 +44,9 @@ def parsed(text: str, example: str) -> IPv4Network | str:
     return wide
 
 
-def open_to_everyone(path: str, texts: Sequence[str], fix: str) -> Iterator[Problem]:
+def check_not_open(path: str, texts: Sequence[str], fix: str) -> Iterator[Problem]:
     """Report CIDR blocks that cover all of IPv4, alone or together."""
-    blocks = {index: block for index, text in enumerate(texts) if isinstance(block := parsed(text, ""), IPv4Network)}
+    blocks = {index: block for index, text in enumerate(texts) if isinstance(block := parse_cidr(text, ""), IPv4Network)}
     single = [index for index, block in blocks.items() if block.prefixlen == 0]
     for index in single:
         yield Problem(f"{path}[{index}]", f"{shown(texts[index])} covers the whole internet. {fix}")
@@ -39,11 +54,11 @@ def open_to_everyone(path: str, texts: Sequence[str], fix: str) -> Iterator[Prob
         yield Problem(path, f"the entries together cover the whole internet. {fix}")
 
 
-def documentation(path: str, texts: Sequence[str], effect: str = "no machine has such an address") -> Iterator[Problem]:
+def check_not_documentation(path: str, texts: Sequence[str], effect: str = "no machine has such an address") -> Iterator[Problem]:
     """Warn about example addresses left in the settings. This is not an error, because the examples in stacks/ have such
     addresses, and the local cloud accepts them."""
     for index, text in enumerate(texts):
-        block = parsed(text, "")
+        block = parse_cidr(text, "")
         if isinstance(block, IPv4Network) and any(block.subnet_of(example) for example in DOCUMENTATION):
             fix = "Use your own (shown by https://checkip.amazonaws.com)."
             yield warning(f"{path}[{index}]", f"{shown(text)} is reserved for documentation (RFC 5737): {effect}. {fix}")

@@ -1,17 +1,23 @@
-"""EC2 vCPU quotas by instance type, On-Demand and Spot."""
+"""Service quotas that rules compare with: EC2 vCPUs by instance type, and EKS node groups per cluster."""
 
 import re
 from dataclasses import dataclass
 from typing import Final
 
+from infra.settings.stack import Settings
+
 
 @dataclass(frozen=True)
 class Quota:
-    """A service quota. The quotas in this module are EC2 quotas and count vCPUs."""
+    """A service quota."""
 
     code: str
     name: str
 
+
+NODE_GROUPS: Final = Quota("L-6D54EA21", "Managed node groups per cluster")
+DEFAULT_NODE_GROUPS: Final = 30.0
+"""https://docs.aws.amazon.com/eks/latest/userguide/service-quotas.html"""
 
 STANDARD: Final = Quota("L-1216C47A", "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances")
 STANDARD_SPOT: Final = Quota("L-34B43A08", "All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests")
@@ -57,3 +63,13 @@ def quota(type_name: str, *, spot: bool) -> Quota | None:
     if spot:
         return _SPOT.get(letters) or _SPOT.get(letters + match[2])
     return _ON_DEMAND.get(letters)
+
+
+def number_of_node_groups(settings: Settings) -> int:
+    return len(settings.pools) + 1
+
+
+def exceeds_default(settings: Settings) -> bool:
+    """True if the stack needs more node groups than the default quota allows. AWS never sets an account's quota below
+    the default."""
+    return settings.is_eks and number_of_node_groups(settings) > DEFAULT_NODE_GROUPS

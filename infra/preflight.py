@@ -1,13 +1,13 @@
-"""First step of `pulumi up` and `scripts/cluster validate`: parse a stack and find all of its problems."""
+"""First step of `pulumi up`, `plan` and `validate`: parse a stack and find all of its problems."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from infra import validation
-from infra.config.model_types import inner_types, models_for
-from infra.config.parse import parse
+from infra.config.models import inner_types, models_for
+from infra.config.parse import Parsed, parse
 from infra.config.problems import Problem, SettingsError, is_unreliable, without_echoes
 from infra.config.stack_file import RawStack
 from infra.facts import Facts, FactsError, eks, existing_cluster, gather, regions
@@ -15,16 +15,15 @@ from infra.facts.existing_cluster import ClusterFacts
 from infra.facts.regions import UnknownRegion
 from infra.settings.existing import ExistingSettings
 from infra.settings.stack import Settings
-from infra.validation import existing_cluster as validation_existing
 
-BEFORE = ("config", "aws:region", "stack", "caller", "account")
+FIRST_PATHS = ("config", "aws:region", "stack", "caller", "account")
 """Paths that are not settings. Problems at these paths are listed first."""
 
 OFFLINE = "only the file was checked"
 """Reason why AWS was not queried."""
 
-SettingsType = TypeVar("SettingsType", bound="Any")
-FactsType = TypeVar("FactsType")
+SettingsType = TypeVar("SettingsType", bound=Settings | ExistingSettings)
+FactsType = TypeVar("FactsType", bound=Facts | ClusterFacts)
 
 
 @dataclass(frozen=True)
@@ -52,70 +51,66 @@ class Examined(Generic[SettingsType, FactsType]):
         return self.settings, self.facts
 
 
-@dataclass(frozen=True)
-class TargetChecks(Generic[SettingsType, FactsType]):
-    """How to parse and check stacks of one kind."""
-
-    model: type[SettingsType]
-    gather: Callable[[SettingsType], FactsType]
-    """Raises FactsError."""
-    check_offline: Callable[[SettingsType], Sequence[Problem]]
-    check: Callable[[SettingsType, FactsType], Sequence[Problem]]
+def parse_aws(raw: RawStack) -> Parsed[Settings]:
+    """Parse a stack in AWS, and check only the types of its values."""
+    return parse(Settings, raw.values, stack=raw.stack, region=raw.region)
 
 
 def examine_aws(raw: RawStack, *, offline: bool = False) -> Examined[Settings, Facts]:
     """Check a stack in AWS against every rule that applies, even if an earlier rule failed."""
-    checks = TargetChecks(Settings, gather, lambda settings: validation.check_offline(settings, eks.today()), validation.check)
     reason = OFFLINE if offline else "" if regions.is_name(raw.region) else regions.WRONG
-    return judge(raw, checks, not_queried=reason, stack=raw.stack, region=raw.region)
+    return examine(raw, Settings, gather, not_queried=reason, stack=raw.stack, region=raw.region)
 
 
 def examine_existing(raw: RawStack, *, offline: bool = False) -> Examined[ExistingSettings, ClusterFacts]:
     """Check a stack for an existing Kubernetes cluster. Makes no AWS call."""
     # Pulumi.yaml sets an empty default for every key of AWS stacks, so the user did not write these values.
     written = replace(raw, values={key: value for key, value in raw.values.items() if value not in ({}, [])})
-    rules = validation_existing
-    checks = TargetChecks(ExistingSettings, existing_cluster.gather, rules.check_offline, rules.check)
-    return judge(written, checks, not_queried=OFFLINE if offline else "", stack=raw.stack)
+    reason = OFFLINE if offline else ""
+    return examine(written, ExistingSettings, existing_cluster.gather, not_queried=reason, stack=raw.stack)
 
 
-def judge(
-    raw: RawStack, checks: TargetChecks[SettingsType, FactsType], *, not_queried: str, **known: str
+def examine(
+    raw: RawStack,
+    model: type[SettingsType],
+    read_facts: Callable[[SettingsType], FactsType],
+    *,
+    not_queried: str,
+    **fields: str,
 ) -> Examined[SettingsType, FactsType]:
     """Parse a stack and check it. `not_queried`: reason to check only the file; empty to query AWS or the cluster as well.
-    `known` contains the fields whose values do not come from the file's settings.
+    `fields` contains the values that do not come from the file's settings.
     """
     if not raw.is_readable:
         return Examined(None, problems=raw.problems)
-    settings, form, placeholders = parse(checks.model, raw.values, **known)
-    found = (*raw.problems, *form)
+    parsed = parse(model, raw.values, **fields)
+    settings, problems = parsed.model, [*raw.problems, *parsed.problems]
     if settings is None:
-        return Examined(None, None, found)
+        return Examined(None, None, tuple(problems))
     facts: FactsType | None = None
-    if not_queried:
-        rules = checks.check_offline(settings)
-    else:
+    if not not_queried:
         try:
-            facts = checks.gather(settings)
-            rules = checks.check(settings, facts)
+            facts = read_facts(settings)
         except UnknownRegion as error:
-            rules, not_queried = [*checks.check_offline(settings), Problem("aws:region", f"{error}.")], regions.WRONG
+            not_queried = regions.WRONG
+            problems.append(Problem("aws:region", f"{error}."))
         except FactsError as error:
-            rules, not_queried = checks.check_offline(settings), str(error)
-    reliable = [problem for problem in rules if not is_unreliable(problem.path, placeholders)]
-    ordered = sorted(without_echoes((*found, *reliable)), key=lambda one: _place(one, checks.model))
+            not_queried = str(error)
+    reported = validation.check(settings, facts, eks.today())
+    problems += [problem for problem in reported if not is_unreliable(problem.path, parsed.placeholders)]
+    ordered = sorted(without_echoes(problems), key=lambda problem: _position(problem, model))
     errors = tuple(problem for problem in ordered if problem.is_error)
-    return Examined(settings, facts, errors, not_queried or None, tuple(one for one in ordered if not one.is_error))
+    return Examined(settings, facts, errors, not_queried or None, tuple(each for each in ordered if not each.is_error))
 
 
-def _place(problem: Problem, model: Any) -> list[int]:
+def _position(problem: Problem, model: Any) -> list[int]:
     """Return a sort key: the position of the problem's path in the settings. The settings table has the same order."""
-    place: list[int] = []
+    position: list[int] = []
     types: list[Any] = [model]
     for step in re.findall(r"[^.\[\]]+", problem.path):
         keys = [str(field.alias) for model in models_for(types, None) for field in model.model_fields.values()]
-        if not place:
-            keys = [*BEFORE, *keys]
-        place.append(int(step) if step.isdecimal() else keys.index(step) if step in keys else len(keys))
+        if not position:
+            keys = [*FIRST_PATHS, *keys]
+        position.append(int(step) if step.isdecimal() else keys.index(step) if step in keys else len(keys))
         types = inner_types(types, None, int(step) if step.isdecimal() else step)
-    return place
+    return position

@@ -1,0 +1,61 @@
+"""Checks built from the rules in `infra.validation`, which also stop `pulumi up`: one per topic of rules."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+from infra.checks.model import Answer, unknown
+from infra.config.problems import Problem
+from infra.facts import Facts
+from infra.facts.queries import Query
+from infra.plan.bill import Bill
+from infra.preflight import Examined
+from infra.settings.stack import Settings
+from infra.validation.budget import compare_with_budget
+from infra.validation.registry import AWS, Rule, Topic, rules, rules_for
+
+
+def answers(examined: Examined[Settings, Facts]) -> Iterator[Answer]:
+    """Yield the result of each topic that concerns the stack, from the problems that `validate` and `pulumi up` report."""
+    settings, facts = examined.settings, examined.facts
+    reported: dict[str, list[Problem]] = defaultdict(list)
+    for problem in (*examined.problems, *examined.warnings):
+        reported[problem.topic].append(problem)
+    yield _answer(Topic.STACK_FILE, reported[Topic.STACK_FILE])
+    for topic, queries in queries_by_topic(rules_for(settings) if settings else ()).items():
+        if topic in (Topic.STACK_FILE, Topic.BUDGET):
+            continue  # `check_budget` compares the budget with the bill, even without data from AWS
+        if facts is None:
+            yield unknown(topic, examined.not_queried or "AWS was not queried")
+            continue
+        unread = sorted(sentence for query in queries for sentence in facts.unchecked.get(query, ()))
+        answer = _answer(topic, reported[topic])
+        yield unknown(topic, *unread) if unread and answer.verdict == "yes" else answer
+
+
+def check_budget(settings: Settings, bill: Bill) -> Iterator[Answer]:
+    """Compare the planned cluster's bill with the budget."""
+    if settings.budget.is_set:
+        yield _answer(Topic.BUDGET, list(compare_with_budget(settings, bill)))
+
+
+def queries_by_topic(of_rules: Iterable[Rule]) -> dict[Topic, tuple[Query, ...]]:
+    """Return the topics of rules in their order, each with the queries that its rules depend on."""
+    reads: dict[Topic, dict[Query, None]] = {}
+    for rule in of_rules:
+        reads.setdefault(rule.topic, {}).update(dict.fromkeys(rule.reads))
+    return {topic: tuple(reads[topic]) for topic in Topic if topic in reads}
+
+
+def operations_by_topic() -> dict[Topic, tuple[str, ...]]:
+    """Return the AWS operations that each check of an AWS stack depends on."""
+    queries = queries_by_topic(rule for rule in rules() if rule.targets & AWS)
+    return {
+        topic: tuple(dict.fromkeys(name for query in of_topic for name in query.operations))
+        for topic, of_topic in queries.items()
+    }
+
+
+def _answer(topic: Topic, problems: Sequence[Problem]) -> Answer:
+    errors = tuple(str(problem) for problem in problems if problem.is_error)
+    warnings = tuple(str(problem) for problem in problems if not problem.is_error)
+    return Answer(topic, "no" if errors else "yes", errors, warnings)
