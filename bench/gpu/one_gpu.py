@@ -160,12 +160,7 @@ class Checks:
         dump = ["sh", "-c", (CONTROLLER / "dump_ranks.sh").read_text(), "sh", (CONTROLLER / "dump_nccl.py").read_text(), "job"]
         text = self.run("hang-dump", dump, 60)
         self.end(signal.SIGKILL)
-        counts = {
-            "gpumpi-rank 0": 1,
-            "gpumpi-rank 1": 1,
-            "flight recorder: completed: nccl:all_reduce 5": 2,
-            "gpumpi-nccl": 1,
-        }
+        counts = {"gpumpi-rank 0": 1, "gpumpi-rank 1": 1, "flight recorder: completed: nccl:all_reduce 5": 2, "gpumpi-nccl": 1}
         if missing := [text_part for text_part, times in counts.items() if text.count(text_part) < times]:
             raise CheckFailed(f"the dump lacks {missing}")
         return "stacks, flight recorder and RAS report"

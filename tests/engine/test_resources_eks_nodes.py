@@ -178,15 +178,10 @@ def test_an_addon_of_a_deleted_cluster_is_gone(world: World) -> None:
 
 
 def test_an_addons_version_and_identity_change_together(world: World) -> None:
-    addon_inputs = {"clusterName": world.cluster, "addonName": "vpc-cni", "addonVersion": "v1.23.1-eksbuild.1"}
-    addon = Life(ADDON, world.aws, addon_inputs)
+    before = {"clusterName": world.cluster, "addonName": "vpc-cni", "addonVersion": "v1.23.1-eksbuild.1"}
+    addon = Life(ADDON, world.aws, before)
     identity = [{"roleArn": world.pod_role, "serviceAccount": "aws-node"}]
     values = json.dumps({"enableNetworkPolicy": "true"})
-    new = {
-        **addon_inputs,
-        "addonVersion": "v1.23.2-eksbuild.1",
-        "podIdentityAssociations": identity,
-        "configurationValues": values,
-    }
+    new = {**before, "addonVersion": "v1.23.2-eksbuild.1", "podIdentityAssociations": identity, "configurationValues": values}
     addon.update(new)
     assert {name: addon.state[name] for name in new} == new

@@ -81,9 +81,7 @@ def test_a_stopped_rank_can_be_read_and_stays_stopped(running: Running) -> None:
     stop = "kill -STOP $(pgrep -f '^python3 -c' | tail -n 1)"
     assert running.workers[1].run("sh", "-c", stop).returncode == 0
     for _ in range(2):
-        (ranks,) = [
-            stack_group["ranks"] for stack_group in asked(running).groups() if stack_group["at"].startswith("stopped in ")
-        ]
+        (ranks,) = [group["ranks"] for group in asked(running).groups() if group["at"].startswith("stopped in ")]
         assert len(ranks) == 1 and ranks[0] in (2, 3)
 
 

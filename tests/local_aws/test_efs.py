@@ -24,15 +24,14 @@ def described(efs: Any, file_system: str) -> dict[str, Any]:
 
 def test_a_file_system_has_every_requested_property(aws: Client) -> None:
     efs = aws("efs")
-    file_system = create(efs, Encrypted=True, ThroughputMode="elastic", Tags=[{"Key": "Name", "Value": "shared"}])
+    name = create(efs, Encrypted=True, ThroughputMode="elastic", Tags=[{"Key": "Name", "Value": "shared"}])
     efs.put_lifecycle_configuration(
-        FileSystemId=file_system,
-        LifecyclePolicies=[{"TransitionToIA": "AFTER_30_DAYS"}, {"TransitionToArchive": "AFTER_90_DAYS"}],
+        FileSystemId=name, LifecyclePolicies=[{"TransitionToIA": "AFTER_30_DAYS"}, {"TransitionToArchive": "AFTER_90_DAYS"}]
     )
-    efs.put_file_system_policy(FileSystemId=file_system, Policy=NO_PLAIN_MOUNTS)
-    efs.put_backup_policy(FileSystemId=file_system, BackupPolicy={"Status": "ENABLED"})
-    efs.update_file_system_protection(FileSystemId=file_system, ReplicationOverwriteProtection="DISABLED")
-    record = described(efs, file_system)
+    efs.put_file_system_policy(FileSystemId=name, Policy=NO_PLAIN_MOUNTS)
+    efs.put_backup_policy(FileSystemId=name, BackupPolicy={"Status": "ENABLED"})
+    efs.update_file_system_protection(FileSystemId=name, ReplicationOverwriteProtection="DISABLED")
+    record = described(efs, name)
     assert (record["LifeCycleState"], record["Encrypted"], record["ThroughputMode"], record["Name"]) == (
         "available",
         True,
@@ -40,9 +39,9 @@ def test_a_file_system_has_every_requested_property(aws: Client) -> None:
         "shared",
     )
     assert record["FileSystemProtection"] == {"ReplicationOverwriteProtection": "DISABLED"}
-    assert len(efs.describe_lifecycle_configuration(FileSystemId=file_system)["LifecyclePolicies"]) == 2
-    assert efs.describe_file_system_policy(FileSystemId=file_system)["Policy"] == NO_PLAIN_MOUNTS
-    assert efs.describe_backup_policy(FileSystemId=file_system)["BackupPolicy"] == {"Status": "ENABLED"}
+    assert len(efs.describe_lifecycle_configuration(FileSystemId=name)["LifecyclePolicies"]) == 2
+    assert efs.describe_file_system_policy(FileSystemId=name)["Policy"] == NO_PLAIN_MOUNTS
+    assert efs.describe_backup_policy(FileSystemId=name)["BackupPolicy"] == {"Status": "ENABLED"}
 
 
 def test_a_file_system_without_a_key_uses_the_aws_managed_key(aws: Client) -> None:
