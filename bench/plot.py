@@ -48,11 +48,9 @@ def svg(lines: Sequence[Line], *, title: str, x: str, y: str, note: str) -> str:
     _text(root, LEFT, HEIGHT - 8, note, {"font-size": "10"})
     for number, line in enumerate(lines):
         dashes = {"stroke-dasharray": "5 4"} if line.dashed else {}
-        _stroke(
-            root, [(column(along), height(other)) for along, other in line.points], line.color, {"stroke-width": "2", **dashes}
-        )
-        for along, other in line.points:
-            SubElement(root, "circle", {"cx": f"{column(along)}", "cy": f"{height(other)}", "r": "3", "fill": line.color})
+        _stroke(root, [(column(at), height(other)) for at, other in line.points], line.color, {"stroke-width": "2", **dashes})
+        for at, other in line.points:
+            SubElement(root, "circle", {"cx": f"{column(at)}", "cy": f"{height(other)}", "r": "3", "fill": line.color})
         level = TOP + 10 + 20 * number
         _stroke(root, [(right + 16, level), (right + 44, level)], line.color, {"stroke-width": "2", **dashes})
         _text(root, right + 50, level + 4, line.name)

@@ -89,7 +89,4 @@ def condition(resource: Mapping[str, Any], name: str) -> bool:
 def true_since(resource: Mapping[str, Any], name: str) -> str:
     """Return the time since which this condition has had the status `True`, or an empty string if its status differs."""
     conditions = resource.get("status", {}).get("conditions", ())
-    return next(
-        (entry["lastTransitionTime"] for entry in conditions if entry["type"] == name and entry["status"] == "True"),
-        "",
-    )
+    return next((entry["lastTransitionTime"] for entry in conditions if entry["type"] == name and entry["status"] == "True"), "")

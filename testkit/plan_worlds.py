@@ -365,8 +365,6 @@ def _missing_nodes() -> str:
         return ""
     activities = Clients(REGION).autoscaling.describe_scaling_activities(AutoScalingGroupName=lacking[0].name)["Activities"]
     messages = [
-        f"{activity['StatusCode']}: {activity.get('StatusMessage', '')}"
-        for activity in activities
-        if activity["StatusCode"] == "Failed"
+        f"{entry['StatusCode']}: {entry.get('StatusMessage', '')}" for entry in activities if entry["StatusCode"] == "Failed"
     ]
     return " ".join(messages[:1]) or f"{lacking[0].name} has too few instances"

@@ -5,7 +5,7 @@ set -o errexit -o nounset -o pipefail
 hostfile=${JOB_HOSTFILE:-/etc/mpi/hostfile} limit=$((SECONDS + 60))
 
 if [[ ${K_MPI_JOB_ROLE:-} == launcher && -r $hostfile ]]; then
-  # "host slots=2" is Open MPI's form, "host:2" that of MPICH and Intel MPI
+  # Open MPI writes "host slots=2"; MPICH and Intel MPI write "host:2".
   while read -r host; do
     until getent hosts "$host" >/dev/null || ((SECONDS > limit)); do sleep 0.2; done
   done < <(sed -E 's/[: ].*//; /^$/d' "$hostfile")

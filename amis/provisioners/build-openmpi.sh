@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Open MPI from source, CUDA-aware, with the transports that are installed: libfabric of the EFA installer, UCX in /opt/ucx.
+# Compile a CUDA-aware Open MPI with the installed transports: libfabric of the EFA installer, UCX in /opt/ucx.
 #   OPENMPI_SERIES   4 (default) or 5
 #   OPENMPI_ORIGIN   upstream (default), or debian: the nearest version whose source is in Debian's archive
-#   OPENMPI_FLAGS    more options for its configure, CFLAGS too
-#   DEBIAN_MIRROR    where Debian's archive is
-#   BUILD_CACHE      a folder that keeps what was compiled; none by default
+#   OPENMPI_FLAGS    more options for configure, including CFLAGS
+#   DEBIAN_MIRROR    URL of Debian's archive
+#   BUILD_CACHE      folder for compiled files; none by default
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 # shellcheck source-path=SCRIPTDIR source=../versions.pkrvars.hcl
@@ -38,7 +38,7 @@ if [[ -d /opt/ucx ]]; then options+=(--with-ucx=/opt/ucx); else options+=(--with
 read -r -a more <<<"${OPENMPI_FLAGS:-}"
 options+=("${more[@]}")
 
-# What was compiled from the same source, with the same options, on the same system, is the same.
+# Reuse files that were compiled from this source, with these options, on this system.
 system=$(grep --extended-regexp '^(ID|VERSION_ID)=' /etc/os-release)
 with=$(readlink --canonicalize "$cuda" /opt/ucx && cat /opt/amazon/efa_installed_packages 2>/dev/null || true)
 key=$(echo "$sha256 ${options[*]} $system $(uname --machine) $with" | sha256sum | cut -c 1-16)
@@ -76,7 +76,7 @@ if [[ $(cat "$folder/.complete" 2>/dev/null) != "$key" ]]; then
   echo "$key" >"$folder/.complete"
 fi
 "$here/register-mpi.sh" OpenMPI "$version" "$folder"
-# It warns at every start where there is no driver to load; without one, that is known.
+# Without a driver, Open MPI warns at every start. Silence the warning: the machine has no GPU.
 parameters=$folder/etc/openmpi-mca-params.conf
 case ${version%%.*} in
   4) quiet="opal_warn_on_missing_libcuda = 0" ;;

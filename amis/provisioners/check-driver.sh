@@ -13,7 +13,7 @@ fail() {
 
 command -v nvidia-smi >/dev/null || fail "nvidia-smi is missing"
 if [[ ${NODE_KIND:-ec2} == eks ]]; then
-  # EKS picks and builds the kernel module at boot, by PCI id, from archives:
+  # At boot, EKS selects the module's archive by PCI ID and builds it:
   # https://github.com/awslabs/amazon-eks-ami, templates/al2023/provisioners/install-nvidia-driver.sh, read 2026-08-21
   compgen -G "/var/lib/dkms-archive/*" >/dev/null || fail "/var/lib/dkms-archive is empty"
   rpm --query --quiet kmod-nvidia-latest-dkms || fail "the package kmod-nvidia-latest-dkms is missing"

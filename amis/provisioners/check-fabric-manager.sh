@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Check that the base AMI starts NVIDIA's fabric manager, without which GPUs behind NVSwitch (P4d and newer) do not work.
+# Check that the base AMI starts NVIDIA's fabric manager: GPUs behind NVSwitch (P4d and newer) need it.
 set -o errexit -o nounset -o pipefail
 
 if ! systemctl is-enabled --quiet nvidia-fabricmanager.service; then

@@ -7,5 +7,5 @@ if [[ -z $library && $(ldconfig --print-cache) != *libnccl.so.2* ]]; then
   echo "libnccl.so.2 is neither below /usr/local/cuda nor in the linker's cache. Use one of AWS's Deep Learning AMIs as the base" >&2
   exit 1
 fi
-# The file that libnccl.so.2 links to carries the version.
+# The name of the file that libnccl.so.2 links to contains the version.
 echo "NCCL $(basename "$(readlink --canonicalize "${library:-$(ldconfig --print-cache | awk '/libnccl.so.2 / { print $NF; exit }')}")")"

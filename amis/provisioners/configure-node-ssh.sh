@@ -11,14 +11,14 @@ install -d -m 0755 /etc/gpumpi /etc/ssh/sshd_config.d
 cat >/etc/ssh/sshd_config.d/50-gpumpi.conf <<'END'
 PasswordAuthentication no
 PermitRootLogin no
-# mpirun opens one connection per node, all at once.
+# mpirun opens a connection to every node at the same time.
 MaxStartups 100:30:300
 MaxSessions 100
 Match Group gpumpi
     AuthorizedKeysFile .ssh/authorized_keys /etc/gpumpi/authorized_keys
 Match all
 END
-# Refuse hosts that the join service does not know, without a prompt that nobody could answer.
+# Refuse hosts that the join service does not list. A prompt would make mpirun hang.
 cat >/etc/ssh/ssh_config.d/50-gpumpi.conf <<'END'
 Match localuser !root exec "id --name --groups | grep --quiet --word-regexp gpumpi"
     StrictHostKeyChecking yes

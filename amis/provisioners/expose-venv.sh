@@ -10,7 +10,7 @@ if [[ ! -x $venv/bin/python3 ]]; then
 fi
 for name in python python3 torchrun; do
   [[ -x $venv/bin/$name ]] || continue
-  # A script, not a link: Python locates its packages relative to the path that it was started with.
+  # Use a script instead of a link, because Python locates its packages relative to the path of its executable.
   # shellcheck disable=SC2016 # expanded by the written script
   printf '#!/bin/sh\nexec %s "$@"\n' "$venv/bin/$name" >"/usr/local/bin/$name.part"
   chmod 0755 "/usr/local/bin/$name.part"

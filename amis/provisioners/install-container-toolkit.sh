@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# NVIDIA's container runtime, which gives containers access to GPUs.
+# Install NVIDIA's container runtime, which gives containers access to GPUs.
 # https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")

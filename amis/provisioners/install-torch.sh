@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The distribution's PyTorch, without CUDA, for CPU jobs and tests. For GPUs use PyTorch's own image, which is all that
-# launcher torchrun needs.
+# Install the distribution's PyTorch, without CUDA, for CPU jobs and tests. For GPUs use PyTorch's own image: launcher
+# torchrun needs nothing else.
 set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 

@@ -16,7 +16,7 @@ libraries=lib
 if compgen -G "$folder/lib64/libmpi.so*" >/dev/null; then libraries=lib64; fi # AWS's Open MPI on Amazon Linux
 echo "/opt/mpi/$libraries" >/etc/ld.so.conf.d/mpi.conf
 if [[ -d /opt/amazon/openmpi ]]; then
-  # Both of AWS's Open MPIs have libmpi.so.40, so the linker may know only one; and their profile puts 4.1 first on PATH.
+  # Register only one of AWS's two Open MPIs: both contain libmpi.so.40. AWS's shell profile puts 4.1 first on PATH.
   sed --in-place '\#^/opt/amazon/openmpi#d' /etc/ld.so.conf.d/*.conf
   # shellcheck disable=SC2016 # expanded at login
   echo 'PATH=/opt/mpi/bin:$PATH' >/etc/profile.d/zz-gpumpi-mpi.sh

@@ -76,7 +76,7 @@ class Checks:
     logs: Path
     started: list["subprocess.Popen[bytes]"] = field(default_factory=list)
 
-    def all(self) -> list[Callable[[], str]]:
+    def list_checks(self) -> list[Callable[[], str]]:
         mpi = [self.cuda, self.nccl, self.without_efa, self.buffers, self.measure]
         return [*mpi, self.fsdp, self.ddp, self.accelerate, self.jax, self.hang]
 
@@ -160,12 +160,7 @@ class Checks:
         dump = ["sh", "-c", (CONTROLLER / "dump_ranks.sh").read_text(), "sh", (CONTROLLER / "dump_nccl.py").read_text(), "job"]
         text = self.run("hang-dump", dump, 60)
         self.end(signal.SIGKILL)
-        counts = {
-            "gpumpi-rank 0": 1,
-            "gpumpi-rank 1": 1,
-            "flight recorder: completed: nccl:all_reduce 5": 2,
-            "gpumpi-nccl": 1,
-        }
+        counts = {"gpumpi-rank 0": 1, "gpumpi-rank 1": 1, "flight recorder: completed: nccl:all_reduce 5": 2, "gpumpi-nccl": 1}
         if missing := [text_part for text_part, times in counts.items() if text.count(text_part) < times]:
             raise CheckFailed(f"the dump lacks {missing}")
         return "stacks, flight recorder and RAS report"
@@ -266,13 +261,15 @@ def torchrun(program: Sequence[str]) -> Callable[[int], list[str]]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--logs", type=Path, required=True, help="new folder for logs and results.json")
-    parser.add_argument("--only", nargs="+", choices=[check.__name__ for check in Checks(Path()).all()], help="run only these")
+    parser.add_argument(
+        "--only", nargs="+", choices=[check.__name__ for check in Checks(Path()).list_checks()], help="run only these"
+    )
     chosen = parser.parse_args()
     if chosen.logs.exists():
         parser.error(f"--logs: {chosen.logs} exists. Choose a new folder")
     chosen.logs.mkdir(parents=True)
     checks, rows = Checks(chosen.logs.resolve()), []
-    for check in checks.all():
+    for check in checks.list_checks():
         if chosen.only and check.__name__ not in chosen.only:
             continue
         row, started = Row(check.__name__), time.monotonic()

@@ -198,7 +198,7 @@ class Node:
         statuses = [pod["status"] for pod in pods if pod["metadata"]["name"].startswith(f"{name}-")]
         return statuses[0] if statuses else {}
 
-    def ended(self, name: str) -> Mapping[str, Any]:
+    def await_end(self, name: str) -> Mapping[str, Any]:
         wait_until(f"pod {name} has ended", lambda: self.status(name).get("phase") in {"Succeeded", "Failed"})
         return self.status(name)
 
@@ -264,7 +264,7 @@ def checks(node: Node) -> Iterator[tuple[str, str]]:
     yield "no GPU", f"a pod that requests no GPU has none: {report['error']}"
 
     cuda(node, "many", {GPU: "1000"})
-    status = node.ended("many")
+    status = node.await_end("many")
     if GPU not in status.get("message", ""):
         raise CheckFailed(f"a pod with 1,000 GPUs was not refused: {status}")
     yield "too many", f"{status['reason']}: {status['message']}"
@@ -284,7 +284,7 @@ def cuda(node: Node, name: str, limits: Mapping[str, str]) -> None:
 
 
 def last_line(node: Node, name: str, phase: str) -> str:
-    status = node.ended(name)
+    status = node.await_end(name)
     lines = node.log(name).splitlines()
     if status["phase"] != phase or not lines:
         raise CheckFailed(f"pod {name}: {json.dumps(status)}: {' '.join(lines)}")

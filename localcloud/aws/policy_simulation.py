@@ -62,12 +62,9 @@ def _policies(call: Call, arn: str) -> tuple[tuple[Policy, ...], tuple[Policy, .
         raise AwsError("NoSuchEntity", f"The {source['kind']} with name {source['name']} cannot be found.", 404)
     if source["kind"] == "group":
         return tuple(map(document, documents_of(entity))), ()
-    role_policies = policies_of_role(iam, entity)
+    policies = policies_of_role(iam, entity)
     groups = [group for group in iam.groups.values() if source["kind"] == "user" and entity in group.users]
-    return (
-        *role_policies.identity,
-        *(document(text) for group in groups for text in documents_of(group)),
-    ), role_policies.boundary
+    return (*policies.identity, *(document(text) for group in groups for text in documents_of(group))), policies.boundary
 
 
 def _values(entry: Mapping[str, Any]) -> Any:

@@ -72,9 +72,7 @@ def start_cloud(folder: Path, programs: Mapping[str, Program], *, kubernetes: bo
 
 def compared(name: str, ours: Side | str, theirs: Side | str) -> Result:
     sides = {"ours": ours, "theirs": theirs}
-    failures = {
-        side: reason for side, outcome in sides.items() if (reason := outcome if isinstance(outcome, str) else failure(outcome))
-    }
+    failures = {side: reason for side, run in sides.items() if (reason := run if isinstance(run, str) else failure(run))}
     if isinstance(ours, str) or isinstance(theirs, str):
         return Result(name, failures=failures)
     all_differences = differences(ours.steps, theirs.steps, "steps") + differences(ours.resources, theirs.resources, "resources")

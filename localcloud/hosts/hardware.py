@@ -60,10 +60,10 @@ def environment(region: str) -> dict[str, str]:
 
 
 _BOOT = """#!/bin/sh -e
-# The first process of a host, before its system. cloud-init asks for version 2 of the metadata service only where the
-# hypervisor's uuid says EC2, and sysfs takes no files:
+# First process of a host; it starts systemd. cloud-init uses IMDSv2 only if the hypervisor's uuid is that of EC2, and
+# files cannot be created in sysfs:
 # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/identify_ec2_instances.html
-# Read-only, as a container's /sys is: else networkd waits for udev, which no container has.
+# Mount /sys read-only, as in a container. Otherwise networkd waits for udev, which containers do not have.
 d=/run/ec2-hardware
 mkdir -p $d/upper/hypervisor $d/work $d/cgroup $d/sys
 echo ec2e1916-9099-7caf-fd21-012345abcdef >$d/upper/hypervisor/uuid

@@ -103,10 +103,7 @@ class Vpc:
     def _write_names(self) -> None:
         """Rewrite dnsmasq's host files. The caller must hold the lock, except while the VPC starts."""
         machines = sorted(self._machines.values(), key=lambda host: host.address)
-        _replace(
-            self.folder / "dhcp-hosts",
-            (f"{host.mac},{host.address},{host.hostname.split('.')[0]}" for host in machines),
-        )
+        _replace(self.folder / "dhcp-hosts", (f"{host.mac},{host.address},{host.hostname.split('.')[0]}" for host in machines))
         _replace(self.folder / "dns-hosts", (f"{host.address} {host.hostname}" for host in machines))
 
     def _start_dns(self) -> None:

@@ -47,13 +47,11 @@ class Provisioned:
         return repr((self.scripts, self.environment, texts, named))
 
     def _sources(self) -> Sequence[Path]:
-        sources = {AMIS / "provisioners" / script for script in self.scripts}
+        used = {AMIS / "provisioners" / script for script in self.scripts}
         all_files = [*AMIS.glob("provisioners/*"), *AMIS.glob("files/*")]
-        while more := [
-            file for file in all_files if file not in sources and any(file.name in path.read_text() for path in sources)
-        ]:
-            sources.update(more)
-        return sorted(sources)
+        while more := [file for file in all_files if file not in used and any(file.name in path.read_text() for path in used)]:
+            used.update(more)
+        return sorted(used)
 
 
 @dataclass(frozen=True)

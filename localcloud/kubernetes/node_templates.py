@@ -1,4 +1,4 @@
-"""Tags Auto Scaling groups whose next node would be simulated, to tell autoscalers that no job could use the node.
+"""Tags Auto Scaling groups whose next node would be simulated, so that autoscalers know that no job could use the node.
 
 https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/aws/README.md#auto-discovery-setup
 """

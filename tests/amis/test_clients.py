@@ -34,7 +34,7 @@ def machine(tmp_path: Path) -> Machine:
     return prepared
 
 
-def asked(machine: Machine) -> str:
+def read_requests(machine: Machine) -> str:
     return machine.run("cat", "/srv/asked").stdout
 
 
@@ -46,7 +46,7 @@ def test_the_lustre_client_matches_the_kernel(machine: Machine) -> None:
     machine.must("mkdir", "--parents", "/etc/gpumpi")
     machine.must("touch", "/etc/gpumpi/no-lustre-client")
     machine.must("/bin/bash", f"{HERE}/install-lustre-client.sh")
-    assert asked(machine).splitlines()[-1] == f"install-packages lustre-client-modules-{KERNEL}"
+    assert read_requests(machine).splitlines()[-1] == f"install-packages lustre-client-modules-{KERNEL}"
     (source,) = machine.must("cat", "/etc/apt/sources.list.d/fsx-lustre.list").splitlines()
     assert source.startswith("deb [signed-by=/usr/share/keyrings/fsx-lustre.asc] https://")
     assert not exists(machine, "/etc/gpumpi/no-lustre-client")
@@ -68,7 +68,7 @@ def test_without_a_lustre_client_for_the_kernel_the_build_continues_and_the_imag
 def test_amazon_linux_has_the_clients_as_packages(machine: Machine, script: str, package: str) -> None:
     program(machine, "dnf", "exit 1")
     machine.must("/bin/bash", f"{HERE}/{script}.sh")
-    assert asked(machine) == f"install-packages {package}\n"
+    assert read_requests(machine) == f"install-packages {package}\n"
 
 
 def test_efs_utils_are_built_from_the_pinned_commit(machine: Machine) -> None:
@@ -76,14 +76,14 @@ def test_efs_utils_are_built_from_the_pinned_commit(machine: Machine) -> None:
     program(machine, "git", f'echo git "$@" >>/srv/asked; [ "$3" != checkout ] || {{ {build}; }}')
     program(machine, "apt-get", 'echo apt-get "$@" >>/srv/asked; for file; do :; done; test -e "$file"')
     machine.must("/bin/bash", f"{HERE}/install-efs-utils.sh")
-    lines = asked(machine).splitlines()
+    lines = read_requests(machine).splitlines()
     assert any(line.endswith(f"https://github.com/aws/efs-utils {versions()['efs_utils_commit']}") for line in lines)
     assert lines[-1].endswith("/build/amazon-efs-utils-1.deb") and lines[-1].startswith("apt-get install ")
 
 
 def test_the_container_runtime_is_pinned_and_its_repository_is_verified(machine: Machine) -> None:
     machine.must("/bin/bash", f"{HERE}/install-container-toolkit.sh")
-    repository, package = asked(machine).splitlines()
+    repository, package = read_requests(machine).splitlines()
     assert versions()["nvidia_container_key_fingerprint"] in repository and "/stable/deb/amd64 /" in repository
     assert package == "install-packages nvidia-container-toolkit"
     pin = machine.must("cat", "/etc/apt/preferences.d/nvidia-container-toolkit")
@@ -97,7 +97,7 @@ def test_the_container_runtime_is_pinned_and_its_repository_is_verified(machine:
 def test_a_client_of_the_base_image_is_not_replaced(machine: Machine, script: str, installed: str) -> None:
     program(machine, installed, "")
     machine.must("/bin/bash", f"{HERE}/{script}.sh")
-    assert asked(machine) == ""
+    assert read_requests(machine) == ""
 
 
 def test_an_on_premises_driver_is_installed_with_the_nvswitch_services(machine: Machine) -> None:
@@ -105,6 +105,6 @@ def test_an_on_premises_driver_is_installed_with_the_nvswitch_services(machine: 
     program(machine, "systemctl", 'echo "$@" >>/srv/services')
     machine.must("/bin/bash", f"{HERE}/install-nvidia-driver.sh")
     branch = versions()["nvidia_driver_version"].partition(".")[0]
-    assert {f"nvidia-open-{branch}", "nvidia-fabricmanager", "nvlsm"} <= set(asked(machine).split())
+    assert {f"nvidia-open-{branch}", "nvidia-fabricmanager", "nvlsm"} <= set(read_requests(machine).split())
     assert "nvidia-fabricmanager.service" in machine.must("cat", "/srv/services")
     assert "ib_umad" in machine.must("sh", "-c", "cat /etc/modules-load.d/*")

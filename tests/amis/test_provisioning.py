@@ -14,7 +14,7 @@ from localcloud.images.recipes import versions
 from localcloud.processes import ROOT
 from tests.amis.machine import BUILT, STEPS, Machine
 from tests.amis.test_templates import provisioners_of
-from tests.images.conftest import needs_roots, unpacked
+from tests.images.conftest import needs_roots, unpack
 
 pytestmark = [pytest.mark.xdist_group("packer"), needs_roots]
 
@@ -50,7 +50,7 @@ def test_the_gpu_buffer_benchmark_accepts_only_a_cuda_aware_open_mpi(provisioned
 
 @pytest.mark.mission("A", "CUDA-aware image")
 def test_in_a_job_image_the_build_gives_a_cuda_aware_open_mpi_or_fails(provisioned: Machine) -> None:
-    with unpacked(OPENMPI_4) as system:
+    with unpack(OPENMPI_4) as system:
         shutil.copytree(ami.cache_folder() / "built", system / BUILT)
         with pytest.raises(root.ImageError, match="Open MPI shall be CUDA-aware: run install-cuda-headers"):
             root.provision(system, "build-openmpi.sh", provisioned.settings, build.downloads())

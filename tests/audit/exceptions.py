@@ -16,13 +16,13 @@ class Exceptions:
         self._rows: list[dict[str, str]] = yaml.safe_load((Path(__file__).parent / file).read_text())
 
     def unexplained(self, report: Report) -> set[Finding]:
-        return {finding for finding in report.failures if self._of(finding) is None}
+        return {finding for finding in report.failures if self._find_row(finding) is None}
 
     def unneeded(self, report: Report) -> list[Any]:
         """Return the exceptions that match no finding or have a reason of at most five words."""
-        used = [self._of(finding) for finding in report.failures]
+        used = [self._find_row(finding) for finding in report.failures]
         return [row for row in self._rows if row not in used or len(row["reason"].split()) <= 5]
 
-    def _of(self, finding: Finding) -> dict[str, str] | None:
+    def _find_row(self, finding: Finding) -> dict[str, str] | None:
         fitting = (row for row in self._rows if row["check"] == finding.check and fnmatchcase(finding.resource, row["resource"]))
         return next(fitting, None)

@@ -60,9 +60,9 @@ def plan(stacks: Iterable[Iterable[Recorded]]) -> dict[str, Any]:
         origins = _origins(recorded, addresses)
         for resource in recorded:
             address = addresses[id(resource)]
-            planned.append(_planned(resource, address))
+            planned.append(_plan_resource(resource, address))
             changes.append(_change(resource, address))
-            configured.append(_configured(resource, address, origins))
+            configured.append(_find_references(resource, address, origins))
     return {
         "format_version": "1.2",
         "terraform_version": "1.9.0",
@@ -72,7 +72,7 @@ def plan(stacks: Iterable[Iterable[Recorded]]) -> dict[str, Any]:
     }
 
 
-def _planned(resource: Recorded, address: str) -> dict[str, Any]:
+def _plan_resource(resource: Recorded, address: str) -> dict[str, Any]:
     kind, label = address.split(".")
     return {
         "address": address,
@@ -85,12 +85,12 @@ def _planned(resource: Recorded, address: str) -> dict[str, Any]:
 
 
 def _change(resource: Recorded, address: str) -> dict[str, Any]:
-    planned = _planned(resource, address)
+    planned = _plan_resource(resource, address)
     after = planned.pop("values")
     return {**planned, "change": {"actions": ["create"], "before": None, "after": after, "after_unknown": {}}}
 
 
-def _configured(resource: Recorded, address: str, origins: Mapping[str, str]) -> dict[str, Any]:
+def _find_references(resource: Recorded, address: str, origins: Mapping[str, str]) -> dict[str, Any]:
     """Return the resource's references to other resources.
 
     Scanners need the references, for example to find the flow log of a VPC.

@@ -47,7 +47,7 @@ MUST_BE_JUDGED = {
 pytestmark = [pytest.mark.xdist_group("checkov"), pytest.mark.mission_only]
 
 
-def recorded(path: Path) -> list[Recorded]:
+def record_resources(path: Path) -> list[Recorded]:
     with account_for(path) as (settings, facts, mocks):
         deploy(settings, facts, mocks)
         aws_resources = [resource for resource in mocks.resources if resource.token.startswith("aws:")]
@@ -60,7 +60,7 @@ def recorded(path: Path) -> list[Recorded]:
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     """Scan all stacks at once. Resource names of different stacks differ, because they begin with the stack's name."""
-    return scan(plan(recorded(path) for path in STACKS), tmp_path_factory.mktemp("scan"))
+    return scan(plan(record_resources(path) for path in STACKS), tmp_path_factory.mktemp("scan"))
 
 
 def test_checkov_finds_only_explained_exceptions(report: Report) -> None:

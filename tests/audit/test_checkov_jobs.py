@@ -24,7 +24,7 @@ MUST_BE_JUDGED = {
 pytestmark = [pytest.mark.xdist_group("checkov"), pytest.mark.mission_only]
 
 
-def plain_pods() -> list[dict[str, Any]]:
+def make_plain_pods() -> list[dict[str, Any]]:
     """Return the pods of every variant as plain Pods, because checkov does not inspect MPIJobs."""
     plain = []
     for name, more in VARIANTS.items():
@@ -42,12 +42,12 @@ def plain_pods() -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
-    return scan_manifests(plain_pods(), tmp_path_factory.mktemp("jobs"))
+    return scan_manifests(make_plain_pods(), tmp_path_factory.mktemp("jobs"))
 
 
 def test_the_pods_of_every_kind_of_job_are_scanned() -> None:
-    roles = {pod["metadata"]["name"].rpartition("-")[2] for pod in plain_pods()}
-    assert roles == {"launcher", "worker", "keeper"} and len(plain_pods()) > 15
+    roles = {pod["metadata"]["name"].rpartition("-")[2] for pod in make_plain_pods()}
+    assert roles == {"launcher", "worker", "keeper"} and len(make_plain_pods()) > 15
 
 
 def test_checkov_finds_only_explained_exceptions(report: Report) -> None:
@@ -63,7 +63,7 @@ def test_every_exception_is_needed_and_has_a_reason(report: Report) -> None:
 
 
 def test_checkov_finds_planted_faults(tmp_path: Path) -> None:
-    pod = plain_pods()[0]
+    pod = make_plain_pods()[0]
     pod["spec"]["containers"][0]["securityContext"] = {"privileged": True}
     pod["spec"]["hostNetwork"] = True
     assert {"CKV_K8S_16", "CKV_K8S_19", "CKV_K8S_20"} <= {finding.check for finding in scan_manifests([pod], tmp_path).failures}

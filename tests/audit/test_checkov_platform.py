@@ -25,14 +25,14 @@ MUST_BE_JUDGED = {
 pytestmark = [pytest.mark.xdist_group("checkov"), pytest.mark.mission_only]
 
 
-def judged() -> list[dict[str, Any]]:
+def list_objects() -> list[dict[str, Any]]:
     """Return all objects except CRDs, which are large and not covered by any check."""
     return [manifest for manifest in objects(deployed(asked(monitoring=True))) if manifest["kind"] != "CustomResourceDefinition"]
 
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
-    return scan_manifests(judged(), tmp_path_factory.mktemp("platform"))
+    return scan_manifests(list_objects(), tmp_path_factory.mktemp("platform"))
 
 
 def test_checkov_finds_only_explained_exceptions(report: Report) -> None:
@@ -48,7 +48,7 @@ def test_every_exception_is_needed_and_has_a_reason(report: Report) -> None:
 
 
 def test_checkov_finds_planted_faults(tmp_path: Path) -> None:
-    planted = next(manifest for manifest in judged() if manifest["kind"] == "Deployment")
+    planted = next(manifest for manifest in list_objects() if manifest["kind"] == "Deployment")
     planted["spec"]["template"]["spec"]["containers"][0]["securityContext"] = {"privileged": True}
     planted["spec"]["template"]["spec"]["hostNetwork"] = True
     failed_checks = {finding.check for finding in scan_manifests([planted], tmp_path).failures}

@@ -45,12 +45,12 @@ class Thing(Life):
     """A program's resource, whose inputs tests change one at a time."""
 
     def changed(self, **changes: Any) -> Args:
-        return {name: value for name, value in {**self.given(), **changes}.items() if value is not None}
+        return {name: value for name, value in {**self.program_inputs(), **changes}.items() if value is not None}
 
-    def given(self) -> Args:
+    def program_inputs(self) -> Args:
         """Return the program's inputs, without the name that Pulumi generated."""
         filled = self.inputs.get(lifecycle.DEFAULTS, ())
-        return {name: value for name, value in super().given().items() if name not in filled}
+        return {name: value for name, value in super().program_inputs().items() if name not in filled}
 
 
 class World:

@@ -27,7 +27,7 @@ class Life:
         assert refusals == []
         return checked
 
-    def given(self) -> Args:
+    def program_inputs(self) -> Args:
         """Return the inputs that the program set."""
         return {name: value for name, value in self.inputs.items() if name != lifecycle.DEFAULTS}
 

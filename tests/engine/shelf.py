@@ -112,7 +112,7 @@ class Engine:
         self.stub.Delete(provider_pb2.DeleteRequest(id=id, urn=URN, properties=encode({})))
 
 
-def unfinished(error: grpc.RpcError) -> Any:
+def read_init_failure(error: grpc.RpcError) -> Any:
     """Return the error's details about a partly created resource, or None if nothing was created."""
     assert isinstance(error, grpc.Call)
     for name, value in error.trailing_metadata() or ():

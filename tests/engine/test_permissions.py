@@ -23,13 +23,13 @@ LUSTRE = "aws:fsx/lustreFileSystem:LustreFileSystem"
 Use = Callable[[World], Any]
 
 
-def made(token: str, variant: int = 0, **more: Any) -> Use:
+def create(token: str, variant: int = 0, **more: Any) -> Use:
     return lambda world: world.make(token, **{**INPUTS[token][variant](world), **more})
 
 
-def deleted(token: str, variant: int) -> Use:
+def delete(token: str, variant: int) -> Use:
     def use(world: World) -> None:
-        thing: Thing = made(token, variant, tags=TAGS)(world)
+        thing: Thing = create(token, variant, tags=TAGS)(world)
         thing.delete()
 
     return use
@@ -40,12 +40,12 @@ def role(world: World) -> Thing:
     return world.make("aws:iam/role:Role", name="gpumpi-tiny", assumeRolePolicy=document, tags=TAGS)
 
 
-def tagged_bucket(world: World) -> Thing:
+def make_tagged_bucket(world: World) -> Thing:
     return world.make(BUCKET, bucket="gpumpi-tiny", tags={"gpumpi:stack": "tiny"})
 
 
-def untagged_bucket(world: World) -> None:
-    thing = tagged_bucket(world)
+def untag_bucket(world: World) -> None:
+    thing = make_tagged_bucket(world)
     thing.update({"bucket": "gpumpi-tiny"})
 
 
@@ -62,25 +62,25 @@ HOOK = {"name": "join", "lifecycleTransition": "autoscaling:EC2_INSTANCE_LAUNCHI
 CASES: list[tuple[str, Use]] = [
     (
         "autoscaling:PutLifecycleHook",
-        made(w.AUTOSCALING_GROUP, 1, initialLifecycleHooks=[HOOK]),
+        create(w.AUTOSCALING_GROUP, 1, initialLifecycleHooks=[HOOK]),
     ),
     (
         "autoscaling:UpdateAutoScalingGroup",
-        made(w.AUTOSCALING_GROUP, 1, initialLifecycleHooks=[HOOK]),
+        create(w.AUTOSCALING_GROUP, 1, initialLifecycleHooks=[HOOK]),
     ),
-    ("ec2:DescribeAddressesAttribute", made(w.EIP)),
-    ("ec2:DescribeInstanceAttribute", made(w.INSTANCE)),
-    ("ec2:DescribeNetworkInterfaces", deleted(w.SECURITY_GROUP, 1)),
-    ("ec2:DescribeNetworkInterfaces", deleted(w.SUBNET, 0)),
-    ("ec2:DescribeTags", made(w.INSTANCE)),
-    ("ec2:DescribeVolumes", made(w.INSTANCE)),
+    ("ec2:DescribeAddressesAttribute", create(w.EIP)),
+    ("ec2:DescribeInstanceAttribute", create(w.INSTANCE)),
+    ("ec2:DescribeNetworkInterfaces", delete(w.SECURITY_GROUP, 1)),
+    ("ec2:DescribeNetworkInterfaces", delete(w.SUBNET, 0)),
+    ("ec2:DescribeTags", create(w.INSTANCE)),
+    ("ec2:DescribeVolumes", create(w.INSTANCE)),
     ("ec2:GetSecurityGroupsForVpc", file_system),
-    ("ec2:MonitorInstances", made(w.INSTANCE)),
+    ("ec2:MonitorInstances", create(w.INSTANCE)),
     ("iam:ListAttachedRolePolicies", role),
     ("iam:ListRolePolicies", role),
-    ("s3:ListTagsForResource", tagged_bucket),
-    ("s3:TagResource", tagged_bucket),
-    ("s3:UntagResource", untagged_bucket),
+    ("s3:ListTagsForResource", make_tagged_bucket),
+    ("s3:TagResource", make_tagged_bucket),
+    ("s3:UntagResource", untag_bucket),
 ]
 """An action, and a use of the emulated provider that needs it."""
 

@@ -31,7 +31,7 @@ CLUSTER = """
 """
 
 
-def own_vpcs(project: Project) -> list[str]:
+def list_own_vpcs(project: Project) -> list[str]:
     vpcs = client(project.cloud, "ec2").describe_vpcs(Filters=[{"Name": "is-default", "Values": ["false"]}])["Vpcs"]
     return [vpc["VpcId"] for vpc in vpcs]
 
@@ -49,7 +49,7 @@ def test_a_refusal_names_resource_and_cause_and_the_next_up_creates_the_rest(pro
 
     again = project.run("up")
     assert (again.ok, again.changes.get("create")) == (True, 1), again.output
-    assert len(own_vpcs(project)) == 1
+    assert len(list_own_vpcs(project)) == 1
 
 
 def test_a_half_created_resource_is_kept_and_the_next_up_accepts_it(project: Project) -> None:
@@ -60,11 +60,11 @@ def test_a_half_created_resource_is_kept_and_the_next_up_accepts_it(project: Pro
     failed = project.run("up")
     assert "creating EC2 VPC (net): operation error EC2: ModifyVpcAttribute" in failed.errors[0], failed.output
     recorded = project.state()["net"]
-    assert (recorded["id"], "UnauthorizedOperation" in str(recorded["initErrors"])) == (own_vpcs(project)[0], True)
+    assert (recorded["id"], "UnauthorizedOperation" in str(recorded["initErrors"])) == (list_own_vpcs(project)[0], True)
 
     again = project.run("up")
     assert (again.ok, again.changes.get("create")) == (True, 1), again.output
-    assert own_vpcs(project) == [recorded["id"]]
+    assert list_own_vpcs(project) == [recorded["id"]]
     assert "initErrors" not in project.state()["net"]
 
     assert project.run("refresh").changes == {"update": 1}
@@ -78,12 +78,12 @@ def test_a_program_can_replace_a_half_created_resource(project: Project) -> None
     project.create(NETWORK.replace("{options}", options))
     control(project.cloud, "POST", "faults", ATTRIBUTE)
     project.run("up")
-    halfway = own_vpcs(project)
+    halfway = list_own_vpcs(project)
     again = project.run("up")
     assert again.ok, again.output
     assert again.changes["replace"] == 1
-    assert len(own_vpcs(project)) == 1
-    assert own_vpcs(project) != halfway
+    assert len(list_own_vpcs(project)) == 1
+    assert list_own_vpcs(project) != halfway
 
 
 @pytest.mark.checkpoints

@@ -12,7 +12,7 @@ from localcloud.engine.aws.lifecycle import DEFAULTS
 from localcloud.engine.aws.resource import RESOURCES
 from localcloud.engine.aws.server import plugin_version, start
 from localcloud.engine.codec import UNKNOWN, decode
-from tests.engine.shelf import PROVIDER_URN, TOKEN, URN, Engine, Shelf, unfinished
+from tests.engine.shelf import PROVIDER_URN, TOKEN, URN, Engine, Shelf, read_init_failure
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ def test_a_failed_creation_names_resource_and_cause_and_leaves_nothing(engine: E
     with pytest.raises(grpc.RpcError) as failed:
         engine.create({"name": "a", "fail": "create"})
     assert failed.value.details() == "creating Test Shelf (a): the wall is too weak"
-    assert unfinished(failed.value) is None
+    assert read_init_failure(failed.value) is None
 
 
 def test_a_bug_in_a_handler_is_reported_as_ours(engine: Engine) -> None:
@@ -151,7 +151,7 @@ def test_a_bug_in_a_handler_is_reported_as_ours(engine: Engine) -> None:
 def test_a_half_created_resource_is_recorded_with_the_requested_inputs(engine: Engine, shelf: Shelf) -> None:
     with pytest.raises(grpc.RpcError) as failed:
         engine.create({"name": "a", "tags": {"a": "1"}, "fail": "halfway"}, {"tags": True})
-    detail = unfinished(failed.value)
+    detail = read_init_failure(failed.value)
     state, secrets = decode(detail.properties)
     assert (detail.id, list(detail.reasons)) == ("shelf-0", ["creating Test Shelf (a): no paint"])
     assert (state["tags"], state["version"], secrets) == ({"a": "1"}, 1, {"tags": True})
@@ -212,7 +212,7 @@ def test_a_failed_update_is_repeated_by_the_next_one(engine: Engine, shelf: Shel
     inputs = {"name": "a", "tags": {"a": "2"}, "fail": "update"}
     with pytest.raises(grpc.RpcError) as failed:
         engine.update(id, state, inputs)
-    detail = unfinished(failed.value)
+    detail = read_init_failure(failed.value)
     assert list(detail.reasons) == [f"updating Test Shelf ({id}): nobody has a drill"]
     assert sorted(engine.diff(decode(detail.properties)[0], inputs).diffs) == ["fail", "tags"]
 

@@ -46,19 +46,19 @@ IDENTITY = {
 """Properties that a handler needs to find its resource, or to report a value in the program's notation."""
 
 
-def declared(props: Mapping[str, Prop], path: str = "") -> Iterator[str]:
+def declared_paths(props: Mapping[str, Prop], path: str = "") -> Iterator[str]:
     """Yield all property paths, including nested ones such as `ingress.cidrBlocks`."""
     for name, prop in props.items():
         yield path + name
-        yield from declared(prop.fields or {}, f"{path}{name}.")
+        yield from declared_paths(prop.fields or {}, f"{path}{name}.")
 
 
-def given(props: Mapping[str, Prop], values: Mapping[str, Any], path: str = "") -> Iterator[str]:
+def used_paths(props: Mapping[str, Prop], values: Mapping[str, Any], path: str = "") -> Iterator[str]:
     for name, value in values.items():
         yield path + name
         fields = props[name].fields
         for part in (value if isinstance(value, list) else [value]) if fields else []:
-            yield from given(fields, part, f"{path}{name}.")
+            yield from used_paths(fields, part, f"{path}{name}.")
 
 
 def test_every_handler_has_a_case() -> None:
@@ -68,8 +68,8 @@ def test_every_handler_has_a_case() -> None:
 @pytest.mark.parametrize("token", sorted(HANDLERS))
 def test_every_declared_property_is_tested(token: str, ec2_world: World) -> None:
     props = HANDLERS[token].props
-    tried = {path for inputs in INPUTS[token] for path in given(props, inputs(ec2_world))}
-    assert set(declared(props)) - tried == set()
+    tried = {path for inputs in INPUTS[token] for path in used_paths(props, inputs(ec2_world))}
+    assert set(declared_paths(props)) - tried == set()
 
 
 @pytest.mark.parametrize(("token", "inputs"), CASES)

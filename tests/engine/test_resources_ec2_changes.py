@@ -19,15 +19,15 @@ GPU_LABEL = "k8s.io/cluster-autoscaler/node-template/label/gpu"
 LATER_HOOK = {"name": "leave", "lifecycleTransition": "autoscaling:EC2_INSTANCE_TERMINATING"}
 
 
-def to(**changes: Any) -> Changes:
+def change_to(**changes: Any) -> Changes:
     return lambda _: changes
 
 
 IN_PLACE: list[tuple[str, int, Changes]] = [
-    (w.VPC, 0, to(enableDnsSupport=True, enableDnsHostnames=True)),
-    (w.VPC, 1, to(enableDnsHostnames=False, enableNetworkAddressUsageMetrics=True)),
-    (w.SUBNET, 0, to(mapPublicIpOnLaunch=None, enableResourceNameDnsARecordOnLaunch=False)),
-    (w.SUBNET, 1, to(mapPublicIpOnLaunch=True)),
+    (w.VPC, 0, change_to(enableDnsSupport=True, enableDnsHostnames=True)),
+    (w.VPC, 1, change_to(enableDnsHostnames=False, enableNetworkAddressUsageMetrics=True)),
+    (w.SUBNET, 0, change_to(mapPublicIpOnLaunch=None, enableResourceNameDnsARecordOnLaunch=False)),
+    (w.SUBNET, 1, change_to(mapPublicIpOnLaunch=True)),
     (w.INTERNET_GATEWAY, 0, lambda world: {"vpcId": world.other_vpc}),
     (w.INTERNET_GATEWAY, 1, lambda world: {"vpcId": world.vpc}),
     (w.EIP, 0, lambda world: {"instance": world.instance}),
@@ -42,7 +42,7 @@ IN_PLACE: list[tuple[str, int, Changes]] = [
             ]
         },
     ),
-    (w.ROUTE_TABLE, 0, to(routes=[])),
+    (w.ROUTE_TABLE, 0, change_to(routes=[])),
     (w.ROUTE, 0, lambda world: {"gatewayId": None, "natGatewayId": world.nat_gateway}),
     (w.ROUTE, 0, lambda world: {"gatewayId": None, "networkInterfaceId": world.interface}),
     (w.ROUTE, 0, lambda world: {"gatewayId": None, "transitGatewayId": world.transit_gateway}),
@@ -51,82 +51,82 @@ IN_PLACE: list[tuple[str, int, Changes]] = [
     (w.ROUTE, 2, lambda world: {"egressOnlyGatewayId": None, "gatewayId": world.internet_gateway}),
     (w.ROUTE_TABLE_ASSOCIATION, 0, lambda world: {"routeTableId": world.other_route_table}),
     (w.VPC_ENDPOINT, 0, lambda world: {"routeTableIds": [world.other_route_table]}),
-    (w.VPC_ENDPOINT, 0, to(policy=POLICY.replace("Get", "Put"))),
+    (w.VPC_ENDPOINT, 0, change_to(policy=POLICY.replace("Get", "Put"))),
     (w.VPC_ENDPOINT, 1, lambda world: {"subnetIds": [world.subnet], "securityGroupIds": [world.other_group]}),
-    (w.VPC_ENDPOINT, 1, to(privateDnsEnabled=False)),
-    (w.DEFAULT_SECURITY_GROUP, 0, to(ingress=[])),
+    (w.VPC_ENDPOINT, 1, change_to(privateDnsEnabled=False)),
+    (w.DEFAULT_SECURITY_GROUP, 0, change_to(ingress=[])),
     (w.DEFAULT_SECURITY_GROUP, 1, rules),
     (w.SECURITY_GROUP, 0, lambda world: {"ingress": rules(world)["ingress"][:1], "egress": rules(world)["egress"][:1]}),
     (w.SECURITY_GROUP, 1, rules),
-    (w.SECURITY_GROUP, 1, to(revokeRulesOnDelete=True)),
-    (w.LAUNCH_TEMPLATE, 0, to(description="second", imageId="ami-00000000000000001")),
+    (w.SECURITY_GROUP, 1, change_to(revokeRulesOnDelete=True)),
+    (w.LAUNCH_TEMPLATE, 0, change_to(description="second", imageId="ami-00000000000000001")),
     (w.INGRESS_RULE, 0, lambda world: {"referencedSecurityGroupId": world.other_group, "description": None}),
-    (w.INGRESS_RULE, 2, to(cidrIpv6="2001:db8:1::/48", description=None)),
+    (w.INGRESS_RULE, 2, change_to(cidrIpv6="2001:db8:1::/48", description=None)),
     (w.INGRESS_RULE, 3, lambda world: {"prefixListId": world.other_prefix_list}),
-    (w.INGRESS_RULE, 1, to(fromPort=80, toPort=81, ipProtocol="udp", cidrIpv4="10.2.0.0/16", description="web")),
-    (w.EGRESS_RULE, 0, to(description="out")),
-    (w.AUTOSCALING_SCHEDULE, 0, to(startTime="2090-01-02T11:30:00Z", minSize=0, maxSize=4, desiredCapacity=-1)),
-    (w.AUTOSCALING_TAG, 0, to(tag={"key": GPU_LABEL, "value": "h100", "propagateAtLaunch": False})),
-    (w.AUTOSCALING_GROUP, 0, to(minSize=0, maxSize=5, desiredCapacity=3)),
-    (w.AUTOSCALING_GROUP, 0, to(defaultCooldown=30, healthCheckGracePeriod=None, healthCheckType="EC2")),
-    (w.AUTOSCALING_GROUP, 0, to(capacityRebalance=None, terminationPolicies=["OldestInstance"])),
+    (w.INGRESS_RULE, 1, change_to(fromPort=80, toPort=81, ipProtocol="udp", cidrIpv4="10.2.0.0/16", description="web")),
+    (w.EGRESS_RULE, 0, change_to(description="out")),
+    (w.AUTOSCALING_SCHEDULE, 0, change_to(startTime="2090-01-02T11:30:00Z", minSize=0, maxSize=4, desiredCapacity=-1)),
+    (w.AUTOSCALING_TAG, 0, change_to(tag={"key": GPU_LABEL, "value": "h100", "propagateAtLaunch": False})),
+    (w.AUTOSCALING_GROUP, 0, change_to(minSize=0, maxSize=5, desiredCapacity=3)),
+    (w.AUTOSCALING_GROUP, 0, change_to(defaultCooldown=30, healthCheckGracePeriod=None, healthCheckType="EC2")),
+    (w.AUTOSCALING_GROUP, 0, change_to(capacityRebalance=None, terminationPolicies=["OldestInstance"])),
     (w.AUTOSCALING_GROUP, 0, lambda world: {"vpcZoneIdentifiers": [world.other_subnet]}),
-    (w.AUTOSCALING_GROUP, 0, to(tags=[{"key": "Name", "value": "renamed", "propagateAtLaunch": True}])),
-    (w.AUTOSCALING_GROUP, 0, to(forceDelete=False)),
+    (w.AUTOSCALING_GROUP, 0, change_to(tags=[{"key": "Name", "value": "renamed", "propagateAtLaunch": True}])),
+    (w.AUTOSCALING_GROUP, 0, change_to(forceDelete=False)),
     (w.AUTOSCALING_GROUP, 1, lambda world: {"launchTemplate": {"id": world.launch_template, "version": "1"}}),
-    (w.INSTANCE, 0, to(monitoring=False)),
-    (w.INSTANCE, 1, to(monitoring=True)),
-    (w.INSTANCE, 0, to(userData="#!/bin/sh\nfalse\n")),
-    (w.INSTANCE, 0, to(userData=None)),
-    (w.INSTANCE, 1, to(userDataReplaceOnChange=False)),
-    (w.INSTANCE, 2, to(userData="#!/bin/sh\n")),
-    (w.INSTANCE, 2, to(userDataBase64=USER_DATA)),
+    (w.INSTANCE, 0, change_to(monitoring=False)),
+    (w.INSTANCE, 1, change_to(monitoring=True)),
+    (w.INSTANCE, 0, change_to(userData="#!/bin/sh\nfalse\n")),
+    (w.INSTANCE, 0, change_to(userData=None)),
+    (w.INSTANCE, 1, change_to(userDataReplaceOnChange=False)),
+    (w.INSTANCE, 2, change_to(userData="#!/bin/sh\n")),
+    (w.INSTANCE, 2, change_to(userDataBase64=USER_DATA)),
 ]
 TAGGED = [token for token in INPUTS if "tags" in RESOURCES[token].props and token != w.AUTOSCALING_GROUP]
 """Types whose tags are a map. Auto Scaling groups are excluded, because their tags are a list of objects."""
 REPLACED: list[tuple[str, int, Changes, set[str]]] = [
-    (w.VPC, 0, to(cidrBlock="10.2.0.0/16"), {"cidrBlock"}),
-    (w.VPC, 1, to(instanceTenancy="dedicated"), {"instanceTenancy"}),
-    (w.SUBNET, 0, to(availabilityZone="us-west-2a"), {"availabilityZone"}),
-    (w.SUBNET, 0, to(cidrBlock="10.0.8.0/24", vpcId="vpc-1"), {"cidrBlock", "vpcId"}),
-    (w.SUBNET, 1, to(availabilityZoneId="usw2-az1"), {"availabilityZoneId"}),
-    (w.NAT_GATEWAY, 0, to(allocationId="eipalloc-1", subnetId="subnet-1"), {"allocationId", "subnetId"}),
-    (w.NAT_GATEWAY, 1, to(connectivityType=None, privateIp="10.0.0.5"), {"connectivityType", "privateIp"}),
-    (w.ROUTE_TABLE, 0, to(vpcId="vpc-1"), {"vpcId"}),
-    (w.ROUTE, 0, to(routeTableId="rtb-1"), {"routeTableId"}),
-    (w.ROUTE, 0, to(destinationCidrBlock="10.77.0.0/16"), {"destinationCidrBlock"}),
+    (w.VPC, 0, change_to(cidrBlock="10.2.0.0/16"), {"cidrBlock"}),
+    (w.VPC, 1, change_to(instanceTenancy="dedicated"), {"instanceTenancy"}),
+    (w.SUBNET, 0, change_to(availabilityZone="us-west-2a"), {"availabilityZone"}),
+    (w.SUBNET, 0, change_to(cidrBlock="10.0.8.0/24", vpcId="vpc-1"), {"cidrBlock", "vpcId"}),
+    (w.SUBNET, 1, change_to(availabilityZoneId="usw2-az1"), {"availabilityZoneId"}),
+    (w.NAT_GATEWAY, 0, change_to(allocationId="eipalloc-1", subnetId="subnet-1"), {"allocationId", "subnetId"}),
+    (w.NAT_GATEWAY, 1, change_to(connectivityType=None, privateIp="10.0.0.5"), {"connectivityType", "privateIp"}),
+    (w.ROUTE_TABLE, 0, change_to(vpcId="vpc-1"), {"vpcId"}),
+    (w.ROUTE, 0, change_to(routeTableId="rtb-1"), {"routeTableId"}),
+    (w.ROUTE, 0, change_to(destinationCidrBlock="10.77.0.0/16"), {"destinationCidrBlock"}),
     (
         w.ROUTE,
         0,
-        to(destinationCidrBlock=None, destinationIpv6CidrBlock="::/0"),
+        change_to(destinationCidrBlock=None, destinationIpv6CidrBlock="::/0"),
         {"destinationCidrBlock", "destinationIpv6CidrBlock"},
     ),
-    (w.ROUTE_TABLE_ASSOCIATION, 0, to(subnetId="subnet-1"), {"subnetId"}),
-    (w.VPC_ENDPOINT, 0, to(serviceName="com.amazonaws.us-west-2.dynamodb", vpcId="vpc-1"), {"serviceName", "vpcId"}),
-    (w.VPC_ENDPOINT, 1, to(vpcEndpointType=None), {"vpcEndpointType"}),
-    (w.FLOW_LOG, 0, to(maxAggregationInterval=None, trafficType="REJECT"), {"maxAggregationInterval", "trafficType"}),
-    (w.FLOW_LOG, 0, to(vpcId=None, subnetId="subnet-1"), {"vpcId", "subnetId"}),
-    (w.FLOW_LOG, 1, to(logFormat="${version}", logDestination="arn:aws:s3:::other"), {"logFormat", "logDestination"}),
-    (w.DEFAULT_SECURITY_GROUP, 0, to(vpcId="vpc-1"), {"vpcId"}),
-    (w.SECURITY_GROUP, 0, to(name="other", description=None, vpcId="vpc-1"), {"name", "description", "vpcId"}),
-    (w.SECURITY_GROUP, 1, to(namePrefix="other-"), {"namePrefix"}),
-    (w.PLACEMENT_GROUP, 0, to(name="other"), {"name"}),
-    (w.PLACEMENT_GROUP, 0, to(strategy="spread"), {"strategy"}),
-    (w.PLACEMENT_GROUP, 1, to(partitionCount=4), {"partitionCount"}),
-    (w.PLACEMENT_GROUP, 2, to(spreadLevel="host"), {"spreadLevel"}),
-    (w.LAUNCH_TEMPLATE, 0, to(name="other"), {"name"}),
-    (w.LAUNCH_TEMPLATE, 1, to(namePrefix="other-"), {"namePrefix"}),
-    (w.INGRESS_RULE, 0, to(securityGroupId="sg-1"), {"securityGroupId"}),
-    (w.AUTOSCALING_SCHEDULE, 0, to(autoscalingGroupName="other"), {"autoscalingGroupName"}),
-    (w.AUTOSCALING_SCHEDULE, 0, to(scheduledActionName="block-ends"), {"scheduledActionName"}),
-    (w.AUTOSCALING_TAG, 0, to(autoscalingGroupName="other"), {"autoscalingGroupName"}),
-    (w.AUTOSCALING_TAG, 0, to(tag={"key": "other", "value": "a100", "propagateAtLaunch": True}), {"tag"}),
-    (w.INSTANCE, 0, to(launchTemplate={"id": "lt-1", "version": "1"}), {"launchTemplate"}),
+    (w.ROUTE_TABLE_ASSOCIATION, 0, change_to(subnetId="subnet-1"), {"subnetId"}),
+    (w.VPC_ENDPOINT, 0, change_to(serviceName="com.amazonaws.us-west-2.dynamodb", vpcId="vpc-1"), {"serviceName", "vpcId"}),
+    (w.VPC_ENDPOINT, 1, change_to(vpcEndpointType=None), {"vpcEndpointType"}),
+    (w.FLOW_LOG, 0, change_to(maxAggregationInterval=None, trafficType="REJECT"), {"maxAggregationInterval", "trafficType"}),
+    (w.FLOW_LOG, 0, change_to(vpcId=None, subnetId="subnet-1"), {"vpcId", "subnetId"}),
+    (w.FLOW_LOG, 1, change_to(logFormat="${version}", logDestination="arn:aws:s3:::other"), {"logFormat", "logDestination"}),
+    (w.DEFAULT_SECURITY_GROUP, 0, change_to(vpcId="vpc-1"), {"vpcId"}),
+    (w.SECURITY_GROUP, 0, change_to(name="other", description=None, vpcId="vpc-1"), {"name", "description", "vpcId"}),
+    (w.SECURITY_GROUP, 1, change_to(namePrefix="other-"), {"namePrefix"}),
+    (w.PLACEMENT_GROUP, 0, change_to(name="other"), {"name"}),
+    (w.PLACEMENT_GROUP, 0, change_to(strategy="spread"), {"strategy"}),
+    (w.PLACEMENT_GROUP, 1, change_to(partitionCount=4), {"partitionCount"}),
+    (w.PLACEMENT_GROUP, 2, change_to(spreadLevel="host"), {"spreadLevel"}),
+    (w.LAUNCH_TEMPLATE, 0, change_to(name="other"), {"name"}),
+    (w.LAUNCH_TEMPLATE, 1, change_to(namePrefix="other-"), {"namePrefix"}),
+    (w.INGRESS_RULE, 0, change_to(securityGroupId="sg-1"), {"securityGroupId"}),
+    (w.AUTOSCALING_SCHEDULE, 0, change_to(autoscalingGroupName="other"), {"autoscalingGroupName"}),
+    (w.AUTOSCALING_SCHEDULE, 0, change_to(scheduledActionName="block-ends"), {"scheduledActionName"}),
+    (w.AUTOSCALING_TAG, 0, change_to(autoscalingGroupName="other"), {"autoscalingGroupName"}),
+    (w.AUTOSCALING_TAG, 0, change_to(tag={"key": "other", "value": "a100", "propagateAtLaunch": True}), {"tag"}),
+    (w.INSTANCE, 0, change_to(launchTemplate={"id": "lt-1", "version": "1"}), {"launchTemplate"}),
     (w.INSTANCE, 0, lambda world: {"launchTemplate": {"id": world.launch_template, "version": "2"}}, {"launchTemplate"}),
-    (w.INSTANCE, 1, to(userDataBase64="IyEvYmluL3NoCg=="), {"userDataBase64"}),
-    (w.AUTOSCALING_GROUP, 0, to(initialLifecycleHooks=[LATER_HOOK]), {"initialLifecycleHooks"}),
-    (w.AUTOSCALING_GROUP, 0, to(name="others"), {"name"}),
-    (w.AUTOSCALING_GROUP, 1, to(namePrefix="other-"), {"namePrefix"}),
+    (w.INSTANCE, 1, change_to(userDataBase64="IyEvYmluL3NoCg=="), {"userDataBase64"}),
+    (w.AUTOSCALING_GROUP, 0, change_to(initialLifecycleHooks=[LATER_HOOK]), {"initialLifecycleHooks"}),
+    (w.AUTOSCALING_GROUP, 0, change_to(name="others"), {"name"}),
+    (w.AUTOSCALING_GROUP, 1, change_to(namePrefix="other-"), {"namePrefix"}),
 ]
 
 
@@ -152,7 +152,7 @@ def names(changes: Changes) -> set[str]:
 
 @pytest.mark.parametrize(
     ("token", "variant", "changes"),
-    [*IN_PLACE, (w.LAUNCH_TEMPLATE, 1, to(updateDefaultVersion=None))],
+    [*IN_PLACE, (w.LAUNCH_TEMPLATE, 1, change_to(updateDefaultVersion=None))],
 )
 def test_a_change_happens_in_place(token: str, variant: int, changes: Changes, ec2_world: World) -> None:
     thing = ec2_world.make(token, **INPUTS[token][variant](ec2_world))
@@ -214,9 +214,9 @@ def test_a_launch_template_moves_its_default_version_when_asked(ec2_world: World
     ("token", "variant", "changes", "expected"),
     [
         (w.INGRESS_RULE, 1, lambda world: {"cidrIpv4": None, "referencedSecurityGroupId": world.group}, True),
-        (w.INGRESS_RULE, 1, to(cidrIpv4="10.3.0.0/16"), False),
-        (w.VPC_ENDPOINT, 0, to(privateDnsEnabled=True), True),
-        (w.VPC_ENDPOINT, 1, to(privateDnsEnabled=False), False),
+        (w.INGRESS_RULE, 1, change_to(cidrIpv4="10.3.0.0/16"), False),
+        (w.VPC_ENDPOINT, 0, change_to(privateDnsEnabled=True), True),
+        (w.VPC_ENDPOINT, 1, change_to(privateDnsEnabled=False), False),
     ],
 )
 def test_some_changes_require_a_replacement_depending_on_the_old_value(
@@ -246,7 +246,7 @@ def test_clearing_the_user_data_stops_and_starts_the_instance(ec2_world: World) 
     thing = instance_with_template_data(ec2_world, userData=USER_DATA)
     faults.add(faults.Fault("ec2", "StartInstances", code="IncorrectInstanceState"))
     with pytest.raises(InitializationFailed, match="StartInstances"):
-        thing.update(thing.given())
+        thing.update(thing.program_inputs())
     [reservation] = ec2_world.ec2.describe_instances(InstanceIds=[thing.id])["Reservations"]
     assert reservation["Instances"][0]["State"]["Name"] == "stopped"
     described = ec2_world.ec2.describe_instance_attribute(InstanceId=thing.id, Attribute="userData")
@@ -258,7 +258,7 @@ def test_monitoring_of_the_launch_template_has_no_effect(
     set_on_instance: dict[str, bool], expected: bool, ec2_world: World
 ) -> None:
     thing = instance_with_template_data(ec2_world, monitoring={"enabled": True})
-    instance = ec2_world.make(w.INSTANCE, **thing.given(), **set_on_instance)
+    instance = ec2_world.make(w.INSTANCE, **thing.program_inputs(), **set_on_instance)
     assert instance.state["monitoring"] is expected
 
 

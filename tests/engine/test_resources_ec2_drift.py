@@ -150,7 +150,7 @@ def test_drift_shows_after_a_refresh_and_is_reverted(
     assert thing.differences() == set(), "before a refresh the state does not show drift"
     assert thing.refresh() is not None
     assert thing.differences() == expected
-    thing.update(thing.given())
+    thing.update(thing.program_inputs())
     thing.refresh()
     assert thing.differences() == set()
 

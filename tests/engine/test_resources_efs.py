@@ -70,5 +70,5 @@ def test_an_unchanged_file_system_is_only_read(world: World) -> None:
     shared = Life(FILE_SYSTEM, world.aws, {"lifecyclePolicies": [{"transitionToIa": "AFTER_30_DAYS"}]}, world.prefix)
     calls.clear()
     shared.refresh()
-    shared.update(shared.given())
+    shared.update(shared.program_inputs())
     assert calls.reads() and not calls.writes()

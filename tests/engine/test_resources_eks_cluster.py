@@ -109,7 +109,7 @@ def test_access_ids_match_the_official_provider(world: World) -> None:
     policy = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
     entry = Life(ENTRY, world.aws, {"clusterName": world.cluster, "principalArn": world.pod_role})
     scope = {"type": "cluster"}
-    admin = Life(ASSOCIATION, world.aws, {**entry.given(), "policyArn": policy, "accessScope": scope})
+    admin = Life(ASSOCIATION, world.aws, {**entry.program_inputs(), "policyArn": policy, "accessScope": scope})
     assert entry.id == f"{world.cluster}:{world.pod_role}"
     assert admin.id == f"{world.cluster}#{world.pod_role}#{policy}"
 
@@ -117,7 +117,7 @@ def test_access_ids_match_the_official_provider(world: World) -> None:
 def test_a_policy_of_a_deleted_entry_is_gone(world: World) -> None:
     policy = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
     entry = Life(ENTRY, world.aws, {"clusterName": world.cluster, "principalArn": world.pod_role})
-    admin = Life(ASSOCIATION, world.aws, {**entry.given(), "policyArn": policy, "accessScope": {"type": "cluster"}})
+    admin = Life(ASSOCIATION, world.aws, {**entry.program_inputs(), "policyArn": policy, "accessScope": {"type": "cluster"}})
     entry.delete()
     assert admin.refresh() is None
     admin.delete()

@@ -40,7 +40,7 @@ def inputs(world: World, **more: Any) -> Args:
     }
 
 
-def failed_group(world: World) -> State:
+def make_failed_group(world: World) -> State:
     """Return the state of a node group in status CREATE_FAILED."""
     group_inputs = inputs(world)
     faults.add(Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", NO_CAPACITY, times=1000))
@@ -85,7 +85,7 @@ def test_a_group_without_capacity_fails_with_its_health_issue_and_stays_in_the_s
 
 def test_the_next_update_leaves_a_failed_group_as_it_is(world: World) -> None:
     """As with the official provider, only the option `replace_on_changes=["#initerror"]` recreates the group."""
-    state = failed_group(world)
+    state = make_failed_group(world)
     calls.clear()
     after = lifecycle.update(NODE_GROUP, world.aws, state["id"], state, inputs(world), ())
     assert after["status"] == "CREATE_FAILED"
@@ -93,7 +93,7 @@ def test_the_next_update_leaves_a_failed_group_as_it_is(world: World) -> None:
 
 
 def test_a_failed_group_is_deleted_and_recreated_under_its_name(world: World) -> None:
-    state = failed_group(world)
+    state = make_failed_group(world)
     lifecycle.delete(NODE_GROUP, world.aws, state["id"], state)
     again = Life(NODE_GROUP, world.aws, inputs(world))
     assert again.state["status"] == "ACTIVE"
@@ -155,7 +155,7 @@ def test_an_unchanged_group_is_only_read(world: World) -> None:
     group = Life(NODE_GROUP, world.aws, inputs(world))
     calls.clear()
     group.refresh()
-    group.update(group.given())
+    group.update(group.program_inputs())
     assert calls.reads() and not calls.writes()
 
 
@@ -178,15 +178,10 @@ def test_an_addon_of_a_deleted_cluster_is_gone(world: World) -> None:
 
 
 def test_an_addons_version_and_identity_change_together(world: World) -> None:
-    addon_inputs = {"clusterName": world.cluster, "addonName": "vpc-cni", "addonVersion": "v1.23.1-eksbuild.1"}
-    addon = Life(ADDON, world.aws, addon_inputs)
+    before = {"clusterName": world.cluster, "addonName": "vpc-cni", "addonVersion": "v1.23.1-eksbuild.1"}
+    addon = Life(ADDON, world.aws, before)
     identity = [{"roleArn": world.pod_role, "serviceAccount": "aws-node"}]
     values = json.dumps({"enableNetworkPolicy": "true"})
-    new = {
-        **addon_inputs,
-        "addonVersion": "v1.23.2-eksbuild.1",
-        "podIdentityAssociations": identity,
-        "configurationValues": values,
-    }
+    new = {**before, "addonVersion": "v1.23.2-eksbuild.1", "podIdentityAssociations": identity, "configurationValues": values}
     addon.update(new)
     assert {name: addon.state[name] for name in new} == new

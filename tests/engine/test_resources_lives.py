@@ -26,13 +26,13 @@ IDENTITY = ("clusterName",)
 
 
 def born(case: Case, world: World) -> Life:
-    return Life(case.resource, world.aws, case.given(world))
+    return Life(case.resource, world.aws, case.make_inputs(world))
 
 
 @every_type
 def test_aws_has_the_requested_properties(case: Case, world: World) -> None:
     life, props = born(case, world), case.resource.props
-    requested = life.given()
+    requested = life.program_inputs()
     state = case.resource.read(world.aws, life.id, {name: requested[name] for name in IDENTITY if name in requested}) or {}
     ignored = {
         name
@@ -48,12 +48,12 @@ def test_an_unchanged_program_changes_nothing(case: Case, world: World) -> None:
     assert life.differences() == set(), life.state
     life.refresh()
     assert life.differences() == set(), life.state
-    assert set(life.given()) <= set(life.state)
+    assert set(life.program_inputs()) <= set(life.state)
 
 
 @every_type
 def test_unset_inputs_are_no_difference(case: Case, world: World) -> None:
-    least = {name: value for name, value in case.given(world).items() if name in case.needed}
+    least = {name: value for name, value in case.make_inputs(world).items() if name in case.needed}
     life = Life(case.resource, world.aws, least)
     assert life.differences() == set(), life.state
     life.refresh()
@@ -63,7 +63,7 @@ def test_unset_inputs_are_no_difference(case: Case, world: World) -> None:
 @pytest.mark.parametrize(("case", "name"), UPDATES, ids=str)
 def test_a_new_value_is_updated_in_place(case: Case, name: str, world: World) -> None:
     life = born(case, world)
-    new = {**life.given(), name: case.updates[name](world)}
+    new = {**life.program_inputs(), name: case.updates[name](world)}
     assert life.differences(new) == {name}
     assert life.replaced(new) == set()
     life.update(new)
@@ -74,7 +74,7 @@ def test_a_new_value_is_updated_in_place(case: Case, name: str, world: World) ->
 @pytest.mark.parametrize(("case", "name"), REMOVALS, ids=str)
 def test_a_removed_input_is_removed_in_place(case: Case, name: str, world: World) -> None:
     life = born(case, world)
-    new = {key: value for key, value in life.given().items() if key != name}
+    new = {key: value for key, value in life.program_inputs().items() if key != name}
     assert life.differences(new) == {name}
     assert life.replaced(new) == set()
     life.update(new)
@@ -85,7 +85,7 @@ def test_a_removed_input_is_removed_in_place(case: Case, name: str, world: World
 @pytest.mark.parametrize(("case", "name"), REPLACES, ids=str)
 def test_a_new_value_requires_a_replacement(case: Case, name: str, world: World) -> None:
     life = born(case, world)
-    assert life.replaced({**life.given(), name: case.replaces[name](world)}) == {name}
+    assert life.replaced({**life.program_inputs(), name: case.replaces[name](world)}) == {name}
 
 
 @pytest.mark.parametrize("case", CHANGING, ids=str)
@@ -95,7 +95,7 @@ def test_drift_shows_after_a_refresh_and_is_reverted(case: Case, world: World) -
     case.drift(world, life.id)
     life.refresh()
     assert life.differences() == case.drifted
-    life.update(life.given())
+    life.update(life.program_inputs())
     life.refresh()
     assert life.differences() == set()
 
@@ -114,24 +114,24 @@ def test_a_deleted_resource_is_gone_and_deleting_it_again_succeeds(case: Case, w
 def test_every_input_that_is_declared_is_consumed(case: Case, world: World) -> None:
     reads: set[str] = set()
     resource, aws = case.resource, world.aws
-    for make_inputs in (case.given, *case.instead):
+    for make_inputs in (case.make_inputs, *case.instead):
         life = Life(resource, aws, make_inputs(world))
         resource.delete(aws, life.id, Recorder(life.state, reads))
-        resource.delete(aws, resource.create(aws, Recorder(life.given(), reads)), life.state)
-    life = Life(resource, aws, case.given(world))
-    new = life.given()
+        resource.delete(aws, resource.create(aws, Recorder(life.program_inputs(), reads)), life.state)
+    life = Life(resource, aws, case.make_inputs(world))
+    new = life.program_inputs()
     for name, make_value in case.updates.items():
         new[name] = make_value(world)
         resource.update(aws, life.id, life.state, Recorder(new, reads), frozenset({name}))
         life.refresh()
-    assert declared(resource.props) - reads == set()
+    assert declared_paths(resource.props) - reads == set()
 
 
-def declared(props: Mapping[str, Prop], path: str = "") -> set[str]:
+def declared_paths(props: Mapping[str, Prop], path: str = "") -> set[str]:
     paths: set[str] = set()
     for name, prop in props.items():
         here = f"{path}.{name}" if path else name
-        paths |= {here} | declared(prop.fields or {}, here)
+        paths |= {here} | declared_paths(prop.fields or {}, here)
     return paths
 
 

@@ -116,7 +116,7 @@ class HandMade:
         """Return the workers' lifecycle states, keyed by instance id."""
         return {item["InstanceId"]: item["LifecycleState"] for item in self._members()}
 
-    def in_service(self) -> list[str]:
+    def list_in_service(self) -> list[str]:
         return sorted(name for name, state in self.workers().items() if state == "InService")
 
     def address(self, instance_id: str) -> str:
@@ -137,7 +137,7 @@ class HandMade:
         """
 
         def ready() -> list[str]:
-            in_service = self.in_service()
+            in_service = self.list_in_service()
             if len(in_service) != 2 or set(in_service) & set(excluded):
                 return []
             expected_lines = sorted(f"{self.address(worker)} slots={SLOTS}" for worker in in_service)
@@ -194,7 +194,7 @@ class HandMade:
             text=True,
         )
 
-    def done(self, *words: str, seconds: float = LIMIT_SECONDS) -> "subprocess.CompletedProcess[str]":
+    def run_verb(self, *words: str, seconds: float = LIMIT_SECONDS) -> "subprocess.CompletedProcess[str]":
         """Run `scripts/cluster VERB ...` to completion."""
         with self.verb(*words) as process:
             out, error = process.communicate(timeout=seconds)

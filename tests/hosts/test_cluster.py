@@ -59,22 +59,22 @@ def test_all_ranks_start_in_the_sent_folder_and_a_failed_command_starts_again(cl
     (tmp_path / "data").write_text("sent")
     (tmp_path / ".env").write_text("TOKEN=1")
     command = ["mpirun", "-N", "1", "sh", "-c", FAILS_ONCE]
-    done = cluster.done("run", "--workdir", str(tmp_path), "--restarts", "2", "--", *command)
+    done = cluster.run_verb("run", "--workdir", str(tmp_path), "--restarts", "2", "--", *command)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "not sent: .env (may contain a secret)" in done.stderr
     assert "run: restart 1 of 2 after exit code 3" in done.stdout
     lines = [line for line in done.stdout.splitlines() if line.startswith("starts with")]
     assert len(lines) >= 3 and {line.split()[2] for line in lines} == {"sent"} and ".env" not in done.stdout
 
-    (run, *_) = json.loads(cluster.done("jobs", "--json").stdout)
+    (run, *_) = json.loads(cluster.run_verb("jobs", "--json").stdout)
     assert (run["phase"], run["restarts"]) == ("Succeeded", 1)
-    log = cluster.done("logs", run["name"])
+    log = cluster.run_verb("logs", run["name"])
     assert (log.returncode, log.stdout) == (0, done.stdout), log.stderr
     folder = f"/shared/.gpumpi/runs/{run['name']}"
     assert cluster.ssh(cluster.master, f"test -d {folder}").returncode == 0
-    assert cluster.done("cancel", run["name"]).returncode == 0
+    assert cluster.run_verb("cancel", run["name"]).returncode == 0
     assert cluster.ssh(cluster.master, f"test -e {folder} || test -e .gpumpi/runs/{run['name']}").returncode == 1
-    assert cluster.done("logs", run["name"]).returncode == 4
+    assert cluster.run_verb("logs", run["name"]).returncode == 4
 
 
 @pytest.mark.mission("C", "login user")

@@ -26,7 +26,7 @@ def test_running_the_provisioners_of_a_node_again_changes_nothing(able: None, tm
         name
         for name, path in written.items()
         if not name.startswith(NOISE)
-        and path.read_bytes() not in [(below / name).read_bytes() for below in _with(name, node, bare)]
+        and path.read_bytes() not in [(below / name).read_bytes() for below in _find_layer_with(name, node, bare)]
     }
     assert changed == set()
 
@@ -37,6 +37,6 @@ def test_roots_contain_no_host_key_and_no_machine_id(able: None) -> None:
     assert (roots.bare(print) / "etc/machine-id").read_text() == ""
 
 
-def _with(name: str, *layers: Path) -> list[Path]:
+def _find_layer_with(name: str, *layers: Path) -> list[Path]:
     """Return a list with the first layer that contains the file, or an empty list if no layer contains it."""
     return [layer for layer in layers if (layer / name).is_file()][:1]

@@ -81,7 +81,7 @@ def newcomer(cluster: HandMade, earlier: set[str]) -> str:
     return str(wait_until(lambda: sorted(cluster.workers().keys() - earlier))[0])
 
 
-def launched(cluster: HandMade, version: str) -> str:
+def await_launch(cluster: HandMade, version: str) -> str:
     """Wait for a worker with this version of the launch template; return its instance id."""
     return wait_until(lambda: cluster.workers_of(version))[0]
 
@@ -92,7 +92,7 @@ def start_job(cluster: HandMade, name: str, hosts: dict[str, int]) -> str:
     write = f"printf %s {shlex.quote(TICKING)} >/shared/ticking.py; printf %s {shlex.quote(lines)} >/shared/{name}.hosts"
     assert cluster.ssh(cluster.master, write).returncode == 0
     command = ["mpirun", "--hostfile", f"/shared/{name}.hosts", "python3", "/shared/ticking.py", f"/shared/{name}.end"]
-    started = cluster.done("run", "--detach", "--", *command)
+    started = cluster.run_verb("run", "--detach", "--", *command)
     assert started.returncode == 0, started.stderr
     return started.stdout.strip()
 
@@ -100,7 +100,7 @@ def start_job(cluster: HandMade, name: str, hosts: dict[str, int]) -> str:
 def end_job(cluster: HandMade, name: str, id: str, ranks: int) -> None:
     """End a job and check that all its ranks exited cleanly."""
     cluster.ssh(cluster.master, f"touch /shared/{name}.end")
-    ended = cluster.done("run", "--attach", id)
+    ended = cluster.run_verb("run", "--attach", id)
     assert ended.returncode == 0, ended.stderr
     expected = [f"rank {rank} of {ranks} ended as requested" for rank in range(ranks)]
     assert sorted(line for line in ended.stdout.splitlines() if line.startswith("rank")) == expected
@@ -109,12 +109,12 @@ def end_job(cluster: HandMade, name: str, id: str, ranks: int) -> None:
 @pytest.mark.mission_only
 def test_acceptance_checks_the_cluster_scales_it_and_restores_its_size(cluster: HandMade, tmp_path: Path) -> None:
     cluster.await_workers()
-    run = cluster.done("run", "--detach", "--", "sleep", "600").stdout.strip()
-    refused = cluster.done("acceptance", "--yes", "--output", str(tmp_path))
+    run = cluster.run_verb("run", "--detach", "--", "sleep", "600").stdout.strip()
+    refused = cluster.run_verb("acceptance", "--yes", "--output", str(tmp_path))
     assert refused.returncode == 3 and f"did not create are running: run {run}" in refused.stderr, refused.stderr
     assert cluster.ssh(cluster.master, f"kill -- -$(cat ~/.gpumpi/runs/{run}/pid)").returncode == 0
 
-    done = cluster.done("acceptance", "--yes", "--json", "--output", str(tmp_path))
+    done = cluster.run_verb("acceptance", "--yes", "--json", "--output", str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
     report = json.loads(done.stdout)
     results = {row["name"]: row["result"] for row in report["rows"]}
@@ -123,7 +123,7 @@ def test_acceptance_checks_the_cluster_scales_it_and_restores_its_size(cluster: 
     assert {result for name, result in results.items() if name not in needs} == {"passed"}
     assert results.keys() >= {"smoke: devices", "a job loses a rank and finishes", "scale down and back"}
     assert "emulated-devices.json" in report["devices"] and report["complete"]
-    assert len(cluster.in_service()) == 2, "the size is restored"
+    assert len(cluster.list_in_service()) == 2, "the size is restored"
     left = cluster.ssh(cluster.master, "ls /tmp; pgrep --list-full --full '[g]pumpi-acceptance'").stdout
     assert "gpumpi-acceptance" not in left
 
@@ -140,9 +140,9 @@ def test_jobs_keep_running_while_the_cluster_grows_to_four_workers_and_shrinks_t
         if size == 0:
             end_job(cluster, "wide", wide, ranks=3)
             cluster.groups.set_instance_protection(ProtectedFromScaleIn=False, **protection)
-        scaled = cluster.done("scale", str(size))
+        scaled = cluster.run_verb("scale", str(size))
         assert scaled.returncode == 0, scaled.stderr
-        members = cluster.in_service() or [cluster.master]
+        members = cluster.list_in_service() or [cluster.master]
         assert len(members) == max(size, 1) and (size == 0 or survivor in members)
         assert sorted(cluster.hostfile(cluster.master)) == sorted(
             f"{cluster.address(member)} slots={SLOTS}" for member in members
@@ -158,12 +158,12 @@ def test_workers_that_cannot_boot_or_join_upload_their_logs_and_are_replaced_but
     wait_while(cluster.workers, bool)
     version = cluster.new_workers_get(cluster.user_data("worker", then="ls /no/such/folder"))
     cluster.scale(1)
-    broken = launched(cluster, version)
+    broken = await_launch(cluster, version)
     version = cluster.new_workers_get(cluster.user_data("worker", then="systemctl stop ssh", join_seconds=3))
     with cluster.verb("wait", "--minutes", "4") as waiting:
         try:
-            silent = launched(cluster, version)
-            slow = launched(cluster, cluster.new_workers_get(cluster.user_data("worker", then=SLOW)))
+            silent = await_launch(cluster, version)
+            slow = await_launch(cluster, cluster.new_workers_get(cluster.user_data("worker", then=SLOW)))
             wait_until(lambda: "user data of a worker" in cluster.console(slow))
             assert cluster.workers()[slow] == "Pending:Wait"
             assert cluster.hostfile(cluster.master) == [f"{cluster.address(cluster.master)} slots={SLOTS}"]
@@ -177,7 +177,7 @@ def test_workers_that_cannot_boot_or_join_upload_their_logs_and_are_replaced_but
     assert "| gpumpi: boot failed in line" in said
     assert f"{silent} could not join" in said
     assert re.search(r"\| gpumpi: not joined \d+ s after its boot: (the head node|cannot log in to the head node)", said)
-    assert cluster.in_service() == [slow]
+    assert cluster.list_in_service() == [slow]
     cluster.new_workers_get(cluster.user_data("worker"))
     cluster.scale(2)
     assert len(cluster.await_workers(broken, silent)) == 2
@@ -229,12 +229,12 @@ def test_nodes_whose_clocks_are_a_minute_off_join(cluster: HandMade) -> None:
         cluster.scale(count)
         skewed = newcomer(cluster, earlier)
         earlier.add(skewed)
-    waited = cluster.done("wait", "--minutes", "3")
+    waited = cluster.run_verb("wait", "--minutes", "3")
     assert waited.returncode == 0 and "4 of 4 workers joined" in waited.stderr, waited.stderr
     clocks = cluster.ssh(skewed, "python3 -c 'import time; print(int(time.time()))'; date +%s").stdout.split()
     assert 50 <= int(clocks[1]) - int(clocks[0]) <= 70, "Python programs on the node have a shifted clock"
     cluster.new_workers_get(cluster.user_data("worker"))
-    cluster.done("scale", "2")
+    cluster.run_verb("scale", "2")
 
 
 @pytest.mark.mission_only
@@ -252,7 +252,7 @@ def test_a_run_ended_by_a_reboot_of_the_head_node_reports_it_and_the_head_node_r
     assert looking.returncode == 255, said
     assert "the connection was lost; the command keeps running; reconnecting" in said
     assert "ended without an exit code: it was killed, or the head node restarted; to follow it again: " in said
-    assert cluster.done("wait").returncode == 0
-    again = cluster.done("run", "--", "mpirun", "-n", "4", "-N", "2", "hostname")
+    assert cluster.run_verb("wait").returncode == 0
+    again = cluster.run_verb("run", "--", "mpirun", "-n", "4", "-N", "2", "hostname")
     names = [line for line in again.stdout.splitlines() if line.startswith("ip-")]
     assert again.returncode == 0 and len(names) == 4 and len(set(names)) == 2, again

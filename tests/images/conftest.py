@@ -27,7 +27,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="changing file owners 
 
 
 @contextmanager
-def unpacked(image: Image) -> Iterator[Path]:
+def unpack(image: Image) -> Iterator[Path]:
     """Unpack an image's root file system, which contains 10,000 files, in memory if possible."""
     layout = build.ensure_image(image, print)
     memory = Path("/dev/shm")
@@ -55,5 +55,5 @@ def image(request: pytest.FixtureRequest) -> Image:
 
 @pytest.fixture(scope="module")
 def system(image: Image) -> Iterator[Path]:
-    with unpacked(image) as folder:
+    with unpack(image) as folder:
         yield folder

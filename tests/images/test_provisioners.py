@@ -14,7 +14,7 @@ from localcloud.images import layers, recipes, root
 from localcloud.images.build import downloads
 from localcloud.images.catalogue import JOB_IMAGES, OPENMPI_4, Image
 from localcloud.images.recipes import INSTALL_FRAMEWORKS, Provisioned
-from tests.images.conftest import needs_roots, unpacked
+from tests.images.conftest import needs_roots, unpack
 
 pytestmark = pytest.mark.xdist_group("provisioners")
 
@@ -85,7 +85,7 @@ def test_the_dockerfile_starts_the_same_program_as_the_same_user() -> None:
 
 @pytest.fixture(scope="module")
 def system() -> Iterator[Path]:
-    with unpacked(OPENMPI_4) as folder:
+    with unpack(OPENMPI_4) as folder:
         yield folder
 
 

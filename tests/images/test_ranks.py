@@ -115,7 +115,7 @@ def running(image: Image, system: Path) -> Iterator[Running]:
         started.stop()
 
 
-def all_save(running: Running) -> None:
+def assert_all_save(running: Running) -> None:
     """Let the signaled ranks save, those of worker 0 first. All must save, and the launcher must exit with 143."""
     running.wait_for("saving", 4)
     for pod in running.workers:
@@ -135,9 +135,9 @@ def test_all_ranks_save_when_the_node_of_one_worker_is_drained(running: Running)
             **{"MASTER_ADDR": NAMES[0], "MASTER_PORT": "29500", "MPLCONFIGDIR": "/tmp/.cache/matplotlib"},
         }
     running.end(running.workers[1])
-    all_save(running)
+    assert_all_save(running)
 
 
 def test_all_ranks_save_when_the_job_is_deleted(running: Running) -> None:
     running.end(*running.all_pods)
-    all_save(running)
+    assert_all_save(running)

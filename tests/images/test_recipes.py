@@ -117,10 +117,10 @@ class Workshop:
     def __init__(self, work: Path, buildah: Buildah, stack: ExitStack) -> None:
         self._stack = stack
         self.context = cache(lambda name: _context(name, work, buildah))
-        self.built = cache(self._built)
+        self.built = cache(self._build)
         self.job = cache(self._job)
 
-    def _built(self, name: str) -> Built:
+    def _build(self, name: str) -> Built:
         context = self.context(name)
         code, output = context.build(f"{name}:1")
         assert code == 0, output

@@ -7,7 +7,7 @@ import pytest
 
 from infra.platform.job_controller.in_pod import stacks
 from localcloud.images.catalogue import OPENMPI_5
-from tests.images.conftest import needs_roots, unpacked
+from tests.images.conftest import needs_roots, unpack
 from tests.images.test_ranks import Running
 
 pytestmark = [needs_roots, pytest.mark.xdist_group("job-images")]
@@ -48,7 +48,7 @@ os.read(held, 1)
 
 @pytest.fixture(scope="module")
 def system() -> Iterator[Path]:
-    with unpacked(OPENMPI_5) as folder:
+    with unpack(OPENMPI_5) as folder:
         yield folder
 
 
@@ -62,7 +62,7 @@ def running(system: Path) -> Iterator[Running]:
         started.stop()
 
 
-def asked(running: Running) -> stacks.Dump:
+def dump_stacks(running: Running) -> stacks.Dump:
     """Run the controller's script in each worker, and parse its output."""
     command = ["sh", "-c", stacks.SCRIPT, "dump", stacks.PROGRAM]
     outputs = [pod.run(*command, *(["job"] if index == 0 else [])) for index, pod in enumerate(running.workers)]
@@ -71,7 +71,7 @@ def asked(running: Running) -> stacks.Dump:
 
 
 def test_the_rank_for_which_the_others_wait_is_named_with_its_line(running: Running) -> None:
-    odd, waiting = asked(running).groups()
+    odd, waiting = dump_stacks(running).groups()
     assert (odd["ranks"], odd["at"]) == ([2], "load (<string>:8)")
     assert (waiting["ranks"], waiting["at"]) == ([0, 1, 3], "step (<string>:11)")
     assert odd["lines"] == ["Thread", "    load (<string>:8)", "    <module> (<string>:15)"]
@@ -81,9 +81,7 @@ def test_a_stopped_rank_can_be_read_and_stays_stopped(running: Running) -> None:
     stop = "kill -STOP $(pgrep -f '^python3 -c' | tail -n 1)"
     assert running.workers[1].run("sh", "-c", stop).returncode == 0
     for _ in range(2):
-        (ranks,) = [
-            stack_group["ranks"] for stack_group in asked(running).groups() if stack_group["at"].startswith("stopped in ")
-        ]
+        (ranks,) = [group["ranks"] for group in dump_stacks(running).groups() if group["at"].startswith("stopped in ")]
         assert len(ranks) == 1 and ranks[0] in (2, 3)
 
 
@@ -91,7 +89,7 @@ def test_an_image_without_py_spy_is_reported(system: Path, running: Running) -> 
     program = system / "usr/local/bin/py-spy"
     hidden = program.rename(program.with_name("hidden"))
     try:
-        (stack_group,) = asked(running).groups()
+        (stack_group,) = dump_stacks(running).groups()
     finally:
         hidden.rename(program)
     assert (stack_group["ranks"], stack_group["at"], stack_group["lines"]) == ([0, 1, 2, 3], "", ["the image has no py-spy"])
@@ -102,7 +100,7 @@ def test_the_flight_recorder_of_every_rank_is_read(system: Path) -> None:
     started = Running(OPENMPI_5, system, ["env", *files, "python3", "-c", RECORDER])
     try:
         started.wait_for("environment", 4)
-        lines = [line for rank in asked(started).ranks for line in rank.lines if line.startswith("flight recorder")]
+        lines = [line for rank in dump_stacks(started).ranks for line in rank.lines if line.startswith("flight recorder")]
     finally:
         started.stop()
     assert sorted(lines) == [f"flight recorder: started: nccl:all_reduce {rank}" for rank in range(4)]

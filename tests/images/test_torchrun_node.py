@@ -6,7 +6,7 @@ import pytest
 
 from localcloud.images import root
 from localcloud.images.catalogue import OPENMPI_5
-from tests.images.conftest import needs_roots, unpacked
+from tests.images.conftest import needs_roots, unpack
 from tests.images.pods import Job, until
 from tests.pure.job_world import pods
 
@@ -32,7 +32,7 @@ def test_ranks_save_before_torchrun_gets_the_signal() -> None:
     (container,) = pods(name="node", launcher="torchrun", command=["torchrun", "-c", RANK])["worker"]["containers"]
     variables = {variable["name"]: variable["value"] for variable in container["env"] if "value" in variable}
     variables |= {"PATH": root.PATH, "JOB_COMPLETION_INDEX": "1", "MASTER_ADDR": "localhost"}
-    with unpacked(OPENMPI_5) as system:
+    with unpack(OPENMPI_5) as system:
         program: Path = system / "usr/local/bin/torchrun"
         program.write_text(TORCHRUN)
         program.chmod(0o755)

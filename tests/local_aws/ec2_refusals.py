@@ -41,15 +41,15 @@ def launch(**changes: Any) -> Any:
     return params
 
 
-def with_interfaces(*interfaces: dict[str, Any], **changes: Any) -> Any:
+def interface_params(*interfaces: dict[str, Any], **changes: Any) -> Any:
     """Return `launch` parameters with network interfaces in the first subnet, instead of a subnet and a security
     group.
     """
 
-    def specified(world: World) -> list[dict[str, Any]]:
+    def build(world: World) -> list[dict[str, Any]]:
         return [{"SubnetId": world.subnets[0], "Groups": [world.group], **item} for item in interfaces]
 
-    return launch(SubnetId=None, SecurityGroupIds=None, NetworkInterfaces=specified, **changes)
+    return launch(SubnetId=None, SecurityGroupIds=None, NetworkInterfaces=build, **changes)
 
 
 PRIMARY = {"DeviceIndex": 0}

@@ -90,7 +90,7 @@ class Refusing(World):
         return self.with_template(chosen, capacityType="CAPACITY_BLOCK", amiType="AL2023_x86_64_NVIDIA", **settings)
 
 
-def no_role() -> str:
+def missing_role() -> str:
     return f"arn:aws:iam::{ACCOUNT}:role/none"
 
 

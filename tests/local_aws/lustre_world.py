@@ -26,7 +26,7 @@ class LustreWorld:
         rule = {"IpProtocol": "tcp", "FromPort": 988, "ToPort": 988, "UserIdGroupPairs": [{"GroupId": source}]}
         self.ec2.authorize_security_group_ingress(GroupId=self.servers, IpPermissions=[rule])
 
-    def wanted(self, **changes: Any) -> dict[str, Any]:
+    def build_request(self, **changes: Any) -> dict[str, Any]:
         """Return CreateFileSystem parameters. `changes` replace parameters; `lustre` replaces fields of
         LustreConfiguration.
         """
@@ -41,7 +41,7 @@ class LustreWorld:
         } | changes
 
     def create(self, **changes: Any) -> str:
-        return str(self.fsx.create_file_system(**self.wanted(**changes))["FileSystem"]["FileSystemId"])
+        return str(self.fsx.create_file_system(**self.build_request(**changes))["FileSystem"]["FileSystemId"])
 
     def described(self, name: str) -> dict[str, Any]:
         file_system: dict[str, Any] = self.fsx.describe_file_systems(FileSystemIds=[name])["FileSystems"][0]

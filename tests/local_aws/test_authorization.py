@@ -67,19 +67,19 @@ def bucket(world: World) -> Any:
 # --- trust policies
 
 
-def restricted_to(source: Account) -> str:
+def restrict_trust(source: Account) -> str:
     document = json.loads(trust("pods.eks.amazonaws.com", "sts:AssumeRole", "sts:TagSession"))
     document["Statement"][0]["Condition"] = {"StringEquals": {"aws:SourceAccount": source.id}}
     return json.dumps(document)
 
 
 def test_pods_get_a_role_that_trusts_pod_identity_of_their_account_only(world: World) -> None:
-    assert pod_session(world, world.role("ours", restricted_to(OWN)))["AccountId"] == ACCOUNT
+    assert pod_session(world, world.role("ours", restrict_trust(OWN)))["AccountId"] == ACCOUNT
 
 
 def test_pods_do_not_get_a_role_that_trusts_pod_identity_of_another_account(world: World) -> None:
     with pytest.raises(CredentialsRefused, match="AccessDeniedException"):
-        pod_session(world, world.role("theirs", restricted_to(OTHER)))
+        pod_session(world, world.role("theirs", restrict_trust(OTHER)))
 
 
 def test_the_programs_trust_policy_fits_its_pods(world: World) -> None:

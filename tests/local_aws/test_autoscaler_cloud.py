@@ -138,7 +138,7 @@ def grant(world: World, document: object) -> None:
     world.client("iam").put_role_policy(RoleName="autoscaler", PolicyName="scale", PolicyDocument=json.dumps(document))
 
 
-def without_types() -> object:
+def policy_without_types() -> object:
     """Return the autoscaler's policy without ec2:DescribeInstanceTypes."""
     return json.loads(iam.to_json(SCALE).replace('"ec2:DescribeInstanceTypes", ', ""))
 
@@ -182,13 +182,13 @@ def start(world: World, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Loop]:
     return process
 
 
-def desired(world: World) -> int:
+def desired_size(world: World) -> int:
     return int(world.auto_scaling_group()["DesiredCapacity"])
 
 
 def test_the_programs_role_scales_a_pool_up_from_zero(world: World, start: Callable[[], Loop]) -> None:
     start().run_once()
-    assert desired(world) == 1
+    assert desired_size(world) == 1
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_without_describe_instance_types_no_pool_grows_and_the_reason_is_awss(
     world: World, start: Callable[[], Loop], by: str, reason: str
 ) -> None:
     if by == "role":
-        grant(world, without_types())
+        grant(world, policy_without_types())
     else:
         restrict_endpoint(world, NO_TYPES)
     loop = start()
@@ -212,7 +212,7 @@ def test_without_describe_instance_types_no_pool_grows_and_the_reason_is_awss(
         ) as caught:
             loop.run_once()
         assert reason in str(caught.value)
-    assert desired(world) == 0
+    assert desired_size(world) == 0
 
 
 def test_a_permission_that_returns_helps_only_after_a_restart(world: World, start: Callable[[], Loop]) -> None:
@@ -224,4 +224,4 @@ def test_a_permission_that_returns_helps_only_after_a_restart(world: World, star
     with pytest.raises(AwsRefused):
         loop.run_once()
     start().run_once()
-    assert desired(world) == 1
+    assert desired_size(world) == 1

@@ -129,7 +129,7 @@ def test_without_capacity_in_one_zone_instances_launch_in_the_others(world: Worl
     assert zones(world) == ["b", "b", "c", "c"]
 
 
-def mixed(world: World, on_demand_percent: int, *types: str) -> dict[str, Any]:
+def mix_types(world: World, on_demand_percent: int, *types: str) -> dict[str, Any]:
     specification = {"LaunchTemplateSpecification": template(world), "Overrides": [{"InstanceType": name} for name in types]}
     return {"LaunchTemplate": specification, "InstancesDistribution": {"OnDemandPercentageAboveBaseCapacity": on_demand_percent}}
 
@@ -137,20 +137,20 @@ def mixed(world: World, on_demand_percent: int, *types: str) -> dict[str, Any]:
 def test_a_mixed_instances_group_launches_the_first_available_type(world: World) -> None:
     match = {"InstanceType": "g5.8xlarge"}
     faults.add(faults.Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", CAPACITY, times=99, match=match))
-    make(world, desired=2, MixedInstancesPolicy=mixed(world, 100, "g5.8xlarge", "g5.12xlarge"))
+    make(world, desired=2, MixedInstancesPolicy=mix_types(world, 100, "g5.8xlarge", "g5.12xlarge"))
     assert [item["InstanceType"] for item in group(world)["Instances"]] == ["g5.12xlarge"] * 2
 
 
 @pytest.mark.parametrize(("percent", "spot"), [(0, 4), (50, 2), (100, 0)])
 def test_a_mixed_instances_group_launches_its_share_of_spot_instances(world: World, percent: int, spot: int) -> None:
-    make(world, desired=4, MixedInstancesPolicy=mixed(world, percent, "g5.8xlarge"))
+    make(world, desired=4, MixedInstancesPolicy=mix_types(world, percent, "g5.8xlarge"))
     ids = [item["InstanceId"] for item in group(world)["Instances"]]
     assert [item.get("InstanceLifecycle") for item in world.described(*ids)].count("spot") == spot
 
 
 def test_a_mixed_instances_groups_failure_names_the_types_that_could_not_launch(world: World) -> None:
     faults.add(faults.Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", CAPACITY, times=9))
-    make(world, desired=1, MixedInstancesPolicy=mixed(world, 0, "g5.8xlarge"))
+    make(world, desired=1, MixedInstancesPolicy=mix_types(world, 0, "g5.8xlarge"))
     expected = f"Could not launch Spot Instances. InsufficientInstanceCapacity - {CAPACITY} Launching EC2 instance failed."
     assert activities(world)[0]["StatusMessage"] == expected
 
@@ -185,7 +185,7 @@ def test_a_new_minimum_or_maximum_adjusts_the_desired_capacity(world: World) -> 
 
 
 def test_an_update_leaves_unnamed_parameters_alone(world: World) -> None:
-    make(world, desired=1, MixedInstancesPolicy=mixed(world, 100, "g5.8xlarge"), DefaultInstanceWarmup=60)
+    make(world, desired=1, MixedInstancesPolicy=mix_types(world, 100, "g5.8xlarge"), DefaultInstanceWarmup=60)
     before = group(world)
     world.client("autoscaling").update_auto_scaling_group(AutoScalingGroupName="nodes", MaxSize=5)
     assert group(world) == {**before, "MaxSize": 5}

@@ -37,7 +37,7 @@ def buy(ec2: Any, offering: dict[str, Any]) -> dict[str, Any]:
     return dict(ec2.purchase_capacity_block(**request)["CapacityReservation"])
 
 
-def described(ec2: Any, reservation: str) -> dict[str, Any]:
+def describe(ec2: Any, reservation: str) -> dict[str, Any]:
     return dict(ec2.describe_capacity_reservations(CapacityReservationIds=[reservation])["CapacityReservations"][0])
 
 
@@ -94,10 +94,10 @@ def test_a_block_is_paid_then_waits_then_is_active_then_expires(aws: Client) -> 
         "targeted",
         "capacity-block",
     )
-    states = [described(ec2, block["CapacityReservationId"])["State"]]
+    states = [describe(ec2, block["CapacityReservationId"])["State"]]
     for moment in (block["StartDate"] - timedelta(seconds=1), block["StartDate"], block["EndDate"]):
         go_to(moment)
-        states.append(described(ec2, block["CapacityReservationId"])["State"])
+        states.append(describe(ec2, block["CapacityReservationId"])["State"])
     assert states == ["scheduled", "scheduled", "active", "expired"]
 
 
@@ -138,7 +138,7 @@ def test_a_dry_run_buys_nothing(aws: Client) -> None:
 
 def test_instances_end_30_minutes_before_the_block(world: World) -> None:
     block = capacity_reservations.seed("p5.48xlarge", "us-west-2a", 1, kind="capacity-block")
-    end = described(world.ec2, block)["EndDate"]
+    end = describe(world.ec2, block)["EndDate"]
     options = {
         "InstanceType": "p5.48xlarge",
         "InstanceMarketOptions": {"MarketType": "capacity-block"},
@@ -165,7 +165,7 @@ def test_an_extension_moves_the_end_after_the_payment(aws: Client) -> None:
     }
     [bought] = ec2.purchase_capacity_block_extension(**request)["CapacityBlockExtensions"]
     assert bought["CapacityBlockExtensionStatus"] == "payment-pending"
-    assert described(ec2, block["CapacityReservationId"])["EndDate"] == block["EndDate"] + 2 * DAY
+    assert describe(ec2, block["CapacityReservationId"])["EndDate"] == block["EndDate"] + 2 * DAY
 
 
 def test_a_block_cannot_be_extended_in_its_last_hour(aws: Client) -> None:

@@ -55,7 +55,7 @@ def cluster(*arguments: str) -> Result:
     return CliRunner().invoke(main.app, ["capacity", *arguments])
 
 
-def offered(nodes: int = 2, days: int = 1) -> dict[str, Any]:
+def find_offer(nodes: int = 2, days: int = 1) -> dict[str, Any]:
     done = cluster("find", "p5.48xlarge", "--nodes", str(nodes), "--days", str(days), "--regions", REGION, "--json")
     assert done.exit_code == 0, done.output
     choices: list[dict[str, Any]] = json.loads(done.stdout)["choices"]
@@ -139,7 +139,7 @@ def test_an_unknown_type_or_region_is_refused() -> None:
 
 
 def test_a_dry_run_shows_the_price_and_the_change_and_does_nothing(stack: Path) -> None:
-    offering = offered()
+    offering = find_offer()
     done = reserve(stack, offering["id"], "--dry-run")
     assert done.exit_code == 0, done.output
     assert f"price: ${offering['usd']:,.2f} USD, paid now; a Capacity Block cannot be cancelled" in done.stdout
@@ -148,7 +148,7 @@ def test_a_dry_run_shows_the_price_and_the_change_and_does_nothing(stack: Path) 
 
 
 def test_the_reservation_is_bought_and_written_into_the_stack_file(stack: Path) -> None:
-    done = reserve(stack, offered()["id"], "--yes", "--json")
+    done = reserve(stack, find_offer()["id"], "--yes", "--json")
     assert done.exit_code == 0, done.output
     document, [bought] = json.loads(done.stdout), reservations()
     assert (document["reservationId"], document["state"]) == (bought["CapacityReservationId"], "scheduled")
@@ -161,7 +161,7 @@ def test_the_reservation_is_bought_and_written_into_the_stack_file(stack: Path) 
 def test_reserve_promises_no_start_or_drain_of_ec2_cluster_nodes(stack: Path) -> None:
     target = "kind: eks\n    endpointAccess: {publicCidrs: [203.0.113.0/24]}"
     stack.write_text(STACK.replace(target, "kind: ec2").replace("maxSize: 4", "maxSize: 4\n      desiredSize: 4"))
-    done = reserve(stack, offered()["id"], "--dry-run", "--json")
+    done = reserve(stack, find_offer()["id"], "--dry-run", "--json")
     assert done.exit_code == 0, done.output
     uses, starts, ends = json.loads(done.stdout)["up"]
     assert uses.startswith("pool train uses the block in us-west-2")
@@ -170,25 +170,25 @@ def test_reserve_promises_no_start_or_drain_of_ec2_cluster_nodes(stack: Path) ->
 
 
 def test_reserve_buys_nothing_without_a_confirmation(stack: Path) -> None:
-    done = reserve(stack, offered()["id"])
+    done = reserve(stack, find_offer()["id"])
     assert (done.exit_code, "the purchase needs confirmation" in done.stderr) == (3, True)
     assert (stack.read_text(), reservations()) == (STACK, [])
 
 
 def test_nothing_is_bought_for_a_file_with_problems(stack: Path) -> None:
     stack.write_text(STACK.replace("maxSize: 4", "maxSize: 4\n      efa: 7"))
-    done = reserve(stack, offered()["id"], "--yes")
+    done = reserve(stack, find_offer()["id"], "--yes")
     assert (done.exit_code, "nothing was bought" in done.stderr, reservations()) == (3, True, [])
 
 
 def test_nothing_is_bought_in_another_region(stack: Path) -> None:
     stack.write_text(STACK.replace("us-west-2", "us-east-1"))
-    done = reserve(stack, offered()["id"], "--yes")
+    done = reserve(stack, find_offer()["id"], "--yes")
     assert (done.exit_code, "but aws:region of Pulumi.big.yaml is us-east-1" in done.stderr) == (3, True)
 
 
 def test_without_permission_nothing_is_written(stack: Path) -> None:
-    offering = offered()
+    offering = find_offer()
     organization.deny("ec2:PurchaseCapacityBlock")
     done = reserve(stack, offering["id"], "--yes")
     assert (done.exit_code, "you are not allowed to call ec2:PurchaseCapacityBlock" in done.stderr) == (5, True)
@@ -196,7 +196,7 @@ def test_without_permission_nothing_is_written(stack: Path) -> None:
 
 
 def test_an_offering_that_is_gone_or_unknown_is_not_found(stack: Path) -> None:
-    offering = offered()
+    offering = find_offer()
     clock.advance(timedelta(days=60))
     done = reserve(stack, offering["id"], "--yes")
     assert (done.exit_code, "AWS no longer offers" in done.stderr) == (4, True)

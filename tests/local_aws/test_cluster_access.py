@@ -181,5 +181,5 @@ def test_the_webhooks_answer_follows_kubernetes_schema(world: World) -> None:
     body["spec"] = {"token": token(world.client("sts"))}
     taken = review.review_token(body, REGION, "demo")
     assert (taken["kind"], taken["status"]["authenticated"]) == ("TokenReview", True)
-    asked = {"apiVersion": "authorization.k8s.io/v1", "spec": {"extra": taken["status"]["user"]["extra"], **ask("get", "pods")}}
-    assert review.review_access(asked, REGION, "demo")["status"]["allowed"] is True
+    request = {"apiVersion": "authorization.k8s.io/v1", "spec": {"extra": taken["status"]["user"]["extra"], **ask("get", "pods")}}
+    assert review.review_access(request, REGION, "demo")["status"]["allowed"] is True

@@ -114,13 +114,13 @@ def test_a_gate_that_an_earlier_step_closes_stays_closed(clock: Clock) -> None:
 
 
 def test_each_of_a_thousand_gates_is_queried_a_few_times(clock: Clock) -> None:
-    asked: list[int] = []
+    queries: list[int] = []
     things = [Thing() for _ in range(1000)]
     for thing in things:
-        durations.schedule(thing, "status", "A", "B", "thing", gate=lambda: not asked.append(1))
+        durations.schedule(thing, "status", "A", "B", "thing", gate=lambda: not queries.append(1))
     durations.settle()
     assert {thing.status for thing in things} == {"B"}
-    assert len(asked) <= 3 * len(things)
+    assert len(queries) <= 3 * len(things)
 
 
 def test_deleting_replaces_a_pending_creation(clock: Clock) -> None:
@@ -222,14 +222,14 @@ def test_a_state_is_entered_only_after_its_check(clock: Clock) -> None:
     assert (statuses, thing.status) == (["CREATING"], "CREATE_FAILED")
 
 
-def broken() -> bool:
+def fail() -> bool:
     raise KeyError("vpc-1")
 
 
 @pytest.mark.parametrize("part", ["final", "then", "gate"])
 def test_an_exception_fails_the_operation_that_it_belongs_to_and_no_other(clock: Clock, part: str) -> None:
     thing, other = Thing(), Thing()
-    parts: dict[str, Any] = {"final": "ACTIVE", part: broken}
+    parts: dict[str, Any] = {"final": "ACTIVE", part: fail}
     failed = durations.fails_as(thing, "status", "CREATE_FAILED")
     with durations.attribute_to("eks.CreateNodegroup"):
         durations.schedule(thing, "status", "CREATING", kind="thing", fail=failed, **parts)
@@ -243,7 +243,7 @@ def test_a_step_that_follows_belongs_to_the_same_operation(clock: Clock) -> None
     first, second = Thing(), Thing()
 
     def then() -> None:
-        durations.schedule(second, "status", "C", broken, "other", fail=durations.fails_as(second, "status", "failed"))
+        durations.schedule(second, "status", "C", fail, "other", fail=durations.fails_as(second, "status", "failed"))
 
     with durations.attribute_to("ec2.StopInstances"):
         durations.schedule(first, "status", "A", "B", "thing", then=then)

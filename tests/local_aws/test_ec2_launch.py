@@ -39,11 +39,11 @@ def test_an_instance_has_all_its_interfaces_and_one_address(world: World, instan
     layout = [{**item, "SubnetId": subnet} for item in efa_interfaces(world, instance_type)]
     instance = world.run(InstanceType=instance_type, SubnetId=None, SecurityGroupIds=None, NetworkInterfaces=layout)[0]
     interfaces = world.described(instance["InstanceId"])[0]["NetworkInterfaces"]
-    asked = [(item["NetworkCardIndex"], item["DeviceIndex"], item["InterfaceType"]) for item in layout]
+    expected = [(item["NetworkCardIndex"], item["DeviceIndex"], item["InterfaceType"]) for item in layout]
     actual = [
         (item["Attachment"]["NetworkCardIndex"], item["Attachment"]["DeviceIndex"], item["InterfaceType"]) for item in interfaces
     ]
-    assert actual == asked
+    assert actual == expected
     assert (len(actual), sum(kind == "efa-only" for _, _, kind in actual)) == (total, efa)
     assert [bool(item.get("PrivateIpAddress")) for item in interfaces] == [True] + [False] * efa
     assert all(item["Groups"] == [{"GroupId": world.group, "GroupName": "nodes"}] for item in interfaces)

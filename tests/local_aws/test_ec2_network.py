@@ -28,7 +28,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def with_gateway(world: World) -> str:
+def make_gateway(world: World) -> str:
     gateway = world.ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
     world.ec2.attach_internet_gateway(InternetGatewayId=gateway, VpcId=world.vpc)
     return str(gateway)
@@ -45,7 +45,7 @@ def nat_state(world: World, gateway: str) -> dict[str, Any]:
 
 
 def test_a_nat_gateway_is_pending_available_deleting_deleted(world: World, clock: list[float]) -> None:
-    with_gateway(world)
+    make_gateway(world)
     gateway, address = nat_gateway(world)
     assert nat_state(world, gateway)["State"] == "pending"
     clock[0] += durations.seconds("ec2-nat-gateway")
@@ -200,7 +200,7 @@ def test_prerequisites_create_a_vpc_with_the_requested_ids(aws: Client) -> None:
 
 def test_a_deleted_vpc_leaves_nothing(aws: Client) -> None:
     world = make_world(aws)
-    ec2, gateway = world.ec2, with_gateway(world)
+    ec2, gateway = world.ec2, make_gateway(world)
     nat, address = nat_gateway(world)
     table = ec2.create_route_table(VpcId=world.vpc)["RouteTable"]["RouteTableId"]
     association = ec2.associate_route_table(RouteTableId=table, SubnetId=world.subnets[0])["AssociationId"]

@@ -23,7 +23,7 @@ def state(world: World, instance_id: str) -> str:
     return str(world.described(instance_id)[0]["State"]["Name"])
 
 
-def refused(code: str, action: Any, **params: Any) -> str:
+def expect_refusal(code: str, action: Any, **params: Any) -> str:
     with pytest.raises(ClientError) as caught:
         action(**params)
     assert caught.value.response["Error"]["Code"] == code
@@ -38,7 +38,7 @@ def test_a_stopped_instance_keeps_its_address_and_starts_again(world: World) -> 
     assert (change["PreviousState"]["Name"], change["CurrentState"]["Name"]) == ("running", "stopping")
     shown = world.described(name)[0]
     assert (shown["State"]["Name"], shown["PrivateIpAddress"]) == ("stopped", address)
-    refused("IncorrectInstanceState", world.ec2.reboot_instances, InstanceIds=[name])
+    expect_refusal("IncorrectInstanceState", world.ec2.reboot_instances, InstanceIds=[name])
     world.ec2.start_instances(InstanceIds=[name])
     assert state(world, name) == "running"
 
@@ -90,7 +90,7 @@ def test_an_image_of_an_instance_is_the_accounts_own_until_it_is_deregistered(wo
     image_id = world.ec2.create_image(InstanceId=name, Name="nodes", TagSpecifications=tags)["ImageId"]
     images = world.ec2.describe_images(Owners=["self"], Filters=[{"Name": "tag:gpumpi:ami", "Values": ["ec2"]}])["Images"]
     assert [(image["ImageId"], image["State"], image["SourceInstanceId"]) for image in images] == [(image_id, "available", name)]
-    refused("InvalidAMIName.Duplicate", world.ec2.create_image, InstanceId=name, Name="nodes")
+    expect_refusal("InvalidAMIName.Duplicate", world.ec2.create_image, InstanceId=name, Name="nodes")
     assert world.run(ImageId=image_id)[0]["ImageId"] == image_id
     world.ec2.deregister_image(ImageId=image_id)
     assert not world.ec2.describe_images(Owners=["self"])["Images"]
@@ -102,7 +102,7 @@ def test_an_image_and_its_copy_keep_imds_support(world: World) -> None:
     image_id = world.ec2.create_image(InstanceId=name, Name="nodes")["ImageId"]
     (before,) = world.ec2.describe_images(ImageIds=[image_id])["Images"]
     assert "ImdsSupport" not in before
-    refused("InvalidParameterValue", world.ec2.modify_image_attribute, ImageId=image_id, ImdsSupport={"Value": "v1.0"})
+    expect_refusal("InvalidParameterValue", world.ec2.modify_image_attribute, ImageId=image_id, ImdsSupport={"Value": "v1.0"})
     world.ec2.modify_image_attribute(ImageId=image_id, ImdsSupport={"Value": "v2.0"})
     world.ec2.modify_image_attribute(ImageId=image_id, Description={"Value": "nodes of ours"})
     copy = world.ec2.copy_image(SourceRegion=REGION, SourceImageId=image_id, Name="copy")["ImageId"]
@@ -113,8 +113,8 @@ def test_an_image_and_its_copy_keep_imds_support(world: World) -> None:
 
 def test_an_image_of_another_account_cannot_be_changed_or_deregistered(world: World) -> None:
     theirs = IMAGES[0].id(REGION)
-    refused("AuthFailure", world.ec2.deregister_image, ImageId=theirs)
-    refused("AuthFailure", world.ec2.modify_image_attribute, ImageId=theirs, ImdsSupport={"Value": "v2.0"})
+    expect_refusal("AuthFailure", world.ec2.deregister_image, ImageId=theirs)
+    expect_refusal("AuthFailure", world.ec2.modify_image_attribute, ImageId=theirs, ImdsSupport={"Value": "v2.0"})
 
 
 def test_an_instance_without_a_host_has_no_console_output(world: World) -> None:
@@ -125,8 +125,8 @@ def test_an_instance_without_a_host_has_no_console_output(world: World) -> None:
 def test_a_session_needs_a_role_that_allows_the_ssm_agent(world: World) -> None:
     ssm = client("ssm")
     bare = world.run()[0]["InstanceId"]
-    assert "no instance profile" in refused("TargetNotConnected", ssm.start_session, Target=bare, **SSH)
+    assert "no instance profile" in expect_refusal("TargetNotConnected", ssm.start_session, Target=bare, **SSH)
     with_role = world.run(IamInstanceProfile={"Name": world.profile()})[0]["InstanceId"]
-    said = refused("TargetNotConnected", ssm.start_session, Target=with_role, **SSH)
+    said = expect_refusal("TargetNotConnected", ssm.start_session, Target=with_role, **SSH)
     assert "ssmmessages:CreateControlChannel" in said
-    refused("InvalidDocument", ssm.start_session, Target=with_role, DocumentName="AWS-StartInteractiveCommand")
+    expect_refusal("InvalidDocument", ssm.start_session, Target=with_role, DocumentName="AWS-StartInteractiveCommand")

@@ -17,22 +17,21 @@ def create(efs: Any, **params: Any) -> str:
     return str(efs.create_file_system(CreationToken="t", **params)["FileSystemId"])
 
 
-def described(efs: Any, file_system: str) -> dict[str, Any]:
+def describe(efs: Any, file_system: str) -> dict[str, Any]:
     record: dict[str, Any] = efs.describe_file_systems(FileSystemId=file_system)["FileSystems"][0]
     return record
 
 
 def test_a_file_system_has_every_requested_property(aws: Client) -> None:
     efs = aws("efs")
-    file_system = create(efs, Encrypted=True, ThroughputMode="elastic", Tags=[{"Key": "Name", "Value": "shared"}])
+    name = create(efs, Encrypted=True, ThroughputMode="elastic", Tags=[{"Key": "Name", "Value": "shared"}])
     efs.put_lifecycle_configuration(
-        FileSystemId=file_system,
-        LifecyclePolicies=[{"TransitionToIA": "AFTER_30_DAYS"}, {"TransitionToArchive": "AFTER_90_DAYS"}],
+        FileSystemId=name, LifecyclePolicies=[{"TransitionToIA": "AFTER_30_DAYS"}, {"TransitionToArchive": "AFTER_90_DAYS"}]
     )
-    efs.put_file_system_policy(FileSystemId=file_system, Policy=NO_PLAIN_MOUNTS)
-    efs.put_backup_policy(FileSystemId=file_system, BackupPolicy={"Status": "ENABLED"})
-    efs.update_file_system_protection(FileSystemId=file_system, ReplicationOverwriteProtection="DISABLED")
-    record = described(efs, file_system)
+    efs.put_file_system_policy(FileSystemId=name, Policy=NO_PLAIN_MOUNTS)
+    efs.put_backup_policy(FileSystemId=name, BackupPolicy={"Status": "ENABLED"})
+    efs.update_file_system_protection(FileSystemId=name, ReplicationOverwriteProtection="DISABLED")
+    record = describe(efs, name)
     assert (record["LifeCycleState"], record["Encrypted"], record["ThroughputMode"], record["Name"]) == (
         "available",
         True,
@@ -40,13 +39,13 @@ def test_a_file_system_has_every_requested_property(aws: Client) -> None:
         "shared",
     )
     assert record["FileSystemProtection"] == {"ReplicationOverwriteProtection": "DISABLED"}
-    assert len(efs.describe_lifecycle_configuration(FileSystemId=file_system)["LifecyclePolicies"]) == 2
-    assert efs.describe_file_system_policy(FileSystemId=file_system)["Policy"] == NO_PLAIN_MOUNTS
-    assert efs.describe_backup_policy(FileSystemId=file_system)["BackupPolicy"] == {"Status": "ENABLED"}
+    assert len(efs.describe_lifecycle_configuration(FileSystemId=name)["LifecyclePolicies"]) == 2
+    assert efs.describe_file_system_policy(FileSystemId=name)["Policy"] == NO_PLAIN_MOUNTS
+    assert efs.describe_backup_policy(FileSystemId=name)["BackupPolicy"] == {"Status": "ENABLED"}
 
 
 def test_a_file_system_without_a_key_uses_the_aws_managed_key(aws: Client) -> None:
-    key = described(aws("efs"), create(aws("efs"), Encrypted=True))["KmsKeyId"]
+    key = describe(aws("efs"), create(aws("efs"), Encrypted=True))["KmsKeyId"]
     metadata = aws("kms").describe_key(KeyId=key)["KeyMetadata"]
     assert metadata["KeyManager"] == "AWS"
     assert metadata["Arn"] == aws("kms").describe_key(KeyId="alias/aws/elasticfilesystem")["KeyMetadata"]["Arn"]
@@ -58,7 +57,7 @@ def test_throughput_is_changed_in_place(aws: Client) -> None:
     assert efs.update_file_system(FileSystemId=file_system, ThroughputMode="provisioned", ProvisionedThroughputInMibps=64)[
         "LifeCycleState"
     ] == ("updating")
-    record = described(efs, file_system)
+    record = describe(efs, file_system)
     assert (record["LifeCycleState"], record["ProvisionedThroughputInMibps"]) == ("available", 64)
 
 

@@ -82,10 +82,10 @@ class World:
         return str(response["AccessPointId"])
 
     def mount(self, point: str | None = None, instance: str | None = None, **settings: Any) -> Mounted:
-        asked = {"fileSystem": self.file_system, "accessPoint": point} | settings
+        arguments = {"fileSystem": self.file_system, "accessPoint": point} | settings
         self.efs.describe_mount_targets(FileSystemId=self.file_system)  # any request applies due state changes
         with gateway.LOCK:
-            return mount(region=REGION, instance=instance or self.instance, **asked)
+            return mount(region=REGION, instance=instance or self.instance, **arguments)
 
 
 @pytest.fixture
@@ -128,18 +128,18 @@ def test_files_of_an_earlier_local_cloud_are_deleted(world: World) -> None:
     assert list(root.iterdir()) == []
 
 
-def refused(world: World, *arguments: Any, **settings: Any) -> str:
+def expect_refusal(world: World, *arguments: Any, **settings: Any) -> str:
     with pytest.raises(MountRefused) as caught:
         world.mount(*arguments, **settings)
     return str(caught.value)
 
 
 def test_a_file_system_that_does_not_exist_is_refused(world: World) -> None:
-    assert refused(world, fileSystem="fs-00000000") == "file system fs-00000000 does not exist"
+    assert expect_refusal(world, fileSystem="fs-00000000") == "file system fs-00000000 does not exist"
 
 
 def test_an_access_point_that_does_not_exist_is_refused(world: World) -> None:
-    assert refused(world, "fsap-00000000") == (
+    assert expect_refusal(world, "fsap-00000000") == (
         "mount.nfs4: access denied by server while mounting 127.0.0.1:/: access point fsap-00000000 does not exist"
     )
 
@@ -148,11 +148,13 @@ def test_another_file_systems_access_point_is_refused(world: World) -> None:
     other = world.create("other")
     world.efs.describe_file_systems()
     point = world.access_point(file_system=other)
-    assert refused(world, point).endswith(f"access point {point} belongs to file system {other}, not to {world.file_system}")
+    assert expect_refusal(world, point).endswith(
+        f"access point {point} belongs to file system {other}, not to {world.file_system}"
+    )
 
 
 def test_without_a_mount_target_in_the_nodes_zone_the_name_does_not_resolve(world: World) -> None:
-    assert refused(world, instance=world.launch(subnet=1)) == (
+    assert expect_refusal(world, instance=world.launch(subnet=1)) == (
         f"Failed to resolve {world.file_system}.efs.{REGION}.amazonaws.com: file system {world.file_system} "
         f"has no mount target in {REGION}b of the node's VPC; its mount targets are in {REGION}a"
     )
@@ -160,7 +162,7 @@ def test_without_a_mount_target_in_the_nodes_zone_the_name_does_not_resolve(worl
 
 def test_a_mount_target_without_ingress_times_out(world: World) -> None:
     world.close()
-    assert refused(world) == (
+    assert expect_refusal(world) == (
         f"mount.nfs4: Connection timed out: no security group of mount target {world.target} ({world.target_group}) "
         "allows the node to connect to TCP port 2049"
     )
@@ -169,7 +171,7 @@ def test_a_mount_target_without_ingress_times_out(world: World) -> None:
 
 
 def test_a_node_outside_the_allowed_security_group_cannot_mount(world: World) -> None:
-    assert "Connection timed out" in refused(world, instance=world.launch(group=world.target_group))
+    assert "Connection timed out" in expect_refusal(world, instance=world.launch(group=world.target_group))
 
 
 def test_the_policy_of_our_stacks_refuses_a_client_without_tls(world: World) -> None:
@@ -180,7 +182,9 @@ def test_the_policy_of_our_stacks_refuses_a_client_without_tls(world: World) -> 
         BypassPolicyLockoutSafetyCheck=True,
     )
     assert not world.mount().read_only
-    assert refused(world, encrypted=False).endswith(f"the policy of file system {world.file_system} denies clients without TLS")
+    assert expect_refusal(world, encrypted=False).endswith(
+        f"the policy of file system {world.file_system} denies clients without TLS"
+    )
 
 
 def test_a_policy_without_write_permission_gives_a_read_only_mount(world: World) -> None:
@@ -197,10 +201,10 @@ def test_a_policy_without_write_permission_gives_a_read_only_mount(world: World)
 @pytest.mark.parametrize("path", ["/missing", "/../../etc", "/link"])
 def test_a_path_that_is_not_in_the_file_system_is_refused(world: World, path: str) -> None:
     (world.mount().folder / "link").symlink_to("/etc")
-    assert "No such file or directory" in refused(world, path=path)
+    assert "No such file or directory" in expect_refusal(world, path=path)
 
 
 def test_an_access_point_without_creation_info_creates_no_directory(world: World) -> None:
-    assert "No such file or directory" in refused(world, world.access_point("/missing", creation=False))
+    assert "No such file or directory" in expect_refusal(world, world.access_point("/missing", creation=False))
     (world.mount().folder / "link").symlink_to("/etc")
-    assert "No such file or directory" in refused(world, world.access_point("/link"))
+    assert "No such file or directory" in expect_refusal(world, world.access_point("/link"))

@@ -266,7 +266,7 @@ def test_cluster_versions_list_their_support_dates(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "expected"),
+    ("filters", "expected"),
     [
         ({"defaultOnly": True}, ["1.35"]),
         ({"includeAll": True}, ["1.36", "1.35", "1.34", "1.33", "1.32", "1.31", "1.30"]),
@@ -276,8 +276,8 @@ def test_cluster_versions_list_their_support_dates(world: World) -> None:
     ],
     ids=str,
 )
-def test_cluster_versions_can_be_filtered(world: World, asked: dict[str, Any], expected: list[str]) -> None:
-    assert [item["clusterVersion"] for item in world.eks.describe_cluster_versions(**asked)["clusterVersions"]] == expected
+def test_cluster_versions_can_be_filtered(world: World, filters: dict[str, Any], expected: list[str]) -> None:
+    assert [item["clusterVersion"] for item in world.eks.describe_cluster_versions(**filters)["clusterVersions"]] == expected
 
 
 # --- time

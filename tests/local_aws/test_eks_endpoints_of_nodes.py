@@ -103,27 +103,27 @@ def set_dns(world: Private, attribute: str, value: bool) -> None:
 Restore = Callable[[], object]
 
 
-def without_ingress(world: Private) -> Restore:
+def remove_ingress(world: Private) -> Restore:
     world.ec2.revoke_security_group_ingress(GroupId=world.endpoint_group, IpPermissions=FROM_VPC)
     return lambda: world.ec2.authorize_security_group_ingress(GroupId=world.endpoint_group, IpPermissions=FROM_VPC)
 
 
-def without_private_name(world: Private) -> Restore:
+def remove_private_name(world: Private) -> Restore:
     world.ec2.modify_vpc_endpoint(VpcEndpointId=world.endpoints["ec2"], PrivateDnsEnabled=False)
     return lambda: world.ec2.modify_vpc_endpoint(VpcEndpointId=world.endpoints["ec2"], PrivateDnsEnabled=True)
 
 
-def without_dns_support(world: Private) -> Restore:
+def disable_dns_support(world: Private) -> Restore:
     set_dns(world, "EnableDnsSupport", False)
     return lambda: set_dns(world, "EnableDnsSupport", True)
 
 
-def without_dns_hostnames(world: Private) -> Restore:
+def disable_dns_hostnames(world: Private) -> Restore:
     set_dns(world, "EnableDnsHostnames", False)
     return lambda: set_dns(world, "EnableDnsHostnames", True)
 
 
-def without_layers(world: Private) -> Restore:
+def forbid_layers(world: Private) -> Restore:
     endpoint = world.endpoints["s3"]
     statement = {"Effect": "Allow", "Principal": "*", "Action": "s3:*", "Resource": "arn:aws:s3:::mine/*"}
     document = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
@@ -131,12 +131,12 @@ def without_layers(world: Private) -> Restore:
     return lambda: world.ec2.modify_vpc_endpoint(VpcEndpointId=endpoint, ResetPolicy=True)
 
 
-def without_agent(world: Private) -> Restore:
+def remove_agent(world: Private) -> Restore:
     world.eks.delete_addon(clusterName="demo", addonName="eks-pod-identity-agent")
     return lambda: world.eks.create_addon(clusterName="demo", addonName="eks-pod-identity-agent")
 
 
-def without_pod_credentials(world: Private) -> Restore:
+def forbid_pod_credentials(world: Private) -> Restore:
     world.permit_node(*(action for action in NODE_ACTIONS if not action.startswith("eks-auth:")))
     return lambda: world.permit_node(*NODE_ACTIONS)
 
@@ -165,13 +165,13 @@ def test_a_missing_endpoint_keeps_nodes_out_and_is_named(private: Private, servi
 @pytest.mark.parametrize(
     ("breaks", "reason"),
     [
-        (without_ingress, "do not allow ingress from the node on port 443"),
-        (without_private_name, "private DNS names are disabled for "),
-        (without_dns_hostnames, "does not enable DNS support and DNS hostnames"),
-        (without_dns_support, "DNS support is disabled in "),
-        (without_layers, "does not allow s3:GetObject on arn:aws:s3:::prod-us-west-2-starport-layer-bucket/layer"),
-        (without_agent, "no credentials; the add-on eks-pod-identity-agent is not installed"),
-        (without_pod_credentials, "may not call eks-auth:AssumeRoleForPodIdentity; attach AmazonEKSWorkerNodePolicy"),
+        (remove_ingress, "do not allow ingress from the node on port 443"),
+        (remove_private_name, "private DNS names are disabled for "),
+        (disable_dns_hostnames, "does not enable DNS support and DNS hostnames"),
+        (disable_dns_support, "DNS support is disabled in "),
+        (forbid_layers, "does not allow s3:GetObject on arn:aws:s3:::prod-us-west-2-starport-layer-bucket/layer"),
+        (remove_agent, "no credentials; the add-on eks-pod-identity-agent is not installed"),
+        (forbid_pod_credentials, "may not call eks-auth:AssumeRoleForPodIdentity; attach AmazonEKSWorkerNodePolicy"),
     ],
 )
 def test_an_unusable_endpoint_keeps_nodes_out(private: Private, breaks: Callable[[Private], Restore], reason: str) -> None:
@@ -202,7 +202,7 @@ def test_a_nat_gateway_replaces_all_endpoints(private: Private) -> None:
 
 def test_an_endpoint_that_blocks_the_node_blocks_it_despite_a_nat_gateway(private: Private) -> None:
     private.add_nat_route()
-    restore = without_ingress(private)
+    restore = remove_ingress(private)
     assert "do not allow ingress from the node" in private.problem()
     restore()
     private.remove_nat_route()

@@ -54,27 +54,27 @@ def fleet(world: World, crashes: list[Crash], monkeypatch: pytest.MonkeyPatch) -
     simulated.stop()
 
 
-def created(world: World, **settings: Any) -> dict[str, Any]:
+def create_group(world: World, **settings: Any) -> dict[str, Any]:
     world.eks.create_nodegroup(**world.node_group_request(**settings))
     return wait_while(world.describe_group, lambda group: group["status"] == "CREATING")
 
 
-def encoded(text: str) -> str:
+def encode(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
 def node_config(**changes: Any) -> str:
     cluster = {name: value for name, value in {**CLUSTER_DETAILS, **changes}.items() if value}
-    return encoded(json.dumps({"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": {"cluster": cluster}}))
+    return encode(json.dumps({"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": {"cluster": cluster}}))
 
 
 NOT_JOINING = [
     (None, "its user data has no NodeConfig for cluster demo"),
     (node_config(name="other"), "its user data is for cluster other, not demo"),
     (node_config(cidr=""), "the NodeConfig in its user data lacks spec.cluster.cidr"),
-    (encoded(BOOTSTRAP), "its user data runs /etc/eks/bootstrap.sh, which AL2023 AMIs do not have. Use a NodeConfig"),
-    (encoded("#!/bin/bash\nnodeadm init\n"), "its user data has no NodeConfig for cluster demo"),
-    (encoded("- spec"), "its user data cannot be read: its NodeConfig is not a YAML object"),
+    (encode(BOOTSTRAP), "its user data runs /etc/eks/bootstrap.sh, which AL2023 AMIs do not have. Use a NodeConfig"),
+    (encode("#!/bin/bash\nnodeadm init\n"), "its user data has no NodeConfig for cluster demo"),
+    (encode("- spec"), "its user data cannot be read: its NodeConfig is not a YAML object"),
 ]
 
 
@@ -86,7 +86,7 @@ def test_a_custom_ami_whose_user_data_does_not_fit_does_not_join(
     if realized:
         request.getfixturevalue("fleet")
     data = {"ImageId": eks_image(), **({"UserData": user_data} if user_data else {})}
-    group = created(world, launchTemplate=world.template(**data))
+    group = create_group(world, launchTemplate=world.template(**data))
     [instance_id] = world.instance_ids()
     assert (group["status"], issues(group)) == (
         "CREATE_FAILED",
@@ -102,7 +102,7 @@ def test_an_update_to_user_data_that_does_not_fit_fails_and_keeps_the_nodes(
     if realized:
         request.getfixturevalue("fleet")
     template = world.template(ImageId=eks_image(), UserData=node_config())
-    assert created(world, launchTemplate=template)["status"] == "ACTIVE"
+    assert create_group(world, launchTemplate=template)["status"] == "ACTIVE"
     data = {"ImageId": eks_image(), "UserData": node_config(name="other")}
     world.ec2.create_launch_template_version(LaunchTemplateId=template["id"], LaunchTemplateData=data)
     started_update = world.eks.update_nodegroup_version(
@@ -120,7 +120,7 @@ def test_an_update_to_user_data_that_does_not_fit_fails_and_keeps_the_nodes(
 
 
 def test_an_ami_without_nodeadm_does_not_join(world: World) -> None:
-    group = created(world, launchTemplate=world.template(ImageId=AMAZON_LINUX, UserData=node_config()))
+    group = create_group(world, launchTemplate=world.template(ImageId=AMAZON_LINUX, UserData=node_config()))
     [(_, message)] = issues(group)
     assert group["status"] == "CREATE_FAILED"
     assert message.endswith("-x86_64 has no nodeadm. Use an EKS AMI, or an AMI built from one")
@@ -129,17 +129,17 @@ def test_an_ami_without_nodeadm_does_not_join(world: World) -> None:
 @pytest.mark.usefixtures("fleet")
 def test_a_group_whose_nodes_are_all_ready_is_active(world: World) -> None:
     template = world.template(ImageId=eks_image(), UserData=node_config())
-    group = created(world, launchTemplate=template, scalingConfig={"minSize": 0, "maxSize": 4, "desiredSize": 3})
+    group = create_group(world, launchTemplate=template, scalingConfig={"minSize": 0, "maxSize": 4, "desiredSize": 3})
     assert (group["status"], issues(group)) == ("ACTIVE", [])
 
 
 @pytest.mark.usefixtures("fleet")
 def test_an_instance_that_the_local_cloud_fails_on_is_a_failed_member(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> None:
+    def fail(*_: object) -> None:
         raise KeyError("VCpuInfo")
 
-    monkeypatch.setattr(machine, "of", broken)
-    group = created(world)
+    monkeypatch.setattr(machine, "of", fail)
+    group = create_group(world)
     [instance_id] = world.instance_ids()
     assert (group["status"], issues(group)) == (
         "CREATE_FAILED",
@@ -156,11 +156,11 @@ def test_an_instance_that_the_local_cloud_fails_on_is_a_failed_member(world: Wor
 
 @pytest.mark.usefixtures("fleet")
 def test_a_simulated_node_that_does_not_start_is_a_failed_member(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> None:
+    def fail(*_: object) -> None:
         raise StartError("kwok did not start")
 
-    monkeypatch.setattr(Simulator, "create", broken)
-    group = created(world)
+    monkeypatch.setattr(Simulator, "create", fail)
+    group = create_group(world)
     [(code, message)] = issues(group)
     assert (group["status"], code) == ("CREATE_FAILED", "NodeCreationFailure")
     assert message.endswith("kwok did not start")
@@ -168,7 +168,7 @@ def test_a_simulated_node_that_does_not_start_is_a_failed_member(world: World, m
 
 @pytest.mark.usefixtures("fleet")
 def test_simulated_nodes_are_lost_with_the_process_that_keeps_them_ready(world: World, crashes: list[Crash]) -> None:
-    assert created(world)["status"] == "ACTIVE"
+    assert create_group(world)["status"] == "ACTIVE"
     crashes.append(Crash(KWOK, 1, "/log", "its last words"))
     group = world.describe_group()
     [(_, message)] = issues(group)

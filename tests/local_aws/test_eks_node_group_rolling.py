@@ -35,7 +35,7 @@ class Nodes:
         if event.action == "draining":
             self.forced.add(event.details["Force"])
 
-    def asked(self, kind: Kind, name: str, region: str, account: str) -> Progress:
+    def report_progress(self, kind: Kind, name: str, region: str, account: str) -> Progress:
         return self.drains.get(name, self.drain) if kind == "instance" and ("draining", name) in self.heard else DONE
 
     def ids(self, action: str) -> list[str]:
@@ -45,7 +45,7 @@ class Nodes:
 @pytest.fixture
 def nodes() -> Iterator[Nodes]:
     recorder = Nodes()
-    unregister = events.register(recorder.hear, recorder.asked)
+    unregister = events.register(recorder.hear, recorder.report_progress)
     yield recorder
     unregister()
 
@@ -57,7 +57,7 @@ def world(aws: Client) -> World:
     return world
 
 
-def grouped(world: World, size: int, zones: int = 1, **config: Any) -> set[str]:
+def make_group(world: World, size: int, zones: int = 1, **config: Any) -> set[str]:
     """Create a node group and a second version of its launch template. Return the node group's instance IDs."""
     sizes = {"minSize": 0, "maxSize": size, "desiredSize": size}
     template = world.template(EbsOptimized=True)
@@ -82,7 +82,7 @@ def update(world: World, **more: Any) -> dict[str, Any]:
 def test_the_default_strategy_adds_two_nodes_per_zone_or_max_unavailable(
     world: World, nodes: Nodes, zones: int, config: dict[str, int], surge: int
 ) -> None:
-    before = grouped(world, 2, zones, **config)
+    before = make_group(world, 2, zones, **config)
     assert update(world)["status"] == "Successful"
     assert nodes.most == 2 + surge
     assert len(world.instance_ids()) == 2 and not before & world.instance_ids()
@@ -91,7 +91,7 @@ def test_the_default_strategy_adds_two_nodes_per_zone_or_max_unavailable(
 
 
 def test_the_minimal_strategy_never_exceeds_the_size_of_the_group(world: World, nodes: Nodes) -> None:
-    before = grouped(world, 3, maxUnavailable=2, updateStrategy="MINIMAL")
+    before = make_group(world, 3, maxUnavailable=2, updateStrategy="MINIMAL")
     assert update(world)["status"] == "Successful"
     assert nodes.most == 3
     assert len(world.instance_ids()) == 3 and not before & world.instance_ids()
@@ -99,7 +99,7 @@ def test_the_minimal_strategy_never_exceeds_the_size_of_the_group(world: World, 
 
 
 def test_old_nodes_are_cordoned_after_the_surge_and_drained_before_they_go(world: World, nodes: Nodes) -> None:
-    before = grouped(world, 2)
+    before = make_group(world, 2)
     update(world)
     order = [action for action, name in nodes.heard if action != "changed"][len(before) :]
     assert order[:2] == ["created", "created"]
@@ -111,7 +111,7 @@ def test_old_nodes_are_cordoned_after_the_surge_and_drained_before_they_go(world
 
 
 def test_a_node_stays_until_its_drain_ends(world: World, nodes: Nodes) -> None:
-    before = grouped(world, 2)
+    before = make_group(world, 2)
     nodes.drain = WAIT
     assert update(world)["status"] == "InProgress"
     assert world.describe_group()["status"] == "UPDATING"
@@ -124,7 +124,7 @@ def test_a_node_stays_until_its_drain_ends(world: World, nodes: Nodes) -> None:
 
 
 def test_pods_that_cannot_be_evicted_fail_the_update_and_keep_their_node(world: World, nodes: Nodes) -> None:
-    before = grouped(world, 2)
+    before = make_group(world, 2)
     nodes.drain = Progress(True, "default/guarded")
     done = update(world)
     [stuck] = nodes.ids("draining")
@@ -143,7 +143,7 @@ def test_pods_that_cannot_be_evicted_fail_the_update_and_keep_their_node(world: 
 
 
 def test_nodes_that_a_failed_update_replaced_are_not_replaced_again(world: World, nodes: Nodes) -> None:
-    before = grouped(world, 2)
+    before = make_group(world, 2)
     nodes.drain = WAIT
     update(world)
     [first] = nodes.ids("draining")
@@ -162,7 +162,7 @@ def test_nodes_that_a_failed_update_replaced_are_not_replaced_again(world: World
 
 def test_an_update_needs_a_new_node_in_every_zone(world: World, nodes: Nodes) -> None:
     """The EKS user guide says: "At least one new node is launched in every Availability Zone where the node exists"."""
-    before = grouped(world, 2, zones=2)
+    before = make_group(world, 2, zones=2)
     subnet = world.subnets[1]
     faults.add(faults.Fault("ec2", "RunInstances", "InsufficientInstanceCapacity", match={"SubnetId": subnet}, times=9))
     done = update(world)
@@ -172,7 +172,7 @@ def test_an_update_needs_a_new_node_in_every_zone(world: World, nodes: Nodes) ->
 
 @pytest.mark.parametrize("strategy", ["DEFAULT", "MINIMAL"])
 def test_the_autoscaler_may_grow_the_group_during_an_update(world: World, nodes: Nodes, strategy: str) -> None:
-    grouped(world, 2, maxUnavailable=1, updateStrategy=strategy)
+    make_group(world, 2, maxUnavailable=1, updateStrategy=strategy)
     nodes.drain = WAIT
     update(world)
     name = world.auto_scaling_group()["AutoScalingGroupName"]

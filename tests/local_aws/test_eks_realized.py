@@ -27,7 +27,7 @@ class Realizer:
     def hear(self, event: Event) -> None:
         self.heard.append((event.kind, event.action))
 
-    def asked(self, kind: Kind, name: str, region: str, account: str) -> Progress:
+    def report_progress(self, kind: Kind, name: str, region: str, account: str) -> Progress:
         assert (region, account) == ("us-west-2", "123456789012"), name
         return self.says.get(kind, DONE)
 
@@ -35,7 +35,7 @@ class Realizer:
 @pytest.fixture
 def realizer() -> Iterator[Realizer]:
     recorder = Realizer()
-    unregister = events.register(recorder.hear, recorder.asked)
+    unregister = events.register(recorder.hear, recorder.report_progress)
     yield recorder
     unregister()
 
@@ -165,7 +165,7 @@ class Deaf(Realizer):
         if event.kind == self._deaf and event.action != "gone":
             raise RuntimeError("out of ideas")
 
-    def asked(self, kind: Kind, name: str, region: str, account: str) -> Progress:
+    def report_progress(self, kind: Kind, name: str, region: str, account: str) -> Progress:
         if kind == self._dumb:
             raise RuntimeError("out of words")
         return Progress(True, ready=0) if kind == "node-group" else DONE
@@ -174,7 +174,7 @@ class Deaf(Realizer):
 @pytest.fixture
 def deaf(request: pytest.FixtureRequest) -> Iterator[None]:
     silent = Deaf(*request.param)
-    unregister = events.register(silent.hear, silent.asked)
+    unregister = events.register(silent.hear, silent.report_progress)
     yield
     unregister()
 
@@ -225,11 +225,11 @@ def test_an_add_on_that_the_realizer_fails_on_has_failed(world: World) -> None:
 def test_an_error_while_eks_completes_a_node_group_fails_this_group_and_no_request(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*_: object) -> list[dict[str, Any]]:
+    def fail(*_: object) -> list[dict[str, Any]]:
         raise KeyError("issues")
 
     world.cluster()
-    monkeypatch.setattr(health, "creation_issues", broken)
+    monkeypatch.setattr(health, "creation_issues", fail)
     world.eks.create_nodegroup(**world.node_group_request())
     assert len(world.ec2.describe_vpcs()["Vpcs"]) == 2, "the request that advances time succeeds"
     group = world.describe_group()
@@ -240,12 +240,12 @@ def test_an_error_while_eks_completes_a_node_group_fails_this_group_and_no_reque
 
 
 def test_an_error_while_eks_completes_an_update_fails_this_update(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> None:
+    def fail(*_: object) -> None:
         raise KeyError("template")
 
     world.cluster()
     world.node_group()
-    monkeypatch.setattr(node_group_updates, "_renew_template", broken)
+    monkeypatch.setattr(node_group_updates, "_renew_template", fail)
     update = world.update_config(labels={"addOrUpdateLabels": {"a": "b"}})
     assert [error["errorMessage"] for error in update["errors"]] == ["eks.UpdateNodegroupConfig failed: KeyError('template')"]
     assert (update["status"], group_is(world)) == ("Failed", "ACTIVE")
@@ -277,7 +277,7 @@ def test_an_update_whose_new_nodes_never_join_fails_and_keeps_the_node_count(wor
         LaunchTemplateId=template["id"], LaunchTemplateData={"Monitoring": {"Enabled": True}}
     )
     realizer = NoMonitoredNodes()
-    unregister = events.register(realizer.hear, realizer.asked)
+    unregister = events.register(realizer.hear, realizer.report_progress)
     try:
         update = world.update_version(launchTemplate={"id": template["id"], "version": "2"})
         group: dict[str, Any] = world.describe_group()

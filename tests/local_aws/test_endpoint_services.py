@@ -37,7 +37,7 @@ def problems() -> list[str]:
     return [str(problem) for problem in validation.check(settings(), gather(settings()))]
 
 
-def refused(ec2: Any, service: str, zone: str) -> str:
+def endpoint_error(ec2: Any, service: str, zone: str) -> str:
     """Create an endpoint in a zone. Return EC2's error code, or "" on success."""
     vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
     subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="10.0.0.0/24", AvailabilityZone=zone)["Subnet"]["SubnetId"]
@@ -53,7 +53,7 @@ def refused(ec2: Any, service: str, zone: str) -> str:
 def test_all_services_of_a_private_cluster_are_offered(ec2: Any) -> None:
     assert problems() == []
     assert endpoint_names(settings(), gather(settings())) == {service: f"com.amazonaws.{REGION}.{service}" for service in FOR_EKS}
-    assert refused(ec2, "eks-auth", ZONE) == ""
+    assert endpoint_error(ec2, "eks-auth", ZONE) == ""
 
 
 def test_a_service_missing_in_a_zone_is_reported_and_rejected(ec2: Any) -> None:
@@ -62,7 +62,7 @@ def test_a_service_missing_in_a_zone_is_reported_and_rejected(ec2: Any) -> None:
     assert problems() == [
         f"network.zones[0]: {ZONE} has no interface endpoint for eks-auth. Choose from {OTHER}, {REGION}c and {REGION}d."
     ]
-    assert (refused(ec2, "eks-auth", ZONE), refused(ec2, "eks-auth", OTHER)) == ("InvalidParameter", "")
+    assert (endpoint_error(ec2, "eks-auth", ZONE), endpoint_error(ec2, "eks-auth", OTHER)) == ("InvalidParameter", "")
 
 
 def test_a_service_missing_in_the_region_is_reported_and_rejected(ec2: Any) -> None:
@@ -71,7 +71,7 @@ def test_a_service_missing_in_the_region_is_reported_and_rejected(ec2: Any) -> N
         f"network.interfaceEndpoints: {REGION} has no interface endpoint for ec2messages"
     ]
     assert "ec2messages" not in endpoint_names(settings(), gather(settings()))
-    assert refused(ec2, "ec2messages", ZONE) == "InvalidServiceName"
+    assert endpoint_error(ec2, "ec2messages", ZONE) == "InvalidServiceName"
 
 
 def test_services_are_found_by_name_and_type(ec2: Any) -> None:

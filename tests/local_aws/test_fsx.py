@@ -63,7 +63,7 @@ def test_a_file_system_is_created_deleted_and_leaves_no_network_interface(world:
 
 
 def test_a_new_file_system_is_creating_first(world: LustreWorld) -> None:
-    file_system = world.fsx.create_file_system(**world.wanted())["FileSystem"]
+    file_system = world.fsx.create_file_system(**world.build_request())["FileSystem"]
     assert file_system["Lifecycle"] == "CREATING" and file_system["KmsKeyId"].startswith("arn:aws:kms:")
 
 
@@ -92,7 +92,7 @@ def test_a_bucket_that_does_not_exist_makes_the_association_fail(world: LustreWo
 # --- files
 
 
-def linked(world: LustreWorld, **changes: object) -> tuple[str, Path]:
+def link(world: LustreWorld, **changes: object) -> tuple[str, Path]:
     """Create a data repository association and wait for its first import. Return the association's ID and the linked
     directory.
     """
@@ -103,14 +103,14 @@ def linked(world: LustreWorld, **changes: object) -> tuple[str, Path]:
     return association, contents.folder_of(name) / "data"
 
 
-def put(world: LustreWorld, key: str, text: str, **metadata: str) -> None:
+def put_object(world: LustreWorld, key: str, text: str, **metadata: str) -> None:
     world.s3.put_object(Bucket=BUCKET, Key=key, Body=text.encode(), Metadata=metadata)
 
 
 def test_objects_become_files_with_the_owner_in_their_metadata(world: LustreWorld) -> None:
-    put(world, "sets/train/a.txt", "one", **{"file-owner": "1000", "file-group": "1001", "file-permissions": "0100640"})
-    put(world, "elsewhere/b.txt", "not linked")
-    _, folder = linked(world)
+    put_object(world, "sets/train/a.txt", "one", **{"file-owner": "1000", "file-group": "1001", "file-permissions": "0100640"})
+    put_object(world, "elsewhere/b.txt", "not linked")
+    _, folder = link(world)
     assert (folder / "train" / "a.txt").read_text() == "one"
     status = (folder / "train" / "a.txt").stat()
     assert (status.st_uid, status.st_gid, status.st_mode & 0o777) == (1000, 1001, 0o640)
@@ -118,11 +118,11 @@ def test_objects_become_files_with_the_owner_in_their_metadata(world: LustreWorl
 
 
 def test_new_and_changed_and_deleted_objects_are_imported(world: LustreWorld) -> None:
-    association, folder = linked(world)
-    put(world, "sets/a.txt", "one")
+    association, folder = link(world)
+    put_object(world, "sets/a.txt", "one")
     synchronize(association)
     assert (folder / "a.txt").read_text() == "one"
-    put(world, "sets/a.txt", "two")
+    put_object(world, "sets/a.txt", "two")
     synchronize(association)
     assert (folder / "a.txt").read_text() == "two"
     world.s3.delete_object(Bucket=BUCKET, Key="sets/a.txt")
@@ -131,7 +131,7 @@ def test_new_and_changed_and_deleted_objects_are_imported(world: LustreWorld) ->
 
 
 def test_new_and_changed_files_are_exported(world: LustreWorld) -> None:
-    association, folder = linked(world)
+    association, folder = link(world)
     (folder / "out").mkdir()
     (folder / "out" / "model.pt").write_text("weights")
     synchronize(association)
@@ -144,17 +144,17 @@ def test_new_and_changed_files_are_exported(world: LustreWorld) -> None:
 
 @pytest.mark.parametrize(("events", "left"), [(["NEW", "CHANGED"], ["sets/a.txt"]), (["NEW", "CHANGED", "DELETED"], [])])
 def test_deleting_a_file_deletes_its_object_only_on_request(world: LustreWorld, events: list[str], left: list[str]) -> None:
-    put(world, "sets/a.txt", "one")
-    association, folder = linked(world, S3={"AutoExportPolicy": {"Events": events}})
+    put_object(world, "sets/a.txt", "one")
+    association, folder = link(world, S3={"AutoExportPolicy": {"Events": events}})
     (folder / "a.txt").unlink()
     synchronize(association)
     assert [entry["Key"] for entry in world.s3.list_objects_v2(Bucket=BUCKET).get("Contents", [])] == left
 
 
 def test_without_events_nothing_travels_after_the_first_import(world: LustreWorld) -> None:
-    put(world, "sets/a.txt", "one")
-    association, folder = linked(world, S3={})
-    put(world, "sets/b.txt", "two")
+    put_object(world, "sets/a.txt", "one")
+    association, folder = link(world, S3={})
+    put_object(world, "sets/b.txt", "two")
     (folder / "c.txt").write_text("three")
     synchronize(association)
     assert sorted(file.name for file in folder.iterdir()) == ["a.txt", "c.txt"]
@@ -162,7 +162,7 @@ def test_without_events_nothing_travels_after_the_first_import(world: LustreWorl
 
 
 def test_a_deleted_association_leaves_files_and_objects(world: LustreWorld) -> None:
-    association, folder = linked(world)
+    association, folder = link(world)
     (folder / "last.txt").write_text("exported before the end")
     world.fsx.delete_data_repository_association(AssociationId=association, DeleteDataInFileSystem=False)
     assert world.fsx.describe_data_repository_associations()["Associations"] == []

@@ -135,12 +135,12 @@ def test_read_only_operations_count_as_reads(operation: str, reads: bool) -> Non
 def test_every_realizer_receives_every_event_in_order(caplog: pytest.LogCaptureFixture) -> None:
     heard: list[tuple[str, str]] = []
 
-    def broken(event: Event) -> None:
+    def fail(event: Event) -> None:
         raise RuntimeError("cannot")
 
     ends = [
         events.register(lambda event: heard.append(("first", event.name))),
-        events.register(broken),
+        events.register(fail),
         events.register(lambda event: heard.append(("last", event.name))),
     ]
     for name in ("c1", "c2"):

@@ -10,7 +10,7 @@ from testkit.aws_clients import Client
 from tests.local_aws.documents import EC2_TRUST, trust
 
 
-def with_keys(aws: Client, service: str, credentials: dict[str, Any]) -> Any:
+def client_with_keys(aws: Client, service: str, credentials: dict[str, Any]) -> Any:
     return aws(
         service,
         aws_access_key_id=credentials["AccessKeyId"],
@@ -29,12 +29,12 @@ def test_an_assumed_role_is_named_with_its_session(aws: Client) -> None:
     aws("iam").create_role(RoleName="admin", AssumeRolePolicyDocument=trust({"AWS": account.USER_ARN}))
     arn = f"arn:aws:iam::{account.ACCOUNT}:role/admin"
     keys = aws("sts").assume_role(RoleArn=arn, RoleSessionName="laptop")["Credentials"]
-    caller = with_keys(aws, "sts", keys).get_caller_identity()
+    caller = client_with_keys(aws, "sts", keys).get_caller_identity()
     assert caller["Arn"] == f"arn:aws:sts::{account.ACCOUNT}:assumed-role/admin/laptop"
     with pytest.raises(ClientError, match="no identity-based policy allows the ec2:DescribeVpcs action"):
-        with_keys(aws, "ec2", keys).describe_vpcs()
+        client_with_keys(aws, "ec2", keys).describe_vpcs()
     aws("iam").attach_role_policy(RoleName="admin", PolicyArn=account.ADMINISTRATOR_ACCESS)
-    assert with_keys(aws, "ec2", keys).describe_vpcs()["Vpcs"]
+    assert client_with_keys(aws, "ec2", keys).describe_vpcs()["Vpcs"]
 
 
 def test_a_role_below_a_path_can_be_assumed(aws: Client) -> None:
@@ -42,12 +42,12 @@ def test_a_role_below_a_path_can_be_assumed(aws: Client) -> None:
         "Role"
     ]
     keys = aws("sts").assume_role(RoleArn=role["Arn"], RoleSessionName="session")["Credentials"]
-    assert with_keys(aws, "sts", keys).get_caller_identity()["Arn"].endswith(":assumed-role/admin/session")
+    assert client_with_keys(aws, "sts", keys).get_caller_identity()["Arn"].endswith(":assumed-role/admin/session")
 
 
 def test_a_session_token_identifies_the_user(aws: Client) -> None:
     keys = aws("sts").get_session_token()["Credentials"]
-    assert with_keys(aws, "sts", keys).get_caller_identity()["Arn"] == account.USER_ARN
+    assert client_with_keys(aws, "sts", keys).get_caller_identity()["Arn"] == account.USER_ARN
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ RULES: dict[str, dict[str, Any]] = {
 }
 
 
-def put(s3: Any, *rules: dict[str, Any], **more: Any) -> Any:
+def put_lifecycle(s3: Any, *rules: dict[str, Any], **more: Any) -> Any:
     configuration = {"Rules": [{"Status": "Enabled", **rule} for rule in rules]}
     return s3.put_bucket_lifecycle_configuration(Bucket="key-bucket", LifecycleConfiguration=configuration, **more)
 
@@ -83,14 +83,14 @@ def put(s3: Any, *rules: dict[str, Any], **more: Any) -> Any:
 @pytest.mark.parametrize("size", ["varies_by_storage_class", "all_storage_classes_128K"])
 def test_lifecycle_configuration_is_returned_as_it_was_put(bucket: Any, size: str) -> None:
     rules = [{"ID": name, "Status": "Enabled", **rule} for name, rule in RULES.items()]
-    assert put(bucket, *rules, TransitionDefaultMinimumObjectSize=size)["TransitionDefaultMinimumObjectSize"] == size
+    assert put_lifecycle(bucket, *rules, TransitionDefaultMinimumObjectSize=size)["TransitionDefaultMinimumObjectSize"] == size
     described = bucket.get_bucket_lifecycle_configuration(Bucket="key-bucket")
     assert described["Rules"] == rules
     assert described["TransitionDefaultMinimumObjectSize"] == size
 
 
 def test_rule_without_an_id_gets_one_and_a_deleted_configuration_is_gone(bucket: Any) -> None:
-    put(bucket, RULES["sizes"])
+    put_lifecycle(bucket, RULES["sizes"])
     described = bucket.get_bucket_lifecycle_configuration(Bucket="key-bucket")
     assert described["Rules"][0]["ID"]
     assert described["TransitionDefaultMinimumObjectSize"] == "all_storage_classes_128K"
@@ -110,7 +110,7 @@ def test_rule_without_an_id_gets_one_and_a_deleted_configuration_is_gone(bucket:
 )
 def test_contradictory_lifecycle_rule_is_malformed(bucket: Any, rule: dict[str, Any]) -> None:
     with pytest.raises(ClientError, match=r"MalformedXML|InvalidRequest"):
-        put(bucket, rule)
+        put_lifecycle(bucket, rule)
 
 
 # --- instances, DHCP options, log groups, messages

@@ -26,7 +26,7 @@ class User:
         self.iam.create_user(UserName="ada")
         self._key = self.iam.create_access_key(UserName="ada")["AccessKey"]
 
-    def may(self, *statements: dict[str, Any]) -> None:
+    def allow(self, *statements: dict[str, Any]) -> None:
         self.iam.put_user_policy(UserName="ada", PolicyName="work", PolicyDocument=policy(*statements))
 
     def __call__(self, service: str, **options: Any) -> Any:
@@ -97,7 +97,7 @@ def test_the_accounts_user_is_an_administrator_through_a_policy(aws: Client) -> 
 
 
 def test_an_explicit_deny_wins(user: User) -> None:
-    user.may(EVERYTHING, {"Effect": "Deny", "Action": "ec2:Describe*", "Resource": "*"})
+    user.allow(EVERYTHING, {"Effect": "Deny", "Action": "ec2:Describe*", "Resource": "*"})
     assert "with an explicit deny in an identity-based policy" in refusal(lambda: user("ec2").describe_vpcs())
 
 
@@ -135,7 +135,7 @@ def test_a_role_that_trusts_the_account_needs_an_identity_policy_too(user: User)
     account = trust({"AWS": f"arn:aws:iam::{ACCOUNT}:root"})
     arn = user.iam.create_role(RoleName="shared", AssumeRolePolicyDocument=account)["Role"]["Arn"]
     assert "sts:AssumeRole" in refusal(lambda: user.as_role("ec2", arn))
-    user.may(allow(Action="sts:AssumeRole", Resource=arn))
+    user.allow(allow(Action="sts:AssumeRole", Resource=arn))
     user.as_role("ec2", arn)
 
 
@@ -153,22 +153,22 @@ def test_a_session_tag_that_is_missing_matches_nothing(user: User) -> None:
 
 def test_a_policy_for_one_resource_allows_no_other(user: User, aws: Client) -> None:
     first, second = (aws("ec2").create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"] for _ in range(2))
-    user.may(allow(Action="ec2:DeleteVpc", Resource=f"arn:aws:ec2:{REGION}:{ACCOUNT}:vpc/{first}"))
+    user.allow(allow(Action="ec2:DeleteVpc", Resource=f"arn:aws:ec2:{REGION}:{ACCOUNT}:vpc/{first}"))
     user("ec2").delete_vpc(VpcId=first)
     assert f"on resource: arn:aws:ec2:{REGION}:{ACCOUNT}:vpc/{second}" in refusal(lambda: user("ec2").delete_vpc(VpcId=second))
 
 
 def test_an_action_without_resource_types_needs_all_resources(user: User) -> None:
-    user.may(allow(Action="ec2:DescribeVpcs", Resource=f"arn:aws:ec2:{REGION}:{ACCOUNT}:vpc/*"))
+    user.allow(allow(Action="ec2:DescribeVpcs", Resource=f"arn:aws:ec2:{REGION}:{ACCOUNT}:vpc/*"))
     assert "on resource: * because" in refusal(lambda: user("ec2").describe_vpcs())
 
 
 def test_an_unknown_resource_needs_a_policy_for_all_resources(user: User, aws: Client) -> None:
     """The local cloud cannot determine which resources ec2:DescribeIdFormat accesses."""
     call = lambda: user("ec2").describe_id_format()  # noqa: E731
-    user.may(allow(Action="ec2:DescribeIdFormat", Resource="arn:aws:ec2:*"))
+    user.allow(allow(Action="ec2:DescribeIdFormat", Resource="arn:aws:ec2:*"))
     assert "ec2:DescribeIdFormat" in refusal(call)
-    user.may(EVERYTHING, {"Effect": "Deny", "Action": "ec2:DescribeIdFormat", "Resource": "arn:aws:ec2:*"})
+    user.allow(EVERYTHING, {"Effect": "Deny", "Action": "ec2:DescribeIdFormat", "Resource": "arn:aws:ec2:*"})
     assert "with an explicit deny" in refusal(call)
 
 
@@ -176,7 +176,7 @@ def test_policies_can_require_tags_of_the_resource_and_of_the_request(user: User
     tags = [{"ResourceType": "vpc", "Tags": [{"Key": "team", "Value": "red"}]}]
     tagged = aws("ec2").create_vpc(CidrBlock="10.0.0.0/16", TagSpecifications=tags)["Vpc"]["VpcId"]
     other = aws("ec2").create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
-    user.may(
+    user.allow(
         allow(Action="ec2:DeleteVpc", Resource="*", Condition={"StringEquals": {"aws:ResourceTag/team": "red"}}),
         allow(Action="ec2:CreateVpc", Resource="*", Condition={"StringEquals": {"aws:RequestTag/team": "red"}}),
         allow(Action="ec2:CreateTags", Resource="*", Condition={"StringEquals": {"ec2:CreateAction": "CreateVpc"}}),
@@ -195,7 +195,7 @@ def test_a_role_is_passed_only_to_the_services_that_the_policy_names(user: User,
     adding = allow(Action="iam:AddRoleToInstanceProfile", Resource="*")
     for service in ("eks.amazonaws.com", "ec2.amazonaws.com"):
         passing = allow(Action="iam:PassRole", Resource="*", Condition={"StringEquals": {"iam:PassedToService": service}})
-        user.may(adding, passing)
+        user.allow(adding, passing)
         if service == "eks.amazonaws.com":
             assert "is not authorized to perform: iam:PassRole" in refusal(add)
     add()
@@ -217,7 +217,7 @@ def test_a_bucket_policy_that_names_the_user_allows_alone(user: User, aws: Clien
 
 def test_an_identity_policy_alone_does_not_allow_the_use_of_a_key(user: User, aws: Client) -> None:
     """https://docs.aws.amazon.com/kms/latest/developerguide/key-policies.html"""
-    user.may(EVERYTHING)
+    user.allow(EVERYTHING)
     own = allow(Action="kms:*", Resource="*", Principal={"AWS": USER_ARN})
     account = allow(Action="kms:DescribeKey", Resource="*", Principal={"AWS": f"arn:aws:iam::{ACCOUNT}:root"})
     key = aws("kms").create_key(Policy=policy(own))["KeyMetadata"]["KeyId"]

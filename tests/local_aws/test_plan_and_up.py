@@ -14,7 +14,7 @@ from testkit.plan_worlds import Reservation, World, compare, draw_worlds
 NUMBER, SEED = 10, 20261123
 
 
-def in_block(name: str, block: Reservation, **more: Any) -> dict[str, Any]:
+def pool_in_block(name: str, block: Reservation, **more: Any) -> dict[str, Any]:
     """Return a pool that uses all of a Capacity Block."""
     capacity = {"kind": "capacity-block", "reservationId": block.id}
     return {"name": name, "instanceType": block.instance_type, "maxSize": block.count, "capacity": capacity, **more}
@@ -29,17 +29,17 @@ EXPIRED = replace(block(0, "p5.48xlarge", "c", 2), state="expired")
 EKS: Final = {"target": {"kind": "eks"}, "platform": {"install": False}, "network": {"natGateways": "perZone"}}
 FOUND = {
     "network interfaces of NAT gateways, the control plane and mount targets": World(
-        {**EKS, "pools": [in_block("one", G5, desiredSize=2, zone="us-west-2c")]},
+        {**EKS, "pools": [pool_in_block("one", G5, desiredSize=2, zone="us-west-2c")]},
         reservations=(G5,),
         quotas={"L-DF5E4CA3": 8},
     ),
     "a pool that can grow, and system nodes that cannot": World(
-        {**EKS, "pools": [in_block("one", P5, desiredSize=1, zone="us-west-2d"), in_block("two", G6, desiredSize=0)]},
+        {**EKS, "pools": [pool_in_block("one", P5, desiredSize=1, zone="us-west-2d"), pool_in_block("two", G6, desiredSize=0)]},
         reservations=(P5, G6),
         new_account=True,
     ),
     "workers of an EC2 cluster in an expired reservation": World(
-        {"target": {"kind": "ec2"}, "pools": [in_block("one", EXPIRED, desiredSize=0, zone="us-west-2c")]},
+        {"target": {"kind": "ec2"}, "pools": [pool_in_block("one", EXPIRED, desiredSize=0, zone="us-west-2c")]},
         reservations=(EXPIRED,),
     ),
 }

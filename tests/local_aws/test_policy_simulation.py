@@ -109,10 +109,7 @@ def test_results_come_in_pages(iam: Any) -> None:
     pages = iam.get_paginator("simulate_principal_policy").paginate(
         PolicySourceArn=USER_ARN, ActionNames=actions, PaginationConfig={"PageSize": 2}
     )
-    assert [[evaluation["EvalActionName"] for evaluation in page["EvaluationResults"]] for page in pages] == [
-        actions[:2],
-        actions[2:],
-    ]
+    assert [[result["EvalActionName"] for result in page["EvaluationResults"]] for page in pages] == [actions[:2], actions[2:]]
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from cli.errors import CommandError
 from infra.facts import clients as clients_of_facts
 from infra.facts.capacity import BlockOffering
 from infra.facts.clients import Clients
-from tests.local_aws.test_capacity_commands import STACK, environment, offered, reservations, reserve, stack
+from tests.local_aws.test_capacity_commands import STACK, environment, find_offer, reservations, reserve, stack
 
 __all__ = ("environment", "stack")  # fixtures
 REGION, BOUGHT = "us-west-2", "cr-0aaaaaaaaaaaaaaaa"
@@ -205,7 +205,7 @@ def test_a_purchase_that_was_never_sent_is_not_looked_up(monkeypatch: pytest.Mon
 def test_reserve_reports_and_records_a_purchase_whose_answer_was_lost(
     stack: Path, monkeypatch: pytest.MonkeyPatch, interrupts: bool
 ) -> None:
-    identifier, call, sent = offered()["id"], BaseClient._make_api_call, []
+    identifier, call, sent = find_offer()["id"], BaseClient._make_api_call, []
 
     def lose(client: Any, operation: str, arguments: dict[str, Any]) -> Any:
         answer = call(client, operation, arguments)
@@ -225,7 +225,7 @@ def test_reserve_reports_and_records_a_purchase_whose_answer_was_lost(
 
 @pytest.mark.usefixtures("account_credentials")
 def test_a_stack_file_that_cannot_be_written_does_not_hide_the_purchase(stack: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    identifier, write = offered()["id"], whole_files.write
+    identifier, write = find_offer()["id"], whole_files.write
 
     def fail(path: Path, text: str, **more: bool) -> None:
         if path == stack:
@@ -250,7 +250,7 @@ ONCE = {"purchase_capacity_block": "ec2_once"}
 HARMLESS = {"copy_object": "the key contains a random ID", "create_tags": "repeats have no effect"}
 
 
-def untokened() -> dict[str, str]:
+def list_untokened() -> dict[str, str]:
     """Return boto3 method -> service of all operations that create something and have no idempotency token."""
     session, methods = botocore.session.get_session(), {}
     for service in ("autoscaling", "ec2", "ecr", "efs", "eks", "fsx", "iam", "kms", "logs", "s3", "service-quotas", "ssm"):
@@ -264,7 +264,7 @@ def untokened() -> dict[str, str]:
 
 
 def test_every_paid_call_without_a_client_token_is_sent_at_most_once() -> None:
-    operations = untokened()
+    operations = list_untokened()
     called = {
         name
         for folder in ("cli", "infra/facts", "infra/recovery", "infra/checks")

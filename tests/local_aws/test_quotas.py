@@ -90,15 +90,15 @@ def test_a_capacity_block_uses_no_quota(world: World) -> None:
     world.run(InstanceType="p4d.24xlarge", InstanceMarketOptions=options, CapacityReservationSpecification=target)
 
 
-def one_vpc(world: World) -> None:
+def create_vpc(world: World) -> None:
     world.ec2.create_vpc(CidrBlock="10.9.0.0/16")
 
 
-def one_gateway(world: World) -> None:
+def create_gateway(world: World) -> None:
     world.ec2.create_internet_gateway()
 
 
-def one_address(world: World) -> None:
+def allocate_address(world: World) -> None:
     world.ec2.allocate_address(Domain="vpc")
 
 
@@ -106,18 +106,18 @@ def one_nat_gateway(world: World, subnet: int = 0) -> None:
     world.ec2.create_nat_gateway(SubnetId=world.subnets[subnet], ConnectivityType="private")
 
 
-def one_instance(world: World) -> None:
+def run_instance(world: World) -> None:
     world.run()
 
 
 @pytest.mark.parametrize(
     ("code", "create", "error"),
     [
-        ("L-F678F1CE", one_vpc, "VpcLimitExceeded.*The maximum number of VPCs has been reached"),
-        ("L-A4707A72", one_gateway, "InternetGatewayLimitExceeded.*The maximum number of internet gateways has been reached"),
-        ("L-0263D0A3", one_address, "AddressLimitExceeded.*The maximum number of addresses has been reached"),
+        ("L-F678F1CE", create_vpc, "VpcLimitExceeded.*The maximum number of VPCs has been reached"),
+        ("L-A4707A72", create_gateway, "InternetGatewayLimitExceeded.*The maximum number of internet gateways has been reached"),
+        ("L-0263D0A3", allocate_address, "AddressLimitExceeded.*The maximum number of addresses has been reached"),
         ("L-FE5A380F", one_nat_gateway, "NatGatewayLimitExceeded.*would exceed the limit of . NAT gateways"),
-        ("L-DF5E4CA3", one_instance, "NetworkInterfaceLimitExceeded"),
+        ("L-DF5E4CA3", run_instance, "NetworkInterfaceLimitExceeded"),
     ],
 )
 def test_network_resources_are_limited(world: World, code: str, create: Callable[[World], None], error: str) -> None:

@@ -23,7 +23,7 @@ def create(what: str, code: str, source: str = CREATE, message: str = "", **para
     return Refusal(what, "create_repository", {"repositoryName": "new", **params}, code, source, message)
 
 
-def named(what: str, name: str) -> Refusal:
+def reject_name(what: str, name: str) -> Refusal:
     return create(what, INVALID, NAMES, "repositoryName", repositoryName=name)
 
 
@@ -32,14 +32,14 @@ def rule(priority: int = 1, **selection: Any) -> dict[str, Any]:
     return {"rulePriority": priority, "description": "A rule", "selection": {**usual, **selection}, "action": {"type": "expire"}}
 
 
-def put(what: str, *rules: Any, message: str = "validation failure") -> Refusal:
+def reject_rules(what: str, *rules: Any, message: str = "validation failure") -> Refusal:
     text = json.dumps({"rules": list(rules)}, indent=4)
     return Refusal(
         what, "put_lifecycle_policy", {"repositoryName": "known", "lifecyclePolicyText": text}, INVALID, POLICY, message
     )
 
 
-def encrypted(what: str, code: str, **configuration: str) -> Refusal:
+def reject_encryption(what: str, code: str, **configuration: str) -> Refusal:
     return create(what, code, f"{API}EncryptionConfiguration.html", encryptionConfiguration=configuration)
 
 
@@ -63,18 +63,18 @@ REFUSALS = [
         message="The repository with name 'known' already exists in the registry with id '123456789012'",
         repositoryName="known",
     ),
-    named("capitals in the name", "Train"),
-    named("a double hyphen in the name", "team--a/train"),
-    named("a double slash in the name", "team//train"),
-    named("a digit at the start", "1team/train"),
-    named("a name of 257 characters", "n" * 257),
+    reject_name("capitals in the name", "Train"),
+    reject_name("a double hyphen in the name", "team--a/train"),
+    reject_name("a double slash in the name", "team//train"),
+    reject_name("a digit at the start", "1team/train"),
+    reject_name("a name of 257 characters", "n" * 257),
     create("an unknown mutability", INVALID, imageTagMutability="SOMETIMES"),
     create("another account's registry", "AccessDeniedException", registryId="210987654321"),
     create("a reserved tag", "InvalidTagParameterException", TAGS, tags=[{"Key": "aws:owner", "Value": "me"}]),
     create("51 tags", "TooManyTagsException", TAGS, tags=[{"Key": f"key-{number}", "Value": ""} for number in range(51)]),
-    encrypted("an unknown encryption", INVALID, encryptionType="ROT13"),
-    encrypted("a key without KMS encryption", INVALID, encryptionType="AES256", kmsKey="alias/aws/ecr"),
-    encrypted("a nonexistent key", "KmsException", encryptionType="KMS", kmsKey="alias/missing"),
+    reject_encryption("an unknown encryption", INVALID, encryptionType="ROT13"),
+    reject_encryption("a key without KMS encryption", INVALID, encryptionType="AES256", kmsKey="alias/aws/ecr"),
+    reject_encryption("a nonexistent key", "KmsException", encryptionType="KMS", kmsKey="alias/missing"),
     Refusal(
         "a repository with images",
         "delete_repository",
@@ -111,15 +111,15 @@ REFUSALS = [
         INVALID,
         PUT,
     ),
-    put("equal priorities", rule(1), rule(1, tagStatus="any"), message="unique"),
-    put("tagStatus any before another rule", rule(1, tagStatus="any"), rule(2), message="highest rulePriority"),
-    put("tagged without a list", rule(tagStatus="tagged"), message="tagPatternList"),
-    put("a list without tagged", rule(tagPrefixList=["a"]), message="tagPrefixList"),
-    put("an age without a unit", rule(countType="sinceImagePushed"), message="countUnit"),
-    put("a number of images with a unit", rule(countUnit="days"), message="countUnit"),
-    put("an unknown action", {**rule(), "action": {"type": "archive"}}),
-    put("an action that is not an object", {**rule(), "action": "expire"}),
-    put("51 rules", *(rule(number) for number in range(1, 52)), message="50 rules"),
+    reject_rules("equal priorities", rule(1), rule(1, tagStatus="any"), message="unique"),
+    reject_rules("tagStatus any before another rule", rule(1, tagStatus="any"), rule(2), message="highest rulePriority"),
+    reject_rules("tagged without a list", rule(tagStatus="tagged"), message="tagPatternList"),
+    reject_rules("a list without tagged", rule(tagPrefixList=["a"]), message="tagPrefixList"),
+    reject_rules("an age without a unit", rule(countType="sinceImagePushed"), message="countUnit"),
+    reject_rules("a number of images with a unit", rule(countUnit="days"), message="countUnit"),
+    reject_rules("an unknown action", {**rule(), "action": {"type": "archive"}}),
+    reject_rules("an action that is not an object", {**rule(), "action": "expire"}),
+    reject_rules("51 rules", *(rule(number) for number in range(1, 52)), message="50 rules"),
 ]
 
 
@@ -139,7 +139,7 @@ def test_a_rejected_policy_leaves_the_old_one(aws: Client) -> None:
     repository(aws)
     ecr, text = aws("ecr"), json.dumps({"rules": [rule()]}, indent=4)
     ecr.put_lifecycle_policy(repositoryName="known", lifecyclePolicyText=text)
-    put("equal priorities", rule(1), rule(1)).check(ecr)
+    reject_rules("equal priorities", rule(1), rule(1)).check(ecr)
     assert ecr.get_lifecycle_policy(repositoryName="known")["lifecyclePolicyText"] == text
 
 
@@ -180,4 +180,4 @@ def test_deleting_a_repository_deletes_no_key(aws: Client) -> None:
 def test_a_repository_cannot_use_a_key_that_will_be_deleted(aws: Client) -> None:
     key = aws("kms").create_key()["KeyMetadata"]["KeyId"]
     aws("kms").schedule_key_deletion(KeyId=key, PendingWindowInDays=7)
-    encrypted("a key pending deletion", "KmsException", encryptionType="KMS", kmsKey=key).check(aws("ecr"))
+    reject_encryption("a key pending deletion", "KmsException", encryptionType="KMS", kmsKey=key).check(aws("ecr"))

@@ -19,13 +19,13 @@ def create(what: str, code: str, **params: Any) -> Refusal:
     return Refusal(what, "create_file_system", {"CreationToken": "t", **params}, code, CREATE)
 
 
-def of_it(what: str, operation: str, code: str, source: str, **params: Any) -> Refusal:
+def reject_call(what: str, operation: str, code: str, source: str, **params: Any) -> Refusal:
     """Return a rejected call for the test's file system."""
     return Refusal(what, operation, lambda file_system, **_: {"FileSystemId": file_system, **params}, code, source)
 
 
 def point(what: str, code: str, **params: Any) -> Refusal:
-    return of_it(what, "create_access_point", code, POINT, **{"ClientToken": "c", **params})
+    return reject_call(what, "create_access_point", code, POINT, **{"ClientToken": "c", **params})
 
 
 def target(what: str, code: str, params: Callable[..., dict[str, Any]]) -> Refusal:
@@ -39,11 +39,11 @@ def target(what: str, code: str, params: Callable[..., dict[str, Any]]) -> Refus
 
 
 def bad_policy(what: str, text: str) -> Refusal:
-    return of_it(what, "put_file_system_policy", "InvalidPolicyException", POLICY, Policy=text)
+    return reject_call(what, "put_file_system_policy", "InvalidPolicyException", POLICY, Policy=text)
 
 
 def lifecycle(what: str, code: str, *policies: dict[str, str]) -> Refusal:
-    return of_it(what, "put_lifecycle_configuration", code, LIFECYCLE, LifecyclePolicies=list(policies))
+    return reject_call(what, "put_lifecycle_configuration", code, LIFECYCLE, LifecyclePolicies=list(policies))
 
 
 def root(**info: Any) -> dict[str, Any]:
@@ -61,13 +61,13 @@ REFUSALS = [
     create("elastic throughput with maxIO", "BadRequest", ThroughputMode="elastic", PerformanceMode="maxIO"),
     create("an unknown throughput", "ValidationException", ThroughputMode="fast"),
     create("a zone of another region", "BadRequest", AvailabilityZoneName="eu-west-1a"),
-    of_it(
+    reject_call(
         "provisioned mode without a throughput value", "update_file_system", "BadRequest", UPDATE, ThroughputMode="provisioned"
     ),
     Refusal("a missing file system", "update_file_system", {"FileSystemId": "fs-00000000"}, "FileSystemNotFound", UPDATE),
     Refusal("a missing file system", "describe_file_systems", {"FileSystemId": "fs-00000000"}, "FileSystemNotFound", CREATE),
     Refusal("a missing file system", "delete_file_system", {"FileSystemId": "fs-00000000"}, "FileSystemNotFound", CREATE),
-    of_it("a file system with a mount target", "delete_file_system", "FileSystemInUse", f"{API}DeleteFileSystem.html"),
+    reject_call("a file system with a mount target", "delete_file_system", "FileSystemInUse", f"{API}DeleteFileSystem.html"),
     target("a second mount target in a zone", "MountTargetConflict", lambda subnet, **_: {"SubnetId": subnet}),
     target("a missing subnet", "SubnetNotFound", lambda **_: {"SubnetId": "subnet-00000000"}),
     target(
@@ -107,16 +107,18 @@ REFUSALS = [
         policy(allow(Principal="*", Action="elasticfilesystem:ClientMount", Resource="arn:aws:s3:::b")),
     ),
     bad_policy("a policy that locks its author out", policy(deny(Principal="*", Action="elasticfilesystem:*"))),
-    of_it("a file system without a policy", "describe_file_system_policy", "PolicyNotFound", POLICY),
-    of_it("a file system without a backup policy", "describe_backup_policy", "PolicyNotFound", f"{API}DescribeBackupPolicy.html"),
-    of_it(
+    reject_call("a file system without a policy", "describe_file_system_policy", "PolicyNotFound", POLICY),
+    reject_call(
+        "a file system without a backup policy", "describe_backup_policy", "PolicyNotFound", f"{API}DescribeBackupPolicy.html"
+    ),
+    reject_call(
         "an unknown status",
         "put_backup_policy",
         "ValidationException",
         f"{API}PutBackupPolicy.html",
         BackupPolicy={"Status": "ON"},
     ),
-    of_it(
+    reject_call(
         "a file system without replication",
         "describe_replication_configurations",
         "ReplicationNotFound",

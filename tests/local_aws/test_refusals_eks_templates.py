@@ -13,7 +13,7 @@ from tests.local_aws.eks_refusing import (
 from tests.local_aws.refusals import Refusal
 
 
-def encoded(text: str) -> str:
+def encode(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
@@ -159,7 +159,7 @@ REFUSALS = [
     Refusal(
         "a plain script as user data",
         "create_nodegroup",
-        lambda world: world.with_template({"UserData": encoded("#!/bin/sh\n")}),
+        lambda world: world.with_template({"UserData": encode("#!/bin/sh\n")}),
         REQUEST,
         guide("launch-templates"),
         "User data was not in the MIME multipart format.",

@@ -17,12 +17,17 @@ PORT = "https://docs.aws.amazon.com/fsx/latest/LustreGuide/cannot-create-fs.html
 
 
 def create(what: str, code: str, source: str = CREATE, message: str = "", **changes: Any) -> Refusal:
-    return Refusal(what, "create_file_system", lambda world, **_: world.wanted(**changes), code, source, message)
+    return Refusal(what, "create_file_system", lambda world, **_: world.build_request(**changes), code, source, message)
 
 
 def network(what: str, params: Callable[[LustreWorld], dict[str, Any]], message: str = "", source: str = NETWORK) -> Refusal:
     return Refusal(
-        what, "create_file_system", lambda world, **_: world.wanted(**params(world)), "InvalidNetworkSettings", source, message
+        what,
+        "create_file_system",
+        lambda world, **_: world.build_request(**params(world)),
+        "InvalidNetworkSettings",
+        source,
+        message,
     )
 
 
@@ -53,7 +58,9 @@ REFUSALS = [
     create("a nonexistent key", "BadRequest", KmsKeyId="alias/missing"),
     create("an old version for PERSISTENT_2", "BadRequest", FileSystemTypeVersion="2.10"),
     create("no subnet", "BadRequest", SubnetIds=[]),
-    Refusal("two subnets", "create_file_system", lambda world, **_: world.wanted(SubnetIds=world.subnets), "BadRequest", CREATE),
+    Refusal(
+        "two subnets", "create_file_system", lambda world, **_: world.build_request(SubnetIds=world.subnets), "BadRequest", CREATE
+    ),
     network("a missing subnet", lambda world: {"SubnetIds": ["subnet-0123456789abcdef0"]}),
     network("a missing security group", lambda world: {"SecurityGroupIds": ["sg-0123456789abcdef0"]}),
     network("servers that cannot reach each other", lambda world: {"SecurityGroupIds": [world.nodes]}, "port 988", PORT),

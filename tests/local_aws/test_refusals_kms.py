@@ -16,7 +16,7 @@ def bad_policy(what: str, text: str, message: str = "") -> Refusal:
     return Refusal(what, "create_key", {"Policy": text}, "MalformedPolicyDocumentException", LOCKOUT, message)
 
 
-def of_it(what: str, operation: str, code: str, key: str = "key", **params: Any) -> Refusal:
+def reject_call(what: str, operation: str, code: str, key: str = "key", **params: Any) -> Refusal:
     """Return a rejected call for the test's key."""
     source = f"{API}{''.join(word.capitalize() for word in operation.split('_'))}.html"
     return Refusal(what, operation, lambda **keys: {"KeyId": keys[key], **params}, code, source)
@@ -47,15 +47,15 @@ REFUSALS = [
         policy(allow(Principal={"AWS": "arn:aws:iam::111122223333:root"}, Action="kms:*", Resource="*")),
         "update the key policy in the future",
     ),
-    of_it(
+    reject_call(
         "a policy that is not JSON", "put_key_policy", "MalformedPolicyDocumentException", PolicyName="default", Policy="{nope"
     ),
-    of_it("a rotation period of ten years", "enable_key_rotation", "ValidationException", RotationPeriodInDays=3650),
-    of_it("a key pending deletion", "enable_key_rotation", "KMSInvalidStateException", key="dying"),
-    of_it("an asymmetric key", "enable_key_rotation", "UnsupportedOperationException", key="asymmetric"),
-    of_it("a waiting period of 6 days", "schedule_key_deletion", "ValidationException", PendingWindowInDays=6),
-    of_it("a waiting period of 31 days", "schedule_key_deletion", "ValidationException", PendingWindowInDays=31),
-    of_it("a key pending deletion", "schedule_key_deletion", "KMSInvalidStateException", key="dying"),
+    reject_call("a rotation period of ten years", "enable_key_rotation", "ValidationException", RotationPeriodInDays=3650),
+    reject_call("a key pending deletion", "enable_key_rotation", "KMSInvalidStateException", key="dying"),
+    reject_call("an asymmetric key", "enable_key_rotation", "UnsupportedOperationException", key="asymmetric"),
+    reject_call("a waiting period of 6 days", "schedule_key_deletion", "ValidationException", PendingWindowInDays=6),
+    reject_call("a waiting period of 31 days", "schedule_key_deletion", "ValidationException", PendingWindowInDays=31),
+    reject_call("a key pending deletion", "schedule_key_deletion", "KMSInvalidStateException", key="dying"),
     Refusal(
         "a missing key",
         "describe_key",

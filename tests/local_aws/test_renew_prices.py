@@ -29,7 +29,7 @@ def snapshot(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return copy
 
 
-def renewed(snapshot: Path) -> tuple[dict[str, Any], dict[str, str]]:
+def read_renewed(snapshot: Path) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the snapshot's entry for today's price source, and the instance prices from this source."""
     content = json.loads(snapshot.read_text(encoding="utf-8"))
     name = f"price-list-{datetime.now(UTC).date().isoformat()}"
@@ -38,7 +38,7 @@ def renewed(snapshot: Path) -> tuple[dict[str, Any], dict[str, str]]:
 
 def test_the_snapshot_gets_the_prices_of_the_price_list_with_today_s_date(aws: Client, snapshot: Path) -> None:
     assert renew_prices.renew(REGION) > 20
-    source, instances = renewed(snapshot)
+    source, instances = read_renewed(snapshot)
     assert source == {"title": "AWS Price List", "date": datetime.now(UTC).date().isoformat(), "verified": True}
     assert instances["m7i.large"] == M7I
 
@@ -51,7 +51,7 @@ def test_cached_prices_do_not_get_today_s_date(aws: Client, snapshot: Path, tmp_
     cache.write_text(json.dumps({name: {"usd": "1", "read": earlier} for name in cached}))
     assert price_list.read(Wanted(REGION, frozenset({"m7i.large"}), frozenset())).instances["m7i.large"].usd == Decimal(1)
     renew_prices.renew(REGION)
-    assert renewed(snapshot)[1]["m7i.large"] == M7I
+    assert read_renewed(snapshot)[1]["m7i.large"] == M7I
 
 
 def test_nothing_is_written_if_the_price_list_does_not_answer(aws: Client, snapshot: Path) -> None:

@@ -37,12 +37,12 @@ def group(world: World, **sizes: int) -> Any:
     return client
 
 
-def desired(client: Any) -> tuple[int, int]:
+def read_sizes(client: Any) -> tuple[int, int]:
     [scaling_group] = client.describe_auto_scaling_groups(AutoScalingGroupNames=["nodes"])["AutoScalingGroups"]
     return scaling_group["MinSize"], scaling_group["DesiredCapacity"]
 
 
-def put(client: Any, name: str, after: timedelta, **sizes: int) -> None:
+def put_action(client: Any, name: str, after: timedelta, **sizes: int) -> None:
     request = {"AutoScalingGroupName": "nodes", "ScheduledActionName": name, "StartTime": NOW + after}
     client.put_scheduled_update_group_action(**request, **sizes)
 
@@ -54,14 +54,14 @@ def names(client: Any) -> list[str]:
 
 def test_a_scheduled_action_changes_the_sizes_once(world: World) -> None:
     client = group(world)
-    put(client, "starts", HOUR, DesiredCapacity=2)
-    put(client, "ends", 2 * HOUR, MinSize=0, DesiredCapacity=0)
+    put_action(client, "starts", HOUR, DesiredCapacity=2)
+    put_action(client, "ends", 2 * HOUR, MinSize=0, DesiredCapacity=0)
     clock.advance(HOUR - timedelta(seconds=1))
-    assert (desired(client), names(client)) == ((0, 0), ["starts", "ends"])
+    assert (read_sizes(client), names(client)) == ((0, 0), ["starts", "ends"])
     clock.advance(timedelta(seconds=1))
-    assert (desired(client), names(client)) == ((0, 2), ["ends"])
+    assert (read_sizes(client), names(client)) == ((0, 2), ["ends"])
     clock.advance(HOUR)
-    assert (desired(client), names(client)) == ((0, 0), [])
+    assert (read_sizes(client), names(client)) == ((0, 0), [])
 
 
 def test_auto_scaling_rejects_invalid_scheduled_actions(world: World) -> None:
@@ -71,14 +71,14 @@ def test_auto_scaling_rejects_invalid_scheduled_actions(world: World) -> None:
         (HOUR, {}, "At least one of MinSize"),
     ):
         with pytest.raises(ClientError, match=message):
-            put(client, "starts", after, **sizes)
+            put_action(client, "starts", after, **sizes)
     with pytest.raises(ClientError, match="Scheduled action name not found"):
         client.delete_scheduled_action(AutoScalingGroupName="nodes", ScheduledActionName="starts")
 
 
 def test_an_action_ends_with_its_group(world: World) -> None:
     client = group(world)
-    put(client, "starts", HOUR, DesiredCapacity=2)
+    put_action(client, "starts", HOUR, DesiredCapacity=2)
     client.delete_auto_scaling_group(AutoScalingGroupName="nodes", ForceDelete=True)
     clock.advance(2 * HOUR)
     assert client.describe_scheduled_actions()["ScheduledUpdateGroupActions"] == []

@@ -80,7 +80,7 @@ def test_clients_may_use_the_clock_of_the_machine_or_the_date_of_the_local_aws(s
     assert error_of(sts, "get_caller_identity") == "SignatureDoesNotMatch"
 
 
-def signed(server: LocalAws, body: str = "Action=ListRoles&Version=2010-05-08") -> AWSRequest:
+def sign(server: LocalAws, body: str = "Action=ListRoles&Version=2010-05-08") -> AWSRequest:
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
     request = AWSRequest("POST", f"{server.endpoint}/?first=1", headers=headers, data=body)
     credentials = Credentials(server.key.access_key_id, server.key.secret_access_key)
@@ -95,7 +95,7 @@ def status_of(request: AWSRequest, **changes: Any) -> int:
 
 
 def test_a_changed_request_is_refused(server: LocalAws) -> None:
-    request = signed(server)
+    request = sign(server)
     assert status_of(request) == 200
     headers = dict(request.prepare().headers)
     assert status_of(request, data=b"Action=ListUsers&Version=2010-05-08") == 403, "body"

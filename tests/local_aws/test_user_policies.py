@@ -186,7 +186,7 @@ def actions_of_methods() -> dict[str, set[str]]:
     return by_method
 
 
-def called(module: Path) -> dict[str, set[str]]:
+def find_calls(module: Path) -> dict[str, set[str]]:
     """Return the boto3 methods that a module calls or passes by name, with their IAM actions."""
     text = module.read_text()
     names = re.findall(r"\.([a-z]+(?:_[a-z0-9]+)+)\(", text) + re.findall(r'"([a-z]+(?:_[a-z0-9]+)+)"', text)
@@ -203,7 +203,7 @@ def test_the_policies_allow_every_call_in_the_code_of_their_users() -> None:
         allowed = set().union(
             PLUMBING, UNUSED, *(iam_policies.actions(iam_policies.FOLDER / f"{policy}.json") for policy in policies)
         )
-        for method, possible in called(module).items():
+        for method, possible in find_calls(module).items():
             calls += 1
             if not possible & allowed:
                 lacking.append(f"{path}: {method} needs {' or '.join(sorted(possible))} in {' or '.join(policies)}.json")

@@ -43,7 +43,7 @@ def main() -> int:
         Bucket(clients.s3, cluster.bucket).put_waiting(own_folder(identity), arguments.waiting.encode()[-TAIL_BYTES:])
         return 0
     if arguments.failed:
-        end.now(arguments.failed.read_bytes() if arguments.failed.exists() else b"no log was written\n")
+        end.give_up(arguments.failed.read_bytes() if arguments.failed.exists() else b"no log was written\n")
         return 0
     try:
         notice = own_notice(cluster, machine.metadata("local-ipv4"))

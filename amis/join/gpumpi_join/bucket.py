@@ -64,16 +64,14 @@ class Bucket:
         expected = {
             notice_key(own_folder(f"{role_id(cluster, member)}:{member.instance_id}")): member for member in members.values()
         }
-        listed = self._list_etags(PREFIX)
+        tags = self._list_etags(PREFIX)
         trusted: dict[str, Notice] = {}
-        rejected = {
-            key: "not an instance of this cluster" for key in listed if key not in expected and key.endswith("notice.json")
-        }
+        rejected = {key: "not an instance of this cluster" for key in tags if key not in expected and key.endswith("notice.json")}
         for key, member in expected.items():
-            if key not in listed:
+            if key not in tags:
                 continue
             try:
-                notice = self._notice(key, listed[key])
+                notice = self._notice(key, tags[key])
             except BadNotice as error:
                 rejected[key] = str(error)
                 continue

@@ -50,11 +50,11 @@ class GivingUp:
             return
         try:
             if lifecycle_state(self._autoscaling, self._instance_id) == WAITING:
-                self.now(self._logs() + f"gpumpi: not joined {waited:.0f} s after its boot: {obstacle}\n".encode())
+                self.give_up(self._logs() + f"gpumpi: not joined {waited:.0f} s after its boot: {obstacle}\n".encode())
         except Exception as error:
             log.warning("cannot give up: %s", error)
 
-    def now(self, text: bytes) -> None:
+    def give_up(self, text: bytes) -> None:
         """Upload the log and abandon the launch, even if the upload fails."""
         try:
             self._bucket.put_boot_log(self._folder, text[-TAIL_BYTES:])

@@ -49,13 +49,11 @@ def role_id(cluster: ClusterFile, member: Member) -> str:
 
 
 def _group_instances(autoscaling: Any, name: str) -> list[str]:
-    instance_ids: list[str] = []
+    ids: list[str] = []
     for page in autoscaling.get_paginator("describe_auto_scaling_groups").paginate(AutoScalingGroupNames=[name]):
         for group in page["AutoScalingGroups"]:
-            instance_ids += [
-                instance["InstanceId"] for instance in group["Instances"] if not instance["LifecycleState"].startswith(LEAVING)
-            ]
-    return instance_ids
+            ids += [node["InstanceId"] for node in group["Instances"] if not node["LifecycleState"].startswith(LEAVING)]
+    return ids
 
 
 def _instances(ec2: Any, **query: Any) -> list[Mapping[str, Any]]:

@@ -73,13 +73,11 @@ def purchase_capacity_block_extension(call: Call) -> dict[str, Any]:
     NOT VERIFIED (2026-11-23): the error code for an unknown offering.
     """
     check_region(call)
-    backend, offering_id = call.backend, call.params["CapacityBlockExtensionOfferingId"]
+    backend, id = call.backend, call.params["CapacityBlockExtensionOfferingId"]
     reservation, end = _extensible(backend, call.params["CapacityReservationId"])
-    extension = state_of(backend, Extensions).by_id.get(offering_id)
+    extension = state_of(backend, Extensions).by_id.get(id)
     if extension is None or extension.reservation is not reservation or extension.start != end:
-        raise AwsError(
-            "InvalidCapacityBlockExtensionOfferingId.NotFound", f"The extension offering '{offering_id}' does not exist."
-        )
+        raise AwsError("InvalidCapacityBlockExtensionOfferingId.NotFound", f"The extension offering '{id}' does not exist.")
     end_dry_run(call)
     extension.bought = clock.now()
     failed = durations.fails_as(extension, "status", "payment-failed")

@@ -17,7 +17,7 @@ from localcloud.aws.ec2 import image_calls, instance_types, launch_capacity, lau
 from localcloud.aws.ec2.instance_types import TypeFacts
 from localcloud.aws.ec2.instances import LaunchedInstance
 from localcloud.aws.ec2.launch_plan import Plan
-from localcloud.aws.ec2.launch_templates import TAGGABLE, check_user_data, format_for_boto, version_named_by
+from localcloud.aws.ec2.launch_templates import TAGGABLE, check_user_data, to_boto, version_named_by
 from localcloud.aws.ec2.refusals import invalid_value, missing
 from localcloud.aws.ec2.zones import zone_named
 from localcloud.aws.errors import AwsError
@@ -35,7 +35,7 @@ def merge_template(backend: Any, data: Mapping[str, Any]) -> dict[str, Any]:
         return dict(data)
     version = version_named_by(backend, specification)
     own = {key: value for key, value in data.items() if key != "LaunchTemplate"}
-    merged = {**format_for_boto(version.data), **own}
+    merged = {**to_boto(version.data), **own}
     merged["TagSpecifications"] = _merge_tags(version.data.get("TagSpecifications", ()), own.get("TagSpecifications", ()))
     merged["_template"] = version
     return merged

@@ -62,14 +62,12 @@ def refuse_where_scarce(region: str, name: str, zone: str, market: str, reserved
         return
     if market == "spot":
         raise AwsError("InsufficientInstanceCapacity", "There is no Spot capacity available that matches your request.", 500)
-    free_zones = ", ".join(scarcity.free_zones(name, region))
-    fix = (
-        f" You can currently get {name} capacity by not specifying an Availability Zone in your request or choosing {free_zones}."
-    )
+    zones = ", ".join(scarcity.free_zones(name, region))
+    fix = f" You can currently get {name} capacity by not specifying an Availability Zone in your request or choosing {zones}."
     raise AwsError(
         "InsufficientInstanceCapacity",
         f"We currently do not have sufficient {name} capacity in the Availability Zone you requested ({zone}). Our system will "
-        f"be working on provisioning additional capacity.{fix if free_zones else ''}",
+        f"be working on provisioning additional capacity.{fix if zones else ''}",
         500,
     )
 

@@ -9,7 +9,7 @@ from localcloud.aws.account import USER_ARN
 from localcloud.aws.call import Call
 from localcloud.aws.ec2 import tagging
 from localcloud.aws.ec2.filters import keep, page
-from localcloud.aws.ec2.launch_templates import check_name, find, forget, format_for_boto, format_for_moto, version_of
+from localcloud.aws.ec2.launch_templates import check_name, find, forget, to_boto, to_moto, version_of
 from localcloud.aws.ec2.refusals import end_dry_run, missing
 from localcloud.aws.errors import AwsError
 from localcloud.aws.patching import operation
@@ -24,7 +24,7 @@ def create_launch_template(call: Call) -> dict[str, Any]:
     if not params.get("LaunchTemplateData"):
         raise missing("launchTemplateData")
     check_name(call.backend, name)
-    data = format_for_moto(params["LaunchTemplateData"])
+    data = to_moto(params["LaunchTemplateData"])
     tags = tagging.read_requested_tags(params.get("TagSpecifications"), "launch-template")
     end_dry_run(call)
     template = call.backend.create_launch_template(name, params.get("VersionDescription"), data, tags)
@@ -34,7 +34,7 @@ def create_launch_template(call: Call) -> dict[str, Any]:
 @operation("ec2", "CreateLaunchTemplateVersion")
 def create_launch_template_version(call: Call) -> dict[str, Any]:
     template = _find_template(call)
-    data = format_for_moto(call.params.get("LaunchTemplateData", {}))
+    data = to_moto(call.params.get("LaunchTemplateData", {}))
     source = call.params.get("SourceVersion")
     if source is not None:
         data = {**version_of(template, source).data, **data}
@@ -171,5 +171,5 @@ def _version_shown(version: Any) -> dict[str, Any]:
         "CreateTime": version.create_time,
         "CreatedBy": USER_ARN,
         "DefaultVersion": version.template.is_default(version),
-        "LaunchTemplateData": format_for_boto(version.data),
+        "LaunchTemplateData": to_boto(version.data),
     }

@@ -107,7 +107,7 @@ def check_name(backend: Any, name: str) -> None:
         raise AwsError("InvalidLaunchTemplateName.AlreadyExistsException", "Launch template name already in use.")
 
 
-def format_for_moto(data: Mapping[str, Any]) -> dict[str, Any]:
+def to_moto(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return a new version's data in moto's storage format.
 
     Raise the errors that AWS reports when the version is created, before any launch.
@@ -139,7 +139,7 @@ def check_user_data(encoded: str) -> None:
         raise AwsError("InvalidParameterValue", f"User data is limited to {MAXIMUM_USER_DATA} bytes")
 
 
-def format_for_boto(data: Mapping[str, Any]) -> dict[str, Any]:
+def to_boto(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return a version's data in boto3's format."""
     result = dict(data)
     if result.get("UserData") is not None:

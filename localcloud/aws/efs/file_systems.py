@@ -52,12 +52,10 @@ def _update_file_system(call: Call) -> dict[str, Any]:
 def _update_file_system_protection(call: Call) -> dict[str, Any]:
     """https://docs.aws.amazon.com/efs/latest/ug/API_UpdateFileSystemProtection.html"""
     file_system = find_file_system(call, ready=True)
-    protection = call.params.get("ReplicationOverwriteProtection", "ENABLED")
-    if protection not in ("ENABLED", "DISABLED"):
-        raise refused(
-            "ValidationException", f"Value '{protection}' at 'replicationOverwriteProtection' must be ENABLED or DISABLED"
-        )
-    file_system.file_system_protection = {"ReplicationOverwriteProtection": protection}
+    status = call.params.get("ReplicationOverwriteProtection", "ENABLED")
+    if status not in ("ENABLED", "DISABLED"):
+        raise refused("ValidationException", f"Value '{status}' at 'replicationOverwriteProtection' must be ENABLED or DISABLED")
+    file_system.file_system_protection = {"ReplicationOverwriteProtection": status}
     return dict(file_system.file_system_protection)
 
 

@@ -133,13 +133,11 @@ def _vpc_config(call: Call, cluster: Cluster) -> Change:
     return _endpoint_access(cluster, endpoint) if endpoint else _subnets_and_groups(call, cluster, inside)
 
 
-def _endpoint_access(cluster: Cluster, requested: Record) -> Change:
+def _endpoint_access(cluster: Cluster, change: Record) -> Change:
     """https://docs.aws.amazon.com/eks/latest/userguide/config-cluster-endpoint.html"""
     current = cluster.record["resourcesVpcConfig"]
-    public, private = cluster_settings.endpoint_access({**current, **requested})
-    cidrs = network.public_cidrs(
-        requested.get("publicAccessCidrs") or current["publicAccessCidrs"] or ["0.0.0.0/0"], cluster.name
-    )
+    public, private = cluster_settings.endpoint_access({**current, **change})
+    cidrs = network.public_cidrs(change.get("publicAccessCidrs") or current["publicAccessCidrs"] or ["0.0.0.0/0"], cluster.name)
     cidrs = cidrs if public else []
     after = {"endpointPublicAccess": public, "endpointPrivateAccess": private, "publicAccessCidrs": cidrs}
     if all(current[name] == value for name, value in after.items()):

@@ -39,16 +39,12 @@ def _process(peer: str) -> psutil.Process | None:
         return None
     try:
         connections = psutil.net_connections("tcp")
-        served = {
-            connection.laddr.port
-            for connection in connections
-            if connection.pid == own and connection.laddr and connection.status == psutil.CONN_LISTEN
-        }
-        for connection in connections:
-            if connection.pid in (None, own) or not (connection.laddr and connection.raddr):
+        served = {conn.laddr.port for conn in connections if conn.pid == own and conn.laddr and conn.status == psutil.CONN_LISTEN}
+        for conn in connections:
+            if conn.pid in (None, own) or not (conn.laddr and conn.raddr):
                 continue
-            if connection.laddr.port == int(port) and connection.raddr.port in served:
-                return psutil.Process(connection.pid)
+            if conn.laddr.port == int(port) and conn.raddr.port in served:
+                return psutil.Process(conn.pid)
     except (psutil.Error, OSError):
         log.debug("cannot find the engine process of %s", peer, exc_info=True)
     return None

@@ -14,7 +14,7 @@ Values = Mapping[str, Callable[[World], Any]]
 @dataclass(frozen=True)
 class Case:
     token: str
-    given: Callable[[World], Args]
+    make_inputs: Callable[[World], Args]
     """Every property that the type accepts, except mutually exclusive ones."""
     needed: frozenset[str]
     """Required properties."""

@@ -27,7 +27,7 @@ def other_repository(world: World) -> Any:
 CASES = [
     Case(
         "aws:ecr/repository:Repository",
-        given=lambda world: {
+        make_inputs=lambda world: {
             "name": world.name("team/train"),
             "imageTagMutability": "IMMUTABLE",
             "imageScanningConfiguration": {"scanOnPush": True},
@@ -52,7 +52,7 @@ CASES = [
     ),
     Case(
         "aws:ecr/lifecyclePolicy:LifecyclePolicy",
-        given=lambda world: {"repository": repository(world), "policy": policy(14)},
+        make_inputs=lambda world: {"repository": repository(world), "policy": policy(14)},
         needed=names("repository", "policy"),
         replaces={"repository": other_repository, "policy": value(policy(7))},
     ),

@@ -42,7 +42,7 @@ def _archiving(world: World) -> dict[str, Any]:
 CASES = [
     Case(
         "aws:efs/fileSystem:FileSystem",
-        given=_file_system,
+        make_inputs=_file_system,
         needed=names(),
         instead=(_archiving,),
         updates={
@@ -64,7 +64,7 @@ CASES = [
     ),
     Case(
         "aws:efs/fileSystemPolicy:FileSystemPolicy",
-        given=lambda world: {
+        make_inputs=lambda world: {
             "fileSystemId": world.file_system,
             "policy": _policy("one"),
             "bypassPolicyLockoutSafetyCheck": True,
@@ -77,7 +77,7 @@ CASES = [
     ),
     Case(
         "aws:efs/backupPolicy:BackupPolicy",
-        given=lambda world: {"fileSystemId": world.file_system, "backupPolicy": {"status": "ENABLED"}},
+        make_inputs=lambda world: {"fileSystemId": world.file_system, "backupPolicy": {"status": "ENABLED"}},
         needed=names("fileSystemId", "backupPolicy"),
         updates={"backupPolicy": value({"status": "DISABLED"})},
         replaces={"fileSystemId": lambda world: world.new_file_system("other")},
@@ -87,7 +87,7 @@ CASES = [
     ),
     Case(
         "aws:efs/mountTarget:MountTarget",
-        given=lambda world: {
+        make_inputs=lambda world: {
             "fileSystemId": world.file_system,
             "subnetId": world.subnets[0],
             "ipAddress": "10.0.0.10",
@@ -107,7 +107,7 @@ CASES = [
     ),
     Case(
         "aws:efs/accessPoint:AccessPoint",
-        given=lambda world: {
+        make_inputs=lambda world: {
             "fileSystemId": world.file_system,
             "posixUser": {"uid": 1000, "gid": 1000, "secondaryGids": [1001, 1002]},
             "rootDirectory": {"path": "/home", "creationInfo": {"ownerUid": 1000, "ownerGid": 1000, "permissions": "0755"}},

@@ -120,7 +120,7 @@ def _addon(world: World) -> dict[str, Any]:
 CASES = [
     Case(
         "aws:eks/cluster:Cluster",
-        given=_cluster,
+        make_inputs=_cluster,
         needed=names("roleArn", "vpcConfig"),
         updates={
             "version": value("1.35"),
@@ -153,7 +153,7 @@ CASES = [
     ),
     Case(
         "aws:eks/accessEntry:AccessEntry",
-        given=lambda world: {
+        make_inputs=lambda world: {
             "clusterName": world.cluster,
             "principalArn": world.pod_role,
             "type": "STANDARD",
@@ -176,7 +176,7 @@ CASES = [
     ),
     Case(
         "aws:eks/accessPolicyAssociation:AccessPolicyAssociation",
-        given=_association,
+        make_inputs=_association,
         needed=names("clusterName", "principalArn", "policyArn", "accessScope"),
         replaces={
             "clusterName": value("other"),
@@ -187,7 +187,7 @@ CASES = [
     ),
     Case(
         "aws:eks/podIdentityAssociation:PodIdentityAssociation",
-        given=lambda world: {
+        make_inputs=lambda world: {
             "clusterName": world.cluster,
             "namespace": "jobs",
             "serviceAccount": "trainer",
@@ -212,7 +212,7 @@ CASES = [
     ),
     Case(
         "aws:eks/nodeGroup:NodeGroup",
-        given=_node_group,
+        make_inputs=_node_group,
         needed=names("clusterName", "nodeRoleArn", "subnetIds", "scalingConfig"),
         instead=(_plain_node_group, _node_group_by_template_name),
         updates={
@@ -244,7 +244,7 @@ CASES = [
     ),
     Case(
         "aws:eks/addon:Addon",
-        given=_addon,
+        make_inputs=_addon,
         needed=names("clusterName", "addonName"),
         instead=(lambda world: {**_addon(world), "podIdentityAssociations": [], "serviceAccountRoleArn": world.pod_role},),
         updates={

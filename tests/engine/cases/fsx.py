@@ -41,7 +41,7 @@ def _association(world: World) -> dict[str, Any]:
 CASES = [
     Case(
         "aws:fsx/lustreFileSystem:LustreFileSystem",
-        given=_persistent,
+        make_inputs=_persistent,
         needed=names("subnetIds", "securityGroupIds", "deploymentType", "perUnitStorageThroughput", "storageCapacity"),
         updates={
             "dataCompressionType": value("NONE"),
@@ -67,7 +67,7 @@ CASES = [
     ),
     Case(
         "aws:fsx/dataRepositoryAssociation:DataRepositoryAssociation",
-        given=_association,
+        make_inputs=_association,
         needed=names("fileSystemId", "fileSystemPath", "dataRepositoryPath"),
         updates={
             "importedFileChunkSize": value(2048),

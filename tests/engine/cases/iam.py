@@ -22,7 +22,7 @@ def _attachment(world: World) -> dict[str, str]:
 CASES = [
     Case(
         "aws:iam/role:Role",
-        given=lambda world: {
+        make_inputs=lambda world: {
             "name": world.name("nodes"),
             "path": "/team/",
             "assumeRolePolicy": trust("ec2.amazonaws.com"),
@@ -49,7 +49,7 @@ CASES = [
     ),
     Case(
         "aws:iam/rolePolicy:RolePolicy",
-        given=_policy_on_role,
+        make_inputs=_policy_on_role,
         needed=names("role", "policy"),
         instead=(lambda world: {"namePrefix": "p-", **{name: _policy_on_role(world)[name] for name in ("role", "policy")}},),
         updates={"policy": value(allow("s3:PutObject"))},
@@ -61,13 +61,13 @@ CASES = [
     ),
     Case(
         "aws:iam/rolePolicyAttachment:RolePolicyAttachment",
-        given=_attachment,
+        make_inputs=_attachment,
         needed=names("role", "policyArn"),
         replaces={"policyArn": value(BOUNDARY), "role": value("second")},
     ),
     Case(
         "aws:iam/instanceProfile:InstanceProfile",
-        given=lambda world: {
+        make_inputs=lambda world: {
             "name": world.name("hosts"),
             "path": "/team/",
             "role": _owner(world),

@@ -14,7 +14,7 @@ def _policy(sid: str) -> str:
 CASES = [
     Case(
         "aws:kms/key:Key",
-        given=lambda world: {
+        make_inputs=lambda world: {
             "description": "secrets of the cluster",
             "policy": _policy("one"),
             "bypassPolicyLockoutSafetyCheck": False,
@@ -44,7 +44,7 @@ CASES = [
     ),
     Case(
         "aws:kms/alias:Alias",
-        given=lambda world: {"name": f"alias/{world.name('secrets')}", "targetKeyId": world.key},
+        make_inputs=lambda world: {"name": f"alias/{world.name('secrets')}", "targetKeyId": world.key},
         needed=names("name", "targetKeyId"),
         instead=(lambda world: {"namePrefix": f"alias/{world.name('secrets-')}", "targetKeyId": world.key},),
         updates={"targetKeyId": lambda world: world.second_key},

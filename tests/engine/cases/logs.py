@@ -5,7 +5,7 @@ from tests.engine.cases.case import Case, names, value
 CASES = [
     Case(
         "aws:cloudwatch/logGroup:LogGroup",
-        given=lambda world: {
+        make_inputs=lambda world: {
             "name": f"/aws/eks/{world.name('it')}/cluster",
             "retentionInDays": 90,
             "kmsKeyId": world.logs_key("one"),

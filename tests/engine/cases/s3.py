@@ -51,7 +51,7 @@ def _lifecycle(*rules: dict[str, Any]) -> Any:
 CASES = [
     Case(
         "aws:s3/bucket:Bucket",
-        given=lambda world: {
+        make_inputs=lambda world: {
             "bucket": world.name("keys"),
             "objectLockEnabled": True,
             "forceDestroy": True,
@@ -67,7 +67,7 @@ CASES = [
     ),
     Case(
         "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock",
-        given=lambda world: {
+        make_inputs=lambda world: {
             "bucket": world.bucket,
             "blockPublicAcls": True,
             "blockPublicPolicy": True,
@@ -86,7 +86,7 @@ CASES = [
     ),
     Case(
         "aws:s3/bucketOwnershipControls:BucketOwnershipControls",
-        given=lambda world: {"bucket": world.bucket, "rule": {"objectOwnership": "BucketOwnerEnforced"}},
+        make_inputs=lambda world: {"bucket": world.bucket, "rule": {"objectOwnership": "BucketOwnerEnforced"}},
         needed=names("bucket", "rule"),
         updates={"rule": value({"objectOwnership": "BucketOwnerPreferred"})},
         replaces={"bucket": _other_bucket},
@@ -97,7 +97,7 @@ CASES = [
     ),
     Case(
         "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration",
-        given=lambda world: {
+        make_inputs=lambda world: {
             "bucket": world.bucket,
             "rules": [
                 {
@@ -120,7 +120,7 @@ CASES = [
     ),
     Case(
         "aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration",
-        given=_lifecycle(EXPIRY, OLD_VERSIONS, TAGGED),
+        make_inputs=_lifecycle(EXPIRY, OLD_VERSIONS, TAGGED),
         needed=names("bucket", "rules"),
         instead=(_lifecycle(BY_PREFIX),),
         updates={"rules": value([{**EXPIRY, "expiration": {"days": 2}}])},
@@ -133,7 +133,7 @@ CASES = [
     ),
     Case(
         "aws:s3/bucketPolicy:BucketPolicy",
-        given=lambda world: {"bucket": world.bucket, "policy": _policy(world, "one")},
+        make_inputs=lambda world: {"bucket": world.bucket, "policy": _policy(world, "one")},
         needed=names("bucket", "policy"),
         updates={"policy": lambda world: _policy(world, "two")},
         replaces={"bucket": _other_bucket},
@@ -142,7 +142,7 @@ CASES = [
     ),
     Case(
         "aws:s3/bucketVersioning:BucketVersioning",
-        given=lambda world: {"bucket": world.bucket, "versioningConfiguration": {"status": "Enabled"}},
+        make_inputs=lambda world: {"bucket": world.bucket, "versioningConfiguration": {"status": "Enabled"}},
         needed=names("bucket", "versioningConfiguration"),
         updates={"versioningConfiguration": value({"status": "Suspended"})},
         replaces={"bucket": _other_bucket},

@@ -82,18 +82,16 @@ def test_recover_adopts_an_object_whose_request_was_canceled_in_flight(
     assert objects.get("configmaps", "held") and "held" not in kube.state()
     assert 'configmaps "held" already exists' in kube.up().output
 
-    messages: list[str] = []
-    recovered = recover(kube.project.pulumi, kube.project.stack, no_client, messages.append)
+    lines: list[str] = []
+    recovered = recover(kube.project.pulumi, kube.project.stack, no_client, lines.append)
     assert recovered.found == [f"held ({objects.namespace}/held)"]
-    assert messages[-1].startswith(
-        f"foreign ({objects.namespace}/foreign) exists, but no failed update of this stack created it;"
-    )
+    assert lines[-1].startswith(f"foreign ({objects.namespace}/foreign) exists, but no failed update of this stack created it;")
     assert "foreign" not in kube.state()
     objects.delete("configmaps", "foreign")
     again = kube.up()
     assert again.ok, again.output
     assert again.changes == {"create": 1}, "the object `held` matches the program"
-    assert recover(kube.project.pulumi, kube.project.stack, no_client, messages.append).found == []
+    assert recover(kube.project.pulumi, kube.project.stack, no_client, lines.append).found == []
 
 
 def no_client(region: str) -> Any:

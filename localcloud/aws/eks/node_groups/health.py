@@ -136,13 +136,7 @@ def join_problems(cluster: Cluster, group: NodeGroup) -> list[Record]:
     first = next((obstacle for obstacle in obstacles.values() if obstacle is not None), None)
     if first is None:
         return []
-    return [
-        issue(
-            "NodeCreationFailure",
-            str(first),
-            [id for id, obstacle in obstacles.items() if obstacle is not None],
-        )
-    ]
+    return [issue("NodeCreationFailure", str(first), [id for id, obstacle in obstacles.items() if obstacle is not None])]
 
 
 def _obstacle(cluster: Cluster, group: NodeGroup, instance: Any) -> joining.Obstacle | None:

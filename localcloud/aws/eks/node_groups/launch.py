@@ -41,13 +41,13 @@ def delete_profile(iam: Any, name: str) -> None:
 def create_template(ec2: Any, cluster: Cluster, record: Record, name: str, data: Record) -> str:
     """Create EKS's launch template and return its id."""
     tags = {"launch-template": tags_of(cluster, record["nodegroupName"])}
-    template = ec2.create_launch_template(name, "", launch_templates.format_for_moto(data), tags)
+    template = ec2.create_launch_template(name, "", launch_templates.to_moto(data), tags)
     return str(template.id)
 
 
 def add_version(template: Any, data: Record) -> None:
     """Create a version of EKS's launch template and make it the default."""
-    template.default_version_number = template.create_version(launch_templates.format_for_moto(data), "").number
+    template.default_version_number = template.create_version(launch_templates.to_moto(data), "").number
 
 
 def delete_template(ec2: Any, template_id: str) -> None:

@@ -182,9 +182,7 @@ class _Renewal:
         """Return whether the instance was launched with the new launch data, possibly by a failed update to the same
         version."""
         current_version = self.scaling.ec2_launch_template.default_version()
-        return launch_templates.format_for_boto(state.template_version.data) == launch_templates.format_for_boto(
-            current_version.data
-        )
+        return launch_templates.to_boto(state.template_version.data) == launch_templates.to_boto(current_version.data)
 
     def _problem(self) -> str:
         """Return why an instance of the group is not a node, or "" if there is no such instance."""

@@ -31,7 +31,7 @@ def read(call: Call, reference: Record | None) -> UserTemplate:
     except AwsError as error:
         raise invalid_parameter(error.message) from error
     template = UserTemplate(
-        version.template.id, version.template.name, str(version.number), launch_templates.format_for_boto(version.data)
+        version.template.id, version.template.name, str(version.number), launch_templates.to_boto(version.data)
     )
     _refuse_prohibited(template.data)
     _refuse_malformed(ec2, template.data)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from localcloud.engine.aws.resource import Args, Aws, Prop, Resource, State, register
-from localcloud.engine.aws.resources.requests import ignore_missing
+from localcloud.engine.aws.resources.requests import ignore_gone
 
 
 @register
@@ -33,7 +33,7 @@ class Tag(Resource):
         self._write(aws, new)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        with ignore_missing("ValidationError"):  # the group no longer exists, so neither do its tags
+        with ignore_gone("ValidationError"):  # the group no longer exists, so neither do its tags
             aws.client("autoscaling").delete_tags(Tags=[self._tag(state)])
 
     def _write(self, aws: Aws, args: Args) -> None:

@@ -8,8 +8,8 @@ from localcloud.engine.aws.resources.names import physical_name
 from localcloud.engine.aws.resources.requests import (
     MINUTE,
     completing,
-    find_first,
-    ignore_missing,
+    first,
+    ignore_gone,
     retry,
     to_request,
     to_state,
@@ -133,7 +133,7 @@ class Group(Resource):
     def delete(self, aws: Aws, id: str, state: State) -> None:
         if not state.get("forceDelete"):
             raise Failed(f"{self.token}: deleting without forceDelete is not emulated")
-        with ignore_missing(GROUP_GONE):
+        with ignore_gone(GROUP_GONE):
             aws.client("autoscaling").delete_auto_scaling_group(AutoScalingGroupName=id, ForceDelete=True)
         wait_gone(aws, f"{self.title} ({id})", partial(self._describe, aws, id), timeout=DELETED)
 
@@ -154,7 +154,7 @@ class Group(Resource):
     @staticmethod
     def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
         autoscaling = aws.client("autoscaling")
-        return find_first(lambda: autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[id])["AutoScalingGroups"])
+        return first(lambda: autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[id])["AutoScalingGroups"])
 
 
 def _number(hook: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from datetime import UTC
 from typing import Any
 
 from localcloud.engine.aws.resource import Args, Aws, Prop, Resource, State, register
-from localcloud.engine.aws.resources.requests import find_first, ignore_missing
+from localcloud.engine.aws.resources.requests import first, ignore_gone
 
 _SIZES = {"minSize": "MinSize", "maxSize": "MaxSize", "desiredCapacity": "DesiredCapacity"}
 _UNCHANGED = -1
@@ -32,7 +32,7 @@ class Schedule(Resource):
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         group = recorded["autoscalingGroupName"]
         ask = aws.client("autoscaling").describe_scheduled_actions
-        action = find_first(lambda: ask(AutoScalingGroupName=group, ScheduledActionNames=[id])["ScheduledUpdateGroupActions"])
+        action = first(lambda: ask(AutoScalingGroupName=group, ScheduledActionNames=[id])["ScheduledUpdateGroupActions"])
         if action is None:
             return None
         return {
@@ -47,7 +47,7 @@ class Schedule(Resource):
         self._write(aws, new)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        with ignore_missing("ValidationError"):  # the action has run, or its group was deleted
+        with ignore_gone("ValidationError"):  # the action has run, or its group was deleted
             aws.client("autoscaling").delete_scheduled_action(
                 AutoScalingGroupName=state["autoscalingGroupName"], ScheduledActionName=id
             )

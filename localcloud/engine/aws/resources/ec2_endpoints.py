@@ -11,8 +11,8 @@ from localcloud.engine.aws.resources.requests import (
     arn,
     client_token,
     completing,
-    find_first,
-    ignore_missing,
+    first,
+    ignore_gone,
     raise_failures,
     retry,
     to_request,
@@ -112,7 +112,7 @@ class VpcEndpoint(Resource):
             update_tags(aws, id, old, new)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        with ignore_missing(*ENDPOINT_ABSENT):
+        with ignore_gone(*ENDPOINT_ABSENT):
             answer = aws.client("ec2").delete_vpc_endpoints(VpcEndpointIds=[id])
             raise_failures(answer.get("Unsuccessful") or [], "DeleteVpcEndpoints")
             wait_gone(aws, f"EC2 VPC Endpoint ({id})", partial(self._describe, aws, id), timeout=ENDPOINT_TIMEOUT)
@@ -126,7 +126,7 @@ class VpcEndpoint(Resource):
 
     @staticmethod
     def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
-        endpoint = find_first(
+        endpoint = first(
             lambda: aws.client("ec2").describe_vpc_endpoints(VpcEndpointIds=[id])["VpcEndpoints"],
             *ENDPOINT_ABSENT,
         )
@@ -184,7 +184,7 @@ class FlowLog(Resource):
         return str(answer["FlowLogIds"][0])
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
-        log = find_first(lambda: aws.client("ec2").describe_flow_logs(FlowLogIds=[id])["FlowLogs"], "InvalidFlowLogId.NotFound")
+        log = first(lambda: aws.client("ec2").describe_flow_logs(FlowLogIds=[id])["FlowLogs"], "InvalidFlowLogId.NotFound")
         if log is None:
             return None
         prefix = {"vpc": "vpcId", "subnet": "subnetId", "eni": "eniId"}[log["ResourceId"].split("-")[0]]
@@ -200,6 +200,6 @@ class FlowLog(Resource):
             update_tags(aws, id, old, new)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        with ignore_missing("InvalidFlowLogId.NotFound"):
+        with ignore_gone("InvalidFlowLogId.NotFound"):
             answer = aws.client("ec2").delete_flow_logs(FlowLogIds=[id])
             raise_failures(answer.get("Unsuccessful") or [], "DeleteFlowLogs")

@@ -10,8 +10,8 @@ from localcloud.engine.aws.resources.requests import (
     arn,
     client_token,
     completing,
-    find_first,
-    ignore_missing,
+    first,
+    ignore_gone,
     retry,
     to_request,
     to_state,
@@ -62,7 +62,7 @@ class InternetGateway(Resource):
     def delete(self, aws: Aws, id: str, state: State) -> None:
         self._detach(aws, id, state)
         ec2 = aws.client("ec2")
-        with ignore_missing("InvalidInternetGatewayID.NotFound"):
+        with ignore_gone("InvalidInternetGatewayID.NotFound"):
             retry(
                 aws,
                 f"EC2 Internet Gateway ({id}) delete",
@@ -85,7 +85,7 @@ class InternetGateway(Resource):
         if not (vpc := state.get("vpcId")):
             return
         ec2 = aws.client("ec2")
-        with ignore_missing("Gateway.NotAttached", "InvalidInternetGatewayID.NotFound", "InvalidVpcID.NotFound"):
+        with ignore_gone("Gateway.NotAttached", "InvalidInternetGatewayID.NotFound", "InvalidVpcID.NotFound"):
             retry(
                 aws,
                 f"EC2 Internet Gateway ({id}) detach",
@@ -97,7 +97,7 @@ class InternetGateway(Resource):
     @staticmethod
     def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
         ec2 = aws.client("ec2")
-        return find_first(
+        return first(
             lambda: ec2.describe_internet_gateways(InternetGatewayIds=[id])["InternetGateways"],
             "InvalidInternetGatewayID.NotFound",
         )
@@ -157,7 +157,7 @@ class Eip(Resource):
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
         self._disassociate(aws, state)
-        with ignore_missing("InvalidAllocationID.NotFound"):
+        with ignore_gone("InvalidAllocationID.NotFound"):
             aws.client("ec2").release_address(AllocationId=id)
 
     def _associate(self, aws: Aws, id: str, args: Args) -> None:
@@ -173,12 +173,12 @@ class Eip(Resource):
     @staticmethod
     def _disassociate(aws: Aws, state: State) -> None:
         if association := state.get("associationId"):
-            with ignore_missing("InvalidAssociationID.NotFound"):
+            with ignore_gone("InvalidAssociationID.NotFound"):
                 aws.client("ec2").disassociate_address(AssociationId=association)
 
     @staticmethod
     def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
-        return find_first(
+        return first(
             lambda: aws.client("ec2").describe_addresses(AllocationIds=[id])["Addresses"], "InvalidAllocationID.NotFound"
         )
 
@@ -245,16 +245,14 @@ class NatGateway(Resource):
             update_tags(aws, id, old, new)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        with ignore_missing("NatGatewayNotFound"):
+        with ignore_gone("NatGatewayNotFound"):
             aws.client("ec2").delete_nat_gateway(NatGatewayId=id)
             wait_gone(aws, f"EC2 NAT Gateway ({id})", partial(self._describe, aws, id), timeout=NAT_DELETED)
 
     @staticmethod
     def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
         """Return the gateway, or None if it is deleted. EC2 still lists deleted gateways for an hour."""
-        gateway = find_first(
-            lambda: aws.client("ec2").describe_nat_gateways(NatGatewayIds=[id])["NatGateways"], "NatGatewayNotFound"
-        )
+        gateway = first(lambda: aws.client("ec2").describe_nat_gateways(NatGatewayIds=[id])["NatGateways"], "NatGatewayNotFound")
         return None if gateway is None or gateway["State"] == "deleted" else gateway
 
     def _available(self, aws: Aws, id: str) -> dict[str, Any] | None:

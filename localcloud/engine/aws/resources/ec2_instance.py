@@ -11,16 +11,7 @@ from typing import Any
 
 from localcloud.engine.aws.resource import Args, Aws, Failed, Prop, Resource, State, register
 from localcloud.engine.aws.resources.ec2_tags import TAGS, read_tags, tag_specification, update_tags
-from localcloud.engine.aws.resources.requests import (
-    MINUTE,
-    arn,
-    client_token,
-    completing,
-    find_first,
-    ignore_missing,
-    retry,
-    to_state,
-)
+from localcloud.engine.aws.resources.requests import MINUTE, arn, client_token, completing, first, ignore_gone, retry, to_state
 
 CREATED = 10 * MINUTE
 STOPPED = STARTED = 10 * MINUTE
@@ -127,7 +118,7 @@ class Instance(Resource):
             update_tags(aws, id, old, new)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        with ignore_missing(ABSENT):
+        with ignore_gone(ABSENT):
             aws.client("ec2").terminate_instances(InstanceIds=[id])
         gone = lambda: True if self._describe(aws, id) is None else None  # noqa: E731
         aws.wait(f"{self.title} ({id}) delete", gone, timeout=DELETED)
@@ -136,7 +127,7 @@ class Instance(Resource):
     def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
         """Return the instance, or None if it is terminated. EC2 still lists terminated instances for an hour."""
         ec2 = aws.client("ec2")
-        reservation = find_first(lambda: ec2.describe_instances(InstanceIds=[id])["Reservations"], ABSENT)
+        reservation = first(lambda: ec2.describe_instances(InstanceIds=[id])["Reservations"], ABSENT)
         instance = reservation["Instances"][0] if reservation else None
         return None if instance is None or instance["State"]["Name"] == "terminated" else instance
 
@@ -153,7 +144,7 @@ class Instance(Resource):
 
         template, version = tag("id"), tag("version")
         describe = partial(ec2.describe_launch_templates, LaunchTemplateIds=[template])
-        details = find_first(lambda: describe()["LaunchTemplates"], "InvalidLaunchTemplateId.NotFound") if template else None
+        details = first(lambda: describe()["LaunchTemplates"], "InvalidLaunchTemplateId.NotFound") if template else None
         if not details:
             return {}
         before = str(recorded["launchTemplate"].get("version", "$Default")) if recorded.get("launchTemplate") else ""

@@ -6,7 +6,7 @@ from localcloud.engine.aws.resource import Args, AutoName, Aws, Prop, Resource, 
 from localcloud.engine.aws.resources.ec2_launch_template_data import DATA, data_request, data_state
 from localcloud.engine.aws.resources.ec2_tags import TAGS, read_tags, tag_specification, update_tags
 from localcloud.engine.aws.resources.names import physical_name
-from localcloud.engine.aws.resources.requests import arn, client_token, find_first, ignore_missing, to_request, to_state
+from localcloud.engine.aws.resources.requests import arn, client_token, first, ignore_gone, to_request, to_state
 
 ABSENT = ("InvalidLaunchTemplateId.NotFound", "InvalidLaunchTemplateName.NotFoundException")
 VERSIONED = frozenset(DATA) | {"description"}
@@ -40,7 +40,7 @@ class LaunchTemplate(Resource):
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         ec2 = aws.client("ec2")
-        template = find_first(lambda: ec2.describe_launch_templates(LaunchTemplateIds=[id])["LaunchTemplates"], *ABSENT)
+        template = first(lambda: ec2.describe_launch_templates(LaunchTemplateIds=[id])["LaunchTemplates"], *ABSENT)
         if template is None:
             return None
         latest = str(template["LatestVersionNumber"])
@@ -76,7 +76,7 @@ class LaunchTemplate(Resource):
             update_tags(aws, id, old, new)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        with ignore_missing(*ABSENT):
+        with ignore_gone(*ABSENT):
             aws.client("ec2").delete_launch_template(LaunchTemplateId=id)
 
 

@@ -5,15 +5,7 @@ from typing import Any
 
 from localcloud.engine.aws.resource import Args, AutoName, Aws, Prop, Resource, State, register
 from localcloud.engine.aws.resources.ec2_tags import TAGS, read_tags, tag_specification, update_tags
-from localcloud.engine.aws.resources.requests import (
-    MINUTE,
-    completing,
-    find_first,
-    ignore_missing,
-    to_request,
-    to_state,
-    wait_gone,
-)
+from localcloud.engine.aws.resources.requests import MINUTE, completing, first, ignore_gone, to_request, to_state, wait_gone
 
 TIMEOUT = 5 * MINUTE
 
@@ -50,13 +42,13 @@ class PlacementGroup(Resource):
         update_tags(aws, old["placementGroupId"], old, new)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        with ignore_missing("InvalidPlacementGroup.Unknown"):
+        with ignore_gone("InvalidPlacementGroup.Unknown"):
             aws.client("ec2").delete_placement_group(GroupName=id)
         wait_gone(aws, f"{self.title} ({id})", partial(self._describe, aws, id), timeout=TIMEOUT)
 
     @staticmethod
     def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
-        group = find_first(
+        group = first(
             lambda: aws.client("ec2").describe_placement_groups(GroupNames=[id])["PlacementGroups"],
             "InvalidPlacementGroup.Unknown",
         )

@@ -12,8 +12,8 @@ from localcloud.engine.aws.resources.requests import (
     arn,
     client_token,
     completing,
-    find_first,
-    ignore_missing,
+    first,
+    ignore_gone,
     retry,
     to_request,
     to_state,
@@ -47,7 +47,7 @@ in separate route resources."""
 
 def describe_table(aws: Aws, id: str) -> dict[str, Any] | None:
     ec2 = aws.client("ec2")
-    return find_first(lambda: ec2.describe_route_tables(RouteTableIds=[id])["RouteTables"], "InvalidRouteTableID.NotFound")
+    return first(lambda: ec2.describe_route_tables(RouteTableIds=[id])["RouteTables"], "InvalidRouteTableID.NotFound")
 
 
 def destination_of(route: Mapping[str, Any]) -> dict[str, str]:
@@ -99,9 +99,9 @@ class RouteTable(Resource):
             return
         ec2 = aws.client("ec2")
         for association in table.get("Associations") or []:
-            with ignore_missing("InvalidAssociationID.NotFound"):
+            with ignore_gone("InvalidAssociationID.NotFound"):
                 ec2.disassociate_route_table(AssociationId=association["RouteTableAssociationId"])
-        with ignore_missing("InvalidRouteTableID.NotFound"):
+        with ignore_gone("InvalidRouteTableID.NotFound"):
             delete = partial(ec2.delete_route_table, RouteTableId=id)
             retry(aws, f"EC2 Route Table ({id}) delete", delete, "DependencyViolation", timeout=TIMEOUT)
 
@@ -112,7 +112,7 @@ class RouteTable(Resource):
         after = {destination_key(route): route for route in (to_request(route, INLINE) for route in new)}
         for key, route in before.items():
             if key not in after:
-                with ignore_missing("InvalidRoute.NotFound"):
+                with ignore_gone("InvalidRoute.NotFound"):
                     ec2.delete_route(RouteTableId=id, **destination_of(route))
         for key, route in after.items():
             if key not in before:
@@ -169,7 +169,7 @@ class Route(Resource):
         self._wait(aws, id, new)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        with ignore_missing("InvalidRoute.NotFound", "InvalidRouteTableID.NotFound"):
+        with ignore_gone("InvalidRoute.NotFound", "InvalidRouteTableID.NotFound"):
             aws.client("ec2").delete_route(RouteTableId=state["routeTableId"], **to_request(state, DESTINATIONS))
         wait_gone(aws, f"EC2 Route ({id})", partial(self._find, aws, state), timeout=TIMEOUT)
 
@@ -215,7 +215,7 @@ class RouteTableAssociation(Resource):
     def delete(self, aws: Aws, id: str, state: State) -> None:
         association = self._find(aws, id, state)
         if association is not None:
-            with ignore_missing("InvalidAssociationID.NotFound"):
+            with ignore_gone("InvalidAssociationID.NotFound"):
                 aws.client("ec2").disassociate_route_table(AssociationId=association["RouteTableAssociationId"])
 
     def _find(self, aws: Aws, id: str, recorded: Mapping[str, Any]) -> dict[str, Any] | None:

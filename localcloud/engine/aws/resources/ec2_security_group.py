@@ -14,9 +14,9 @@ from localcloud.engine.aws.resources.requests import (
     arn,
     code_of,
     completing,
-    find_first,
     find_lingering_interfaces,
-    ignore_missing,
+    first,
+    ignore_gone,
     retry,
     to_request,
     to_state,
@@ -33,7 +33,7 @@ DIRECTIONS = {"ingress": "IpPermissions", "egress": "IpPermissionsEgress"}
 
 def describe_group(aws: Aws, id: str) -> dict[str, Any] | None:
     ec2 = aws.client("ec2")
-    return find_first(lambda: ec2.describe_security_groups(GroupIds=[id])["SecurityGroups"], "InvalidGroup.NotFound")
+    return first(lambda: ec2.describe_security_groups(GroupIds=[id])["SecurityGroups"], "InvalidGroup.NotFound")
 
 
 def group_state(aws: Aws, id: str, recorded: State) -> State | None:
@@ -107,7 +107,7 @@ class SecurityGroup(Resource):
         revoke = bool(state.get("revokeRulesOnDelete"))
         find_lingering_interfaces(aws, "group-id", id)
         what, delete = f"Security Group ({id})", partial(aws.client("ec2").delete_security_group, GroupId=id)
-        with ignore_missing("InvalidGroup.NotFound"):
+        with ignore_gone("InvalidGroup.NotFound"):
             if revoke:
                 revoke_rules(aws, id, [{"Name": "group-id", "Values": [id]}])
             try:
@@ -127,7 +127,7 @@ def revoke_rules(aws: Aws, id: str, filters: list[dict[str, Any]]) -> None:
     for rule in ec2.describe_security_group_rules(Filters=filters)["SecurityGroupRules"]:
         if id in (rule["GroupId"], (rule.get("ReferencedGroupInfo") or {}).get("GroupId")):
             revoke = ec2.revoke_security_group_egress if rule["IsEgress"] else ec2.revoke_security_group_ingress
-            with ignore_missing("InvalidSecurityGroupRuleId.NotFound", "InvalidGroup.NotFound"):
+            with ignore_gone("InvalidSecurityGroupRuleId.NotFound", "InvalidGroup.NotFound"):
                 revoke(GroupId=rule["GroupId"], SecurityGroupRuleIds=[rule["SecurityGroupRuleId"]])
 
 
@@ -140,7 +140,7 @@ class DefaultSecurityGroup(Resource):
     def create(self, aws: Aws, args: Args) -> str:
         """Adopt the default group of the VPC, and replace its rules with the program's rules."""
         filters = [{"Name": "group-name", "Values": ["default"]}, {"Name": "vpc-id", "Values": [args["vpcId"]]}]
-        group = find_first(lambda: aws.client("ec2").describe_security_groups(Filters=filters)["SecurityGroups"])
+        group = first(lambda: aws.client("ec2").describe_security_groups(Filters=filters)["SecurityGroups"])
         if group is None:
             raise Failed(f"reading Default Security Group ({args['vpcId']}): not found")
         id = str(group["GroupId"])

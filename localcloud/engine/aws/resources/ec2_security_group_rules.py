@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 from localcloud.engine.aws.resource import Args, Aws, Prop, Resource, State, register
 from localcloud.engine.aws.resources.ec2_tags import TAGS, read_tags, tag_specification, update_tags
-from localcloud.engine.aws.resources.requests import arn, find_first, ignore_missing, to_request, to_state
+from localcloud.engine.aws.resources.requests import arn, first, ignore_gone, to_request, to_state
 
 SOURCES = ("cidrIpv4", "cidrIpv6", "prefixListId", "referencedSecurityGroupId")
 ABSENT = ("InvalidSecurityGroupRuleId.NotFound", "InvalidPermission.NotFound", "InvalidGroup.NotFound")
@@ -58,7 +58,7 @@ class SecurityGroupRule(Resource):
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         ec2 = aws.client("ec2")
-        rule = find_first(lambda: ec2.describe_security_group_rules(SecurityGroupRuleIds=[id])["SecurityGroupRules"], *ABSENT)
+        rule = first(lambda: ec2.describe_security_group_rules(SecurityGroupRuleIds=[id])["SecurityGroupRules"], *ABSENT)
         if rule is None or bool(rule.get("IsEgress")) != self.is_egress:
             return None
         state = to_state(rule, self.SEEN)
@@ -100,26 +100,24 @@ class SecurityGroupRule(Resource):
     def delete(self, aws: Aws, id: str, state: State) -> None:
         ec2 = aws.client("ec2")
         revoke = ec2.revoke_security_group_egress if self.is_egress else ec2.revoke_security_group_ingress
-        with ignore_missing(*ABSENT):
+        with ignore_gone(*ABSENT):
             revoke(GroupId=state["securityGroupId"], SecurityGroupRuleIds=[id])
 
 
 def permission(args: Args) -> dict[str, Any]:
     """Return the rule as `IpPermissions` for EC2's authorize request."""
     described = {"Description": args["description"]} if args.get("description") else {}
-    ip_permission: dict[str, Any] = {"IpProtocol": args["ipProtocol"]}
-    ip_permission.update(
-        {port: int(value) for port, value in to_request(args, {"fromPort": "FromPort", "toPort": "ToPort"}).items()}
-    )
+    rule: dict[str, Any] = {"IpProtocol": args["ipProtocol"]}
+    rule.update({port: int(value) for port, value in to_request(args, {"fromPort": "FromPort", "toPort": "ToPort"}).items()})
     if cidr := args.get("cidrIpv4"):
-        ip_permission["IpRanges"] = [{"CidrIp": cidr, **described}]
+        rule["IpRanges"] = [{"CidrIp": cidr, **described}]
     if cidr := args.get("cidrIpv6"):
-        ip_permission["Ipv6Ranges"] = [{"CidrIpv6": cidr, **described}]
+        rule["Ipv6Ranges"] = [{"CidrIpv6": cidr, **described}]
     if prefix_list := args.get("prefixListId"):
-        ip_permission["PrefixListIds"] = [{"PrefixListId": prefix_list, **described}]
+        rule["PrefixListIds"] = [{"PrefixListId": prefix_list, **described}]
     if group := args.get("referencedSecurityGroupId"):
-        ip_permission["UserIdGroupPairs"] = [{"GroupId": group, **described}]
-    return ip_permission
+        rule["UserIdGroupPairs"] = [{"GroupId": group, **described}]
+    return rule
 
 
 @register

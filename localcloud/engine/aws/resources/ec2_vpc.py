@@ -9,9 +9,9 @@ from localcloud.engine.aws.resources.requests import (
     MINUTE,
     arn,
     completing,
-    find_first,
     find_lingering_interfaces,
-    ignore_missing,
+    first,
+    ignore_gone,
     retry,
     to_request,
     to_state,
@@ -81,7 +81,7 @@ class Vpc(Resource):
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
         ec2 = aws.client("ec2")
-        with ignore_missing("InvalidVpcID.NotFound"):
+        with ignore_gone("InvalidVpcID.NotFound"):
             delete = partial(ec2.delete_vpc, VpcId=id)
             retry(aws, f"EC2 VPC ({id}) delete", delete, "DependencyViolation", timeout=VPC_TIMEOUT)
 
@@ -100,7 +100,7 @@ class Vpc(Resource):
 
     @staticmethod
     def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
-        return find_first(lambda: aws.client("ec2").describe_vpcs(VpcIds=[id])["Vpcs"], "InvalidVpcID.NotFound")
+        return first(lambda: aws.client("ec2").describe_vpcs(VpcIds=[id])["Vpcs"], "InvalidVpcID.NotFound")
 
     def _available(self, aws: Aws, id: str) -> dict[str, Any] | None:
         vpc = self._describe(aws, id)
@@ -156,7 +156,7 @@ class Subnet(Resource):
     def delete(self, aws: Aws, id: str, state: State) -> None:
         ec2 = aws.client("ec2")
         find_lingering_interfaces(aws, "subnet-id", id)
-        with ignore_missing("InvalidSubnetID.NotFound"):
+        with ignore_gone("InvalidSubnetID.NotFound"):
             delete = partial(ec2.delete_subnet, SubnetId=id)
             retry(aws, f"EC2 Subnet ({id}) delete", delete, "DependencyViolation", timeout=SUBNET_DELETED)
 
@@ -180,7 +180,7 @@ class Subnet(Resource):
 
     @staticmethod
     def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
-        return find_first(lambda: aws.client("ec2").describe_subnets(SubnetIds=[id])["Subnets"], "InvalidSubnetID.NotFound")
+        return first(lambda: aws.client("ec2").describe_subnets(SubnetIds=[id])["Subnets"], "InvalidSubnetID.NotFound")
 
     def _available(self, aws: Aws, id: str) -> dict[str, Any] | None:
         subnet = self._describe(aws, id)

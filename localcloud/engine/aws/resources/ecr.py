@@ -6,7 +6,7 @@ from botocore.exceptions import ClientError
 
 from localcloud.engine.aws.resource import Args, AutoName, Aws, Failed, Prop, Resource, State, register
 from localcloud.engine.aws.resources.names import physical_name
-from localcloud.engine.aws.resources.requests import code_of, find_first, ignore_missing, to_request, to_state
+from localcloud.engine.aws.resources.requests import code_of, first, ignore_gone, to_request, to_state
 from localcloud.engine.aws.resources.tags import TAGS, change_tags, from_pairs, pairs, program_tags, tag_state
 
 ABSENT = "RepositoryNotFoundException"
@@ -57,7 +57,7 @@ class Repository(Resource):
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
         ecr = aws.client("ecr")
-        repository = find_first(lambda: ecr.describe_repositories(repositoryNames=[id])["repositories"], ABSENT)
+        repository = first(lambda: ecr.describe_repositories(repositoryNames=[id])["repositories"], ABSENT)
         if repository is None:
             return None
         return {
@@ -84,7 +84,7 @@ class Repository(Resource):
     def delete(self, aws: Aws, id: str, state: State) -> None:
         """Delete the repository. ECR deletes a repository that contains images only if `force` is set."""
         try:
-            with ignore_missing(ABSENT):
+            with ignore_gone(ABSENT):
                 aws.client("ecr").delete_repository(repositoryName=id, force=bool(state.get("forceDelete")))
         except ClientError as error:
             if code_of(error) != "RepositoryNotEmptyException":
@@ -109,11 +109,11 @@ class LifecyclePolicy(Resource):
         def fetch() -> list[dict[str, Any]]:
             return [ecr.get_lifecycle_policy(repositoryName=id)]
 
-        policy = find_first(fetch, ABSENT, "LifecyclePolicyNotFoundException")
+        policy = first(fetch, ABSENT, "LifecyclePolicyNotFoundException")
         if policy is None:
             return None
         return to_state(policy, {"repository": "repositoryName", "policy": "lifecyclePolicyText", "registryId": "registryId"})
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        with ignore_missing(ABSENT, "LifecyclePolicyNotFoundException"):
+        with ignore_gone(ABSENT, "LifecyclePolicyNotFoundException"):
             aws.client("ecr").delete_lifecycle_policy(repositoryName=id)

@@ -5,8 +5,8 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from localcloud.engine.aws.resource import Args, AutoName, Aws, Prop, Resource, State, register
-from localcloud.engine.aws.resources.progress import MINUTE, Seen, wait_for_status, wait_until_gone
-from localcloud.engine.aws.resources.requests import code_of, completing, ignore_missing, to_request, to_state
+from localcloud.engine.aws.resources.progress import MINUTE, Seen, await_gone, await_status
+from localcloud.engine.aws.resources.requests import code_of, completing, ignore_gone, to_request, to_state
 from localcloud.engine.aws.resources.tags import TAGS, change_tags, from_pairs, pairs, program_tags, tag_state
 
 FILE_SYSTEM_GONE = "FileSystemNotFound"
@@ -117,11 +117,9 @@ class FileSystem(Resource):
             update_tags(aws, id, old, new)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        with ignore_missing(FILE_SYSTEM_GONE):
+        with ignore_gone(FILE_SYSTEM_GONE):
             aws.client("efs").delete_file_system(FileSystemId=id)
-        wait_until_gone(
-            aws, f"EFS File System ({id}) delete", lambda: self._read_status(aws, id), failures=["error"], timeout=TIMEOUT
-        )
+        await_gone(aws, f"EFS File System ({id}) delete", lambda: self._status(aws, id), failures=["error"], timeout=TIMEOUT)
 
     @staticmethod
     def _protect(aws: Aws, id: str, args: Args) -> None:
@@ -143,12 +141,12 @@ class FileSystem(Resource):
             return None
         return file_systems[0] if file_systems else None
 
-    def _read_status(self, aws: Aws, id: str) -> Seen | None:
+    def _status(self, aws: Aws, id: str) -> Seen | None:
         file_system = self._describe(aws, id)
         return Seen(file_system["LifeCycleState"]) if file_system and file_system["LifeCycleState"] != "deleted" else None
 
     def _wait(self, aws: Aws, id: str, doing: str, pending: str) -> None:
-        wait_for_status(aws, doing, lambda: self._read_status(aws, id), target="available", pending=[pending], timeout=TIMEOUT)
+        await_status(aws, doing, lambda: self._status(aws, id), target="available", pending=[pending], timeout=TIMEOUT)
 
 
 @register
@@ -178,7 +176,7 @@ class FileSystemPolicy(Resource):
         self._put(aws, new)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        with ignore_missing(POLICY_GONE, FILE_SYSTEM_GONE):
+        with ignore_gone(POLICY_GONE, FILE_SYSTEM_GONE):
             aws.client("efs").delete_file_system_policy(FileSystemId=id)
 
     @staticmethod
@@ -199,24 +197,24 @@ class BackupPolicy(Resource):
         return id
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
-        current = self._read_status(aws, id)
+        current = self._status(aws, id)
         return {"fileSystemId": id, "backupPolicy": {"status": current.status}} if current else None
 
     def update(self, aws: Aws, id: str, old: State, new: Args, changed: frozenset[str]) -> None:
         self._put(aws, id, new["backupPolicy"]["status"])
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        with ignore_missing(FILE_SYSTEM_GONE, POLICY_GONE):
+        with ignore_gone(FILE_SYSTEM_GONE, POLICY_GONE):
             self._put(aws, id, "DISABLED")
 
     def _put(self, aws: Aws, id: str, status: str) -> None:
         aws.client("efs").put_backup_policy(FileSystemId=id, BackupPolicy={"Status": status})
         pending = {"ENABLED": "ENABLING", "DISABLED": "DISABLING"}[status]
         doing = f"EFS Backup Policy ({id}) {'enable' if status == 'ENABLED' else 'disable'}"
-        wait_for_status(aws, doing, lambda: self._read_status(aws, id), target=status, pending=[pending], timeout=TIMEOUT)
+        await_status(aws, doing, lambda: self._status(aws, id), target=status, pending=[pending], timeout=TIMEOUT)
 
     @staticmethod
-    def _read_status(aws: Aws, id: str) -> Seen | None:
+    def _status(aws: Aws, id: str) -> Seen | None:
         try:
             return Seen(aws.client("efs").describe_backup_policy(FileSystemId=id)["BackupPolicy"]["Status"])
         except ClientError as error:

@@ -4,8 +4,8 @@ from typing import Any
 
 from localcloud.engine.aws.resource import Args, Aws, Prop, Resource, State, register
 from localcloud.engine.aws.resources.efs import FILE_SYSTEM_GONE, TIMEOUT, dns_name, efs_arn, update_tags
-from localcloud.engine.aws.resources.progress import MINUTE, Seen, wait_for_status, wait_until_gone
-from localcloud.engine.aws.resources.requests import client_token, completing, ignore_missing, to_request, to_state
+from localcloud.engine.aws.resources.progress import MINUTE, Seen, await_gone, await_status
+from localcloud.engine.aws.resources.requests import client_token, completing, ignore_gone, to_request, to_state
 from localcloud.engine.aws.resources.tags import TAGS, from_pairs, pairs, program_tags, tag_state
 
 MOUNT_TARGET_TIMEOUT = 30 * MINUTE
@@ -46,13 +46,8 @@ class MountTarget(Resource):
         id = str(aws.client("efs").create_mount_target(**to_request(args, self.CREATE_NAMES))["MountTargetId"])
         with completing(id):
             doing = f"EFS Mount Target ({id}) create"
-            wait_for_status(
-                aws,
-                doing,
-                lambda: self._read_status(aws, id),
-                target="available",
-                pending=["creating"],
-                timeout=MOUNT_TARGET_TIMEOUT,
+            await_status(
+                aws, doing, lambda: self._status(aws, id), target="available", pending=["creating"], timeout=MOUNT_TARGET_TIMEOUT
             )
         return id
 
@@ -76,10 +71,10 @@ class MountTarget(Resource):
             aws.client("efs").modify_mount_target_security_groups(MountTargetId=id, SecurityGroups=groups)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        with ignore_missing(MOUNT_TARGET_GONE):
+        with ignore_gone(MOUNT_TARGET_GONE):
             aws.client("efs").delete_mount_target(MountTargetId=id)
         doing = f"EFS Mount Target ({id}) delete"
-        wait_until_gone(aws, doing, lambda: self._read_status(aws, id), failures=["error"], timeout=MOUNT_TARGET_TIMEOUT)
+        await_gone(aws, doing, lambda: self._status(aws, id), failures=["error"], timeout=MOUNT_TARGET_TIMEOUT)
 
     @staticmethod
     def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
@@ -90,7 +85,7 @@ class MountTarget(Resource):
             return None
         return mount_targets[0] if mount_targets else None
 
-    def _read_status(self, aws: Aws, id: str) -> Seen | None:
+    def _status(self, aws: Aws, id: str) -> Seen | None:
         mount_target = self._describe(aws, id)
         return Seen(mount_target["LifeCycleState"]) if mount_target and mount_target["LifeCycleState"] != "deleted" else None
 
@@ -125,9 +120,7 @@ class AccessPoint(Resource):
         id = str(response["AccessPointId"])
         with completing(id):
             doing = f"EFS Access Point ({id}) create"
-            wait_for_status(
-                aws, doing, lambda: self._read_status(aws, id), target="available", pending=["creating"], timeout=TIMEOUT
-            )
+            await_status(aws, doing, lambda: self._status(aws, id), target="available", pending=["creating"], timeout=TIMEOUT)
         return id
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
@@ -152,11 +145,9 @@ class AccessPoint(Resource):
             update_tags(aws, id, old, new)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        with ignore_missing(ACCESS_POINT_GONE, FILE_SYSTEM_GONE):
+        with ignore_gone(ACCESS_POINT_GONE, FILE_SYSTEM_GONE):
             aws.client("efs").delete_access_point(AccessPointId=id)
-        wait_until_gone(
-            aws, f"EFS Access Point ({id}) delete", lambda: self._read_status(aws, id), failures=["error"], timeout=TIMEOUT
-        )
+        await_gone(aws, f"EFS Access Point ({id}) delete", lambda: self._status(aws, id), failures=["error"], timeout=TIMEOUT)
 
     @staticmethod
     def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
@@ -167,6 +158,6 @@ class AccessPoint(Resource):
             return None
         return access_points[0] if access_points else None
 
-    def _read_status(self, aws: Aws, id: str) -> Seen | None:
+    def _status(self, aws: Aws, id: str) -> Seen | None:
         access_point = self._describe(aws, id)
         return Seen(access_point["LifeCycleState"]) if access_point and access_point["LifeCycleState"] != "deleted" else None

@@ -5,7 +5,7 @@ from typing import Any
 
 from localcloud.engine.aws.resource import Args, Aws, Prop, Resource, State, register
 from localcloud.engine.aws.resources.eks_requests import GONE, describe, timestamp, update_tags
-from localcloud.engine.aws.resources.requests import ignore_missing, to_request, to_state
+from localcloud.engine.aws.resources.requests import ignore_gone, to_request, to_state
 from localcloud.engine.aws.resources.tags import TAGS, program_tags, tag_state
 
 CLUSTER = {"clusterName": "clusterName"}
@@ -56,7 +56,7 @@ class AccessEntry(Resource):
             update_tags(aws, old["accessEntryArn"], old, new)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        with ignore_missing(GONE):
+        with ignore_gone(GONE):
             aws.client("eks").delete_access_entry(**self._key(id))
 
     @staticmethod
@@ -95,7 +95,7 @@ class AccessPolicyAssociation(Resource):
         }
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        with ignore_missing(GONE):
+        with ignore_gone(GONE):
             aws.client("eks").disassociate_access_policy(**self._key(id))
 
     @staticmethod
@@ -161,5 +161,5 @@ class PodIdentityAssociation(Resource):
             update_tags(aws, old["associationArn"], old, new)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        with ignore_missing(GONE):
+        with ignore_gone(GONE):
             aws.client("eks").delete_pod_identity_association(clusterName=state["clusterName"], associationId=id)

@@ -4,8 +4,8 @@ from typing import Any
 
 from localcloud.engine.aws.resource import Args, Aws, Prop, Resource, State, register
 from localcloud.engine.aws.resources.eks_requests import GONE, describe, timestamp, update_tags, wait_for_update
-from localcloud.engine.aws.resources.progress import MINUTE, Seen, issues, wait_for_status, wait_until_gone
-from localcloud.engine.aws.resources.requests import completing, ignore_missing, to_request, to_state
+from localcloud.engine.aws.resources.progress import MINUTE, Seen, await_gone, await_status, issues
+from localcloud.engine.aws.resources.requests import completing, ignore_gone, to_request, to_state
 from localcloud.engine.aws.resources.tags import TAGS, program_tags, tag_state
 
 TIMEOUT = 20 * MINUTE
@@ -47,7 +47,7 @@ class Addon(Resource):
         with completing(id):
             # DEGRADED is transient: CoreDNS is degraded until the first node joins.
             doing, pending = f"EKS Add-On ({id}) create", ("CREATING", "DEGRADED")
-            wait_for_status(aws, doing, lambda: self._read_status(aws, id), target="ACTIVE", pending=pending, timeout=TIMEOUT)
+            await_status(aws, doing, lambda: self._status(aws, id), target="ACTIVE", pending=pending, timeout=TIMEOUT)
         return id
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
@@ -84,12 +84,10 @@ class Addon(Resource):
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
         preserve = {"preserve": True} if state.get("preserve") else {}
-        with ignore_missing(GONE):
+        with ignore_gone(GONE):
             aws.client("eks").delete_addon(**self._key(id), **preserve)
         failures = ["DELETE_FAILED"]
-        wait_until_gone(
-            aws, f"EKS Add-On ({id}) delete", lambda: self._read_status(aws, id), failures=failures, timeout=DELETE_TIMEOUT
-        )
+        await_gone(aws, f"EKS Add-On ({id}) delete", lambda: self._status(aws, id), failures=failures, timeout=DELETE_TIMEOUT)
 
     @staticmethod
     def _key(id: str) -> dict[str, str]:
@@ -106,7 +104,7 @@ class Addon(Resource):
     def _describe(self, aws: Aws, id: str) -> dict[str, Any] | None:
         return describe(aws, "describe_addon", "addon", **self._key(id))
 
-    def _read_status(self, aws: Aws, id: str) -> Seen | None:
+    def _status(self, aws: Aws, id: str) -> Seen | None:
         addon = self._describe(aws, id)
         return Seen(addon["status"], issues(addon.get("health"))) if addon else None
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from localcloud.engine.aws.resource import Args, AutoName, Aws, Failed, Prop, Resource, State, register
 from localcloud.engine.aws.resources.eks_requests import GONE, describe, timestamp, update_tags, wait_for_update
-from localcloud.engine.aws.resources.progress import MINUTE, Seen, issues, wait_for_status, wait_until_gone
-from localcloud.engine.aws.resources.requests import completing, ignore_missing, retry, to_request, to_state
+from localcloud.engine.aws.resources.progress import MINUTE, Seen, await_gone, await_status, issues
+from localcloud.engine.aws.resources.requests import completing, ignore_gone, retry, to_request, to_state
 from localcloud.engine.aws.resources.tags import TAGS, program_tags, tag_state
 
 CREATE_TIMEOUT = 30 * MINUTE
@@ -75,9 +75,9 @@ class Cluster(Resource):
         response = aws.client("eks").create_cluster(**creation_request(args))
         id = str(response["cluster"]["name"])
         with completing(id):
-            look = lambda: self._read_status(aws, id)  # noqa: E731
+            look = lambda: self._status(aws, id)  # noqa: E731
             doing, pending = f"EKS Cluster ({id}) create", ("CREATING", "PENDING")
-            wait_for_status(aws, doing, look, target="ACTIVE", pending=pending, timeout=CREATE_TIMEOUT)
+            await_status(aws, doing, look, target="ACTIVE", pending=pending, timeout=CREATE_TIMEOUT)
         return id
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
@@ -127,9 +127,9 @@ class Cluster(Resource):
         """Delete the cluster. Retry while an update of the cluster is in progress."""
         eks, doing = aws.client("eks"), f"EKS Cluster ({id}) delete"
         remove = lambda: eks.delete_cluster(name=id)  # noqa: E731
-        with ignore_missing(GONE):
+        with ignore_gone(GONE):
             retry(aws, doing, remove, "ResourceInUseException", containing="in progress", timeout=BUSY_TIMEOUT)
-        wait_until_gone(aws, doing, lambda: self._read_status(aws, id), failures=["FAILED"], timeout=DELETE_TIMEOUT)
+        await_gone(aws, doing, lambda: self._status(aws, id), failures=["FAILED"], timeout=DELETE_TIMEOUT)
 
     def _upgrade(self, aws: Aws, id: str, args: Args) -> None:
         forced = {"force": True} if args.get("forceUpdateVersion") else {}
@@ -170,7 +170,7 @@ class Cluster(Resource):
     def _describe(aws: Aws, id: str) -> dict[str, Any] | None:
         return describe(aws, "describe_cluster", "cluster", name=id)
 
-    def _read_status(self, aws: Aws, id: str) -> Seen | None:
+    def _status(self, aws: Aws, id: str) -> Seen | None:
         cluster = self._describe(aws, id)
         return Seen(cluster["status"], issues(cluster.get("health"))) if cluster else None
 

@@ -6,8 +6,8 @@ from typing import Any
 from localcloud.engine.aws.resource import Args, AutoName, Aws, Prop, Resource, State, register
 from localcloud.engine.aws.resources.eks_requests import GONE, describe, update_tags, wait_for_update
 from localcloud.engine.aws.resources.names import physical_name
-from localcloud.engine.aws.resources.progress import MINUTE, Seen, issues, wait_for_status, wait_until_gone
-from localcloud.engine.aws.resources.requests import completing, ignore_missing, to_request, to_state
+from localcloud.engine.aws.resources.progress import MINUTE, Seen, await_gone, await_status, issues
+from localcloud.engine.aws.resources.requests import completing, ignore_gone, to_request, to_state
 from localcloud.engine.aws.resources.tags import TAGS, program_tags, tag_state
 
 TIMEOUT = 60 * MINUTE
@@ -82,9 +82,7 @@ class NodeGroup(Resource):
         id = f"{args['clusterName']}:{response['nodegroup']['nodegroupName']}"
         with completing(id):
             doing = f"EKS Node Group ({id}) create"
-            wait_for_status(
-                aws, doing, lambda: self._read_status(aws, id), target="ACTIVE", pending=["CREATING"], timeout=TIMEOUT
-            )
+            await_status(aws, doing, lambda: self._status(aws, id), target="ACTIVE", pending=["CREATING"], timeout=TIMEOUT)
         return id
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
@@ -116,12 +114,10 @@ class NodeGroup(Resource):
             self._wait_for_update(aws, id, "config", answer["update"])
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        with ignore_missing(GONE):
+        with ignore_gone(GONE):
             aws.client("eks").delete_nodegroup(**self._key(id))
         failures = ["DELETE_FAILED"]
-        wait_until_gone(
-            aws, f"EKS Node Group ({id}) delete", lambda: self._read_status(aws, id), failures=failures, timeout=TIMEOUT
-        )
+        await_gone(aws, f"EKS Node Group ({id}) delete", lambda: self._status(aws, id), failures=failures, timeout=TIMEOUT)
 
     def _update_version(self, aws: Aws, id: str, new: Args, changed: frozenset[str]) -> None:
         """Update the node version. The request always includes the launch template, by id if both id and name are
@@ -147,7 +143,7 @@ class NodeGroup(Resource):
     def _describe(self, aws: Aws, id: str) -> dict[str, Any] | None:
         return describe(aws, "describe_nodegroup", "nodegroup", **self._key(id))
 
-    def _read_status(self, aws: Aws, id: str) -> Seen | None:
+    def _status(self, aws: Aws, id: str) -> Seen | None:
         node_group = self._describe(aws, id)
         return Seen(node_group["status"], issues(node_group.get("health"))) if node_group else None
 

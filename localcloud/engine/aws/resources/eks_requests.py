@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from localcloud.engine.aws.resource import Args, Aws, State
-from localcloud.engine.aws.resources.progress import MINUTE, Seen, wait_for_status
+from localcloud.engine.aws.resources.progress import MINUTE, Seen, await_status
 from localcloud.engine.aws.resources.tags import change_tags
 
 GONE = "ResourceNotFoundException"
@@ -38,7 +38,7 @@ def wait_for_update(
         )
         return Seen(update["status"], causes)
 
-    wait_for_status(aws, f"{what} ({id})", read_status, target="Successful", pending=["InProgress"], timeout=timeout)
+    await_status(aws, f"{what} ({id})", read_status, target="Successful", pending=["InProgress"], timeout=timeout)
 
 
 def update_tags(aws: Aws, arn: str, old: State, new: Args) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from localcloud.engine.aws.resource import Args, Aws, Prop, Resource, State, register
-from localcloud.engine.aws.resources.progress import MINUTE, Seen, wait_for_status, wait_until_gone
-from localcloud.engine.aws.resources.requests import client_token, code_of, completing, ignore_missing, to_request, to_state
+from localcloud.engine.aws.resources.progress import MINUTE, Seen, await_gone, await_status
+from localcloud.engine.aws.resources.requests import client_token, code_of, completing, ignore_gone, to_request, to_state
 from localcloud.engine.aws.resources.tags import TAGS, change_tags, from_pairs, pairs, program_tags, tag_state
 
 FILE_SYSTEM_GONE = "FileSystemNotFound"
@@ -58,19 +58,17 @@ class FsxResource(Resource):
             raise
         return resources[0] if resources else None
 
-    def _read_status(self, aws: Aws, id: str) -> Seen | None:
+    def _status(self, aws: Aws, id: str) -> Seen | None:
         resource = self._describe(aws, id)
         return Seen(resource["Lifecycle"], (resource.get("FailureDetails") or {}).get("Message", "")) if resource else None
 
     def _wait(self, aws: Aws, id: str, doing: str, pending: str) -> None:
         what = f"{self.title} ({id}) {doing}"
-        wait_for_status(
-            aws, what, lambda: self._read_status(aws, id), target="AVAILABLE", pending=[pending], timeout=self.patience
-        )
+        await_status(aws, what, lambda: self._status(aws, id), target="AVAILABLE", pending=[pending], timeout=self.patience)
 
     def _wait_until_gone(self, aws: Aws, id: str) -> None:
         what = f"{self.title} ({id}) delete"
-        wait_until_gone(aws, what, lambda: self._read_status(aws, id), failures=["FAILED"], timeout=self.patience)
+        await_gone(aws, what, lambda: self._status(aws, id), failures=["FAILED"], timeout=self.patience)
 
 
 @register
@@ -184,7 +182,7 @@ class LustreFileSystem(FsxResource):
         request: dict[str, Any] = {}
         if str(state.get("deploymentType")).startswith("PERSISTENT"):
             request["LustreConfiguration"] = {"SkipFinalBackup": state.get("skipFinalBackup") is not False}
-        with ignore_missing(FILE_SYSTEM_GONE):
+        with ignore_gone(FILE_SYSTEM_GONE):
             aws.client("fsx").delete_file_system(ClientRequestToken=client_token(), FileSystemId=id, **request)
         self._wait_until_gone(aws, id)
 
@@ -196,7 +194,7 @@ class LustreFileSystem(FsxResource):
             )
 
         what = f"FSx for Lustre File System ({id}) administrative action (FILE_SYSTEM_UPDATE) complete"
-        wait_for_status(aws, what, read_status, target="COMPLETED", pending=["IN_PROGRESS", "PENDING"], timeout=self.patience)
+        await_status(aws, what, read_status, target="COMPLETED", pending=["IN_PROGRESS", "PENDING"], timeout=self.patience)
 
 
 @register
@@ -273,7 +271,7 @@ class DataRepositoryAssociation(FsxResource):
             _update_tags(aws, str(old["arn"]), old, new)
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        with ignore_missing(ASSOCIATION_GONE):
+        with ignore_gone(ASSOCIATION_GONE):
             aws.client("fsx").delete_data_repository_association(
                 ClientRequestToken=client_token(),
                 AssociationId=id,

@@ -5,7 +5,7 @@ from typing import Any
 
 from localcloud.engine.aws.resource import Args, AutoName, Aws, Prop, Resource, State, register
 from localcloud.engine.aws.resources.names import physical_name
-from localcloud.engine.aws.resources.requests import completing, ignore_missing, to_request, to_state
+from localcloud.engine.aws.resources.requests import completing, ignore_gone, to_request, to_state
 from localcloud.engine.aws.resources.tags import TAGS, change_tags, from_pairs, pairs, program_tags, tag_state
 
 ABSENT = "NoSuchEntity"
@@ -88,9 +88,9 @@ class Role(Resource):
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
         iam = aws.client("iam")
-        with ignore_missing(ABSENT):
+        with ignore_gone(ABSENT):
             for profile in _list_all(iam, "list_instance_profiles_for_role", "InstanceProfiles", RoleName=id):
-                with ignore_missing(ABSENT):
+                with ignore_gone(ABSENT):
                     iam.remove_role_from_instance_profile(InstanceProfileName=profile["InstanceProfileName"], RoleName=id)
             if state.get("forceDetachPolicies"):
                 self._strip(iam, id)
@@ -99,10 +99,10 @@ class Role(Resource):
     @staticmethod
     def _strip(iam: Any, id: str) -> None:
         for policy in _list_all(iam, "list_attached_role_policies", "AttachedPolicies", RoleName=id):
-            with ignore_missing(ABSENT):
+            with ignore_gone(ABSENT):
                 iam.detach_role_policy(RoleName=id, PolicyArn=policy["PolicyArn"])
         for name in _list_all(iam, "list_role_policies", "PolicyNames", RoleName=id):
-            with ignore_missing(ABSENT):
+            with ignore_gone(ABSENT):
                 iam.delete_role_policy(RoleName=id, PolicyName=name)
 
 
@@ -138,7 +138,7 @@ class RolePolicy(Resource):
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
         role, _, name = id.partition(":")
-        with ignore_missing(ABSENT):
+        with ignore_gone(ABSENT):
             aws.client("iam").delete_role_policy(RoleName=role, PolicyName=name)
 
 
@@ -164,7 +164,7 @@ class RolePolicyAttachment(Resource):
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
         role, _, policy = id.partition("/")
-        with ignore_missing(ABSENT):
+        with ignore_gone(ABSENT):
             aws.client("iam").detach_role_policy(RoleName=role, PolicyArn=policy)
 
 
@@ -221,13 +221,13 @@ class InstanceProfile(Resource):
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
         self._drop_role(aws, id, state)
-        with ignore_missing(ABSENT):
+        with ignore_gone(ABSENT):
             aws.client("iam").delete_instance_profile(InstanceProfileName=id)
 
     @staticmethod
     def _drop_role(aws: Aws, id: str, state: State) -> None:
         if state.get("role"):
-            with ignore_missing(ABSENT):
+            with ignore_gone(ABSENT):
                 aws.client("iam").remove_role_from_instance_profile(InstanceProfileName=id, RoleName=state["role"])
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from localcloud.engine.aws.resource import Args, AutoName, Aws, Prop, Resource, State, register
 from localcloud.engine.aws.resources.names import physical_name
-from localcloud.engine.aws.resources.progress import Seen, wait_for_status
-from localcloud.engine.aws.resources.requests import completing, ignore_missing, to_request, to_state
+from localcloud.engine.aws.resources.progress import Seen, await_status
+from localcloud.engine.aws.resources.requests import completing, ignore_gone, to_request, to_state
 from localcloud.engine.aws.resources.tags import TAGS, change_tags, from_pairs, pairs, program_tags, tag_state
 
 LONGEST_WINDOW = 30
@@ -99,12 +99,10 @@ class Key(Resource):
         metadata = self._describe(aws, id)
         if metadata is None or metadata["KeyState"] == "PendingDeletion":
             return
-        with ignore_missing(ABSENT):
+        with ignore_gone(ABSENT):
             aws.client("kms").schedule_key_deletion(KeyId=id, PendingWindowInDays=window)
             pending = ("Enabled", "Disabled")
-            wait_for_status(
-                aws, f"KMS Key ({id}) delete", lambda: self._state(aws, id), target="PendingDeletion", pending=pending
-            )
+            await_status(aws, f"KMS Key ({id}) delete", lambda: self._state(aws, id), target="PendingDeletion", pending=pending)
 
     @staticmethod
     def _rotate(aws: Aws, id: str, args: Args) -> None:
@@ -163,7 +161,7 @@ class Alias(Resource):
             aws.client("kms").update_alias(AliasName=id, TargetKeyId=new["targetKeyId"])
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
-        with ignore_missing(ABSENT):
+        with ignore_gone(ABSENT):
             aws.client("kms").delete_alias(AliasName=id)
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from localcloud.engine.aws.resource import Args, AutoName, Aws, Prop, Resource, State, register
 from localcloud.engine.aws.resources.names import physical_name
-from localcloud.engine.aws.resources.requests import completing, ignore_missing, to_request, to_state
+from localcloud.engine.aws.resources.requests import completing, ignore_gone, to_request, to_state
 from localcloud.engine.aws.resources.tags import TAGS, change_tags, program_tags, tag_state
 
 
@@ -67,7 +67,7 @@ class LogGroup(Resource):
     def delete(self, aws: Aws, id: str, state: State) -> None:
         if state.get("skipDestroy"):
             return
-        with ignore_missing("ResourceNotFoundException"):
+        with ignore_gone("ResourceNotFoundException"):
             aws.client("logs").delete_log_group(logGroupName=id)
 
     @staticmethod

@@ -16,7 +16,7 @@ class Seen(NamedTuple):
     """The failure reason reported by AWS."""
 
 
-def wait_for_status(
+def await_status(
     aws: Aws, doing: str, look: Callable[[], Seen | None], *, target: str, pending: Iterable[str], timeout: float = 20 * MINUTE
 ) -> None:
     """Wait until `look` returns the status `target`. Raise Failed for a status that is not in `pending`. If `look`
@@ -34,7 +34,7 @@ def wait_for_status(
     aws.wait(doing, attempt, timeout=timeout)
 
 
-def wait_until_gone(
+def await_gone(
     aws: Aws, doing: str, look: Callable[[], Seen | None], *, failures: Iterable[str] = (), timeout: float = 20 * MINUTE
 ) -> None:
     """Wait until `look` returns None. Raise Failed for a status in `failures`."""

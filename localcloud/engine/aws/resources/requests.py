@@ -18,7 +18,7 @@ def code_of(error: ClientError) -> str:
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
-def find_first(describe: Callable[[], list[dict[str, Any]]], *absent: str) -> dict[str, Any] | None:
+def first(describe: Callable[[], list[dict[str, Any]]], *absent: str) -> dict[str, Any] | None:
     """Return the first result of `describe`, or None if there is no result or AWS returns an error code in `absent`."""
     try:
         results = describe()
@@ -30,7 +30,7 @@ def find_first(describe: Callable[[], list[dict[str, Any]]], *absent: str) -> di
 
 
 @contextmanager
-def ignore_missing(*absent: str) -> Iterator[None]:
+def ignore_gone(*absent: str) -> Iterator[None]:
     """Ignore AWS errors with a code in `absent`, so that deleting a missing resource succeeds."""
     try:
         yield

@@ -7,8 +7,8 @@ from botocore.exceptions import ClientError
 from localcloud.engine.aws.resource import Args, AutoName, Aws, Failed, Prop, Resource, State, register
 from localcloud.engine.aws.resources.efs import DNS_SUFFIXES
 from localcloud.engine.aws.resources.names import physical_name
-from localcloud.engine.aws.resources.progress import Seen, wait_until_gone
-from localcloud.engine.aws.resources.requests import code_of, ignore_missing
+from localcloud.engine.aws.resources.progress import Seen, await_gone
+from localcloud.engine.aws.resources.requests import code_of, ignore_gone
 from localcloud.engine.aws.resources.tags import TAGS, from_pairs, pairs, program_tags, tag_changes, tag_state
 
 BUCKET_GONE = "NoSuchBucket"
@@ -43,7 +43,7 @@ class Bucket(Resource):
         return name
 
     def read(self, aws: Aws, id: str, recorded: State) -> State | None:
-        if self._read_status(aws, id) is None:
+        if self._status(aws, id) is None:
             return None
         suffix = DNS_SUFFIXES[aws.partition]
         return {
@@ -65,7 +65,7 @@ class Bucket(Resource):
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
         s3, may_empty = aws.client("s3"), bool(state.get("forceDestroy"))
-        with ignore_missing(BUCKET_GONE):
+        with ignore_gone(BUCKET_GONE):
             try:
                 s3.delete_bucket(Bucket=id)
             except ClientError as error:
@@ -73,7 +73,7 @@ class Bucket(Resource):
                     raise
                 self._empty(s3, id, bool(state.get("objectLockEnabled")))
                 s3.delete_bucket(Bucket=id)
-        wait_until_gone(aws, f"S3 Bucket ({id}) delete", lambda: self._read_status(aws, id))
+        await_gone(aws, f"S3 Bucket ({id}) delete", lambda: self._status(aws, id))
 
     @staticmethod
     def _empty(s3: Any, id: str, locked: bool) -> None:
@@ -103,7 +103,7 @@ class Bucket(Resource):
         return bool(configuration.get("ObjectLockEnabled") == "Enabled")
 
     @staticmethod
-    def _read_status(aws: Aws, id: str) -> Seen | None:
+    def _status(aws: Aws, id: str) -> Seen | None:
         try:
             aws.client("s3").head_bucket(Bucket=id)
         except ClientError as error:

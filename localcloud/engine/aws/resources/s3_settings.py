@@ -6,7 +6,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from localcloud.engine.aws.resource import Args, Aws, Prop, Resource, State, register
-from localcloud.engine.aws.resources.requests import code_of, ignore_missing, to_request, to_state
+from localcloud.engine.aws.resources.requests import code_of, ignore_gone, to_request, to_state
 from localcloud.engine.aws.resources.s3 import BUCKET_GONE
 
 SWITCHES = {
@@ -53,7 +53,7 @@ class BucketSetting(Resource):
 
     def delete(self, aws: Aws, id: str, state: State) -> None:
         if not state.get("skipDestroy"):
-            with ignore_missing(BUCKET_GONE, self.absent):
+            with ignore_gone(BUCKET_GONE, self.absent):
                 self.remove(aws, id)
 
 

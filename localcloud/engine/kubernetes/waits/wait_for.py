@@ -65,9 +65,7 @@ def _value_at(live: Any, path: str) -> Any:
             live = live[int(index)] if isinstance(live, list) and int(index) < len(live) else ABSENT
         else:
             elements = live if isinstance(live, list) else []
-            live = next(
-                (element for element in elements if isinstance(element, Mapping) and str(element.get(key)) == expected), ABSENT
-            )
+            live = next((item for item in elements if isinstance(item, Mapping) and str(item.get(key)) == expected), ABSENT)
     return live
 
 
