@@ -35,7 +35,7 @@ RECORDER = {
     "TORCH_NCCL_DEBUG_INFO_TEMP_FILE": "/tmp/nccl_trace_rank_",
     "TORCH_NCCL_DEBUG_INFO_PIPE_FILE": "/tmp/nccl_dump_rank_",
 }
-"""The variables of jobs. They are copied from infra/jobs/smoke.py and infra/jobs/controlled.py, which need libraries."""
+"""The variables of jobs. They are copied from infra/jobs/smoke.py and infra/jobs/containers.py, which need libraries."""
 MPIEXEC = ("mpiexec", "--allow-run-as-root", "--oversubscribe", "-n", "2")
 HANG = """
 import os, time, torch, torch.distributed as dist

@@ -17,8 +17,7 @@ from cli.jobs.state import JobState, state_of, stopped
 from cli.local import crashed_parts
 from infra.config.messages import did_you_mean
 from infra.health import documents
-from infra.jobs.pieces import Piece
-from infra.jobs.render import owner_reference
+from infra.jobs.placed import Piece, owner_reference
 from infra.naming import JOB_LABEL, JOB_NAMESPACE, POOL_LABEL, ROLE_LABEL
 
 OURS = {ROLE_LABEL: "job"}
@@ -174,7 +173,7 @@ def create(cluster: Cluster, pieces: Sequence[Piece]) -> None:
             raise
         if main is None:
             main = made
-        if manifest["metadata"]["labels"].get(ROLE_LABEL) == "keeper" and manifest["kind"] == "Job":
+        if piece.is_cleanup_controller:
             cleanup = made
 
 

@@ -8,8 +8,7 @@ from infra.config.messages import all_of, shown
 from infra.config.problems import Problem, warning
 from infra.facts.manifests import MIRROR_VARIABLE, Manifests
 from infra.facts.model import Facts
-from infra.jobs.image_names import is_repository_name, is_short
-from infra.jobs.image_rules import is_secret_name, secret_names
+from infra.jobs.images import check_secret_names, is_repository_name, is_secret_name, is_short
 from infra.naming import (
     JOBSET_NAMESPACE,
     MONITORING_NAMESPACE,
@@ -94,7 +93,7 @@ def image_repositories(settings: Settings) -> Iterator[Problem]:
 
 
 def image_pull_secrets(settings: AnyStack) -> Iterator[Problem]:
-    yield from secret_names("platform.imagePullSecrets", settings.platform.image_pull_secrets)
+    yield from check_secret_names("platform.imagePullSecrets", settings.platform.image_pull_secrets)
 
 
 def monitoring(settings: AnyStack) -> Iterator[Problem]:

@@ -31,7 +31,7 @@ ARROWS: dict[str, set[str]] = {
     "boot": BASE,
     "components": {*BASE, "boot", "plan"},
     "kubernetes": {*BASE, "config"},
-    "jobs": {*BASE, "config", "settings", "platform"},
+    "jobs": {*BASE, "config", "settings"},
     "platform": {*BASE, "health", "jobs", "facts", "monitoring"},
     "recovery": {"facts"},
     "outputs": {"components", "plan", "jobs", "kubernetes"},
@@ -39,7 +39,7 @@ ARROWS: dict[str, set[str]] = {
     "program": {"clusters", "config", "facts", "kubernetes", "naming", "recovery", "settings"},
 }
 """Package or module in infra/ -> the others that it may import. CONTRIBUTING.md explains the order."""
-IMAGE_NAMES = INFRA / "jobs" / "image_names.py"
+IMAGE_NAMES = INFRA / "jobs" / "images.py"
 """This module may contain `localhost`, which container runtimes treat as a registry in an image name."""
 SHARED_PARTS = ("__init__", "endpoint_policies", "iam", "launch_template", "trust_policies")
 """Modules in infra/components that several components use."""

@@ -6,11 +6,11 @@ import pytest
 
 from infra.config.parse import parse
 from infra.config.problems import Problem
-from infra.jobs.component import digest
-from infra.jobs.model import Job
-from infra.jobs.reading import JobRefused, judged
+from infra.jobs.placed import PlacedJob
+from infra.jobs.reading import JobRefused, validate
 from infra.jobs.render import render
 from infra.naming import LAUNCHER_LABELS, launcher_of
+from infra.platform.stack_jobs import digest
 from infra.settings.stack import Settings
 from tests.pure import job_world
 from tests.pure.job_world import KEYS, cluster
@@ -31,9 +31,9 @@ WARNINGS = [
 ]
 
 
-def warnings_of(**more: Any) -> tuple[Job, list[str]]:
+def warnings_of(**more: Any) -> tuple[PlacedJob, list[str]]:
     found: list[Problem] = []
-    job = judged(job_world.values(**more), cluster(), on_warning=found.append)
+    job = validate(job_world.values(**more), cluster(), on_warning=found.append)
     assert not any(problem.is_error for problem in found)
     return job, [str(problem) for problem in found]
 
@@ -45,20 +45,20 @@ def test_each_former_name_is_accepted_with_a_warning() -> None:
 
 def test_a_job_with_former_names_has_the_same_objects() -> None:
     """`pulumi up` runs a stack's job again if the digest of the job's objects has changed."""
-    former, current = (render(warnings_of(**names)[0], cluster(), lambda: KEYS) for names in (FORMER, CURRENT))
+    former, current = (render(warnings_of(**names)[0], lambda: KEYS) for names in (FORMER, CURRENT))
     assert digest(former) == digest(current)
     assert former[0].manifest["metadata"]["labels"]["gpumpi.io/launcher"] == "openmpi"
 
 
 def test_a_field_with_both_names_is_rejected() -> None:
     with pytest.raises(JobRefused) as caught:
-        judged(job_world.values(prepare=["false"], setup=["true"]), cluster())
+        validate(job_world.values(prepare=["false"], setup=["true"]), cluster())
     assert str(caught.value) == "prepare: is the old name of setup, which is also set. Remove it."
 
 
 def test_a_wrong_value_is_reported_under_the_current_name() -> None:
     with pytest.raises(JobRefused) as caught:
-        judged(job_world.values(ttlSeconds="soon"), cluster())
+        validate(job_world.values(ttlSeconds="soon"), cluster())
     assert str(caught.value) == 'ttlSecondsAfterFinished: "soon" is text. Use a whole number.'
 
 

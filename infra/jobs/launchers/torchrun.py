@@ -1,17 +1,18 @@
-"""Manifests for `launcher: torchrun`: an Indexed Job. The Job's pods find the first pod by DNS name, without MPI or
-SSH.
+"""`launcher: torchrun`: an Indexed Job. The Job's pods find the first pod by DNS name, without MPI or SSH.
 
 https://docs.pytorch.org/docs/stable/elastic/run.html
 """
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import ClassVar, Final
 
-from infra.jobs import mpi_environment, rank_environment, starters
-from infra.jobs.in_pods import shell
-from infra.jobs.mpijob import pod_metadata
-from infra.jobs.pod_templates import overridden
-from infra.jobs.pods import NODE_NAME, Manifest, PlacedJob, container, on_pool, shared_memory
+from infra.config.problems import Problem
+from infra.jobs import rank_environment, starters
+from infra.jobs.containers import UserContainer, worker_resources
+from infra.jobs.launchers.mpi import LABEL_LIMIT
+from infra.jobs.model import Job, LauncherName
+from infra.jobs.placed import KeyPair, Launcher, Manifest, Piece, PlacedJob, Role
+from infra.jobs.pods import user_pod
 
 PORT: Final = rank_environment.MASTER_PORT
 BOTH_STREAMS: Final = "3"
@@ -20,15 +21,55 @@ DEEPSPEED_HOSTFILE: Final = "/tmp/hostfile"
 """rendezvous.sh writes this file."""
 
 
-def torchrun_job(placed: PlacedJob) -> list[Manifest]:
-    """Return the headless Service, which gives pods DNS names, and the Job."""
-    return [_service(placed), _job(placed)]
+class TorchrunLauncher(Launcher):
+    """PyTorch's launcher runs in each worker. The log of the job is that of the first worker."""
+
+    name: ClassVar[LauncherName] = "torchrun"
+    roles: ClassVar[tuple[Role, ...]] = ("worker",)
+    uses_ssh: ClassVar[bool] = False
+
+    def build(self, placed: PlacedJob, generate_keys: Callable[[], KeyPair]) -> list[Piece]:
+        job = placed.job
+        template = user_pod(placed, _worker(placed), subdomain=job.name, restartPolicy="Never")
+        manifest = {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": placed.main_metadata(job.name),
+            "spec": {
+                "completionMode": "Indexed",
+                "completions": job.workers,
+                "parallelism": job.workers,
+                # Kubernetes waits 10 seconds before it retries an index, and doubles the wait each time. With one limit
+                # for all indexes, Kubernetes would count all failed pods of an attempt, and wait 10 minutes after 8
+                # workers failed.
+                "backoffLimitPerIndex": placed.attempts,
+                "maxFailedIndexes": 0,
+                "podReplacementPolicy": "Failed",
+                **placed.deadline,
+                **placed.time_to_live,
+                **placed.suspension,
+                "template": template,
+            },
+        }
+        return [Piece(manifest, None), Piece(_service(placed))]
+
+    def longest_names(self, job: Job) -> Iterator[tuple[str, int]]:
+        yield f"{job.name}-{max(0, job.workers - 1)}", LABEL_LIMIT
+
+    def check(self, job: Job) -> Iterator[Problem]:
+        if starter := starters.mpi_of(job.command):
+            fix = "Set launcher: mpijob."
+            message = f"starts {starter}, which needs SSH to the workers; launcher torchrun does not set it up. {fix}"
+            yield Problem("command", message)
+        for key, value in (("ranks", job.ranks), ("perSocket", job.per_socket), ("hosts", job.hosts)):
+            if value is not None:
+                yield Problem(key, "is an option of mpirun, which the torchrun launcher does not use. Remove it.")
 
 
 def _service(placed: PlacedJob) -> Manifest:
-    """Return the Service. The Service also publishes DNS names of pods that are not ready, because ranks look up the
-    first pod while that pod starts."""
-    name = placed.job.name
+    """Return the headless Service, which gives pods DNS names, also pods that are not ready: ranks look up the first pod
+    while it starts."""
+    name = placed.name
     spec = {
         "clusterIP": "None",
         "publishNotReadyAddresses": True,
@@ -38,43 +79,11 @@ def _service(placed: PlacedJob) -> Manifest:
     return {"apiVersion": "v1", "kind": "Service", "metadata": placed.metadata(name, "service"), "spec": spec}
 
 
-def _job(placed: PlacedJob) -> Manifest:
-    job = placed.job
-    metadata = placed.queued_metadata(job.name, "job")
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": metadata,
-        "spec": {
-            "completionMode": "Indexed",
-            "completions": job.workers,
-            "parallelism": job.workers,
-            # A lost pod breaks the collectives of all other pods, so every pod of an attempt may fail.
-            "backoffLimit": job.max_restarts * job.workers,
-            "podReplacementPolicy": "Failed",
-            **placed.time_limits,
-            "template": overridden(placed, "worker", {"metadata": pod_metadata(placed, "worker"), "spec": _pod(placed)}),
-        },
-    }
-
-
-def _pod(placed: PlacedJob) -> Manifest:
-    more: Manifest = {}
-    if placed.prepares:
-        made = container(placed, "prepare", shell("first_only.sh", *placed.job.setup), {}, resources=_resources(placed))
-        more["initContainers"] = [made]
-    return on_pool(placed, [_ranks(placed)], subdomain=placed.job.name, restartPolicy="Never", **more)
-
-
-def _resources(placed: PlacedJob) -> Manifest:
-    return placed.size.resources(placed.cluster.cpu_request_factor)
-
-
-def _ranks(placed: PlacedJob) -> Manifest:
+def _worker(placed: PlacedJob) -> UserContainer:
     job = placed.job
     environment = {
-        **rank_environment.of_ranks(placed.pool),
-        "GLOO_SOCKET_IFNAME": mpi_environment.INTERFACE,
+        **rank_environment.rank_variables(placed.pool),
+        "GLOO_SOCKET_IFNAME": rank_environment.INTERFACE,
         # Data loaders fork, which fails with ENOMEM while libfabric holds huge pages: fi_efa(7).
         **({"FI_EFA_USE_HUGE_PAGE": "0"} if placed.pool.nccl_transport == "efa" else {}),
         "MASTER_ADDR": f"{job.name}-0.{job.name}.{placed.namespace.name}.svc",
@@ -84,17 +93,8 @@ def _ranks(placed: PlacedJob) -> Manifest:
         "NPROC_PER_NODE": str(_ranks_per_node(placed)),
         **({"PET_TEE": BOTH_STREAMS} if job.rank_prefix else {}),
     }
-    made = container(
-        placed,
-        "worker",
-        shell("rendezvous.sh", *_command(placed)),
-        environment,
-        ports=[{"name": "rendezvous", "containerPort": PORT}],
-        resources=_resources(placed),
-    )
-    made["env"].append(NODE_NAME)
-    made["volumeMounts"].append(shared_memory())
-    return made
+    ports = ({"name": "rendezvous", "containerPort": PORT},)
+    return UserContainer("worker", "rendezvous.sh", _command(placed), worker_resources(placed), environment, ports=ports)
 
 
 def _ranks_per_node(placed: PlacedJob) -> int:
@@ -111,8 +111,8 @@ def _command(placed: PlacedJob) -> list[str]:
     command = placed.job.command
     if starters.in_shell(command):
         return list(command)
-    if found := starters.split(command):
-        starter, words, arguments = found
+    if parts := starters.split(command):
+        starter, words, arguments = parts
         return [*words, *_options(starter, placed, arguments), *arguments]
     return ["torchrun", *([] if command[0].endswith(".py") or command[0] == "-m" else ["--no_python"]), *command]
 
