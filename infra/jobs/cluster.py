@@ -146,7 +146,7 @@ class ClusterDescription(_Described):
 
     def namespace(self, name: str | None) -> NamespaceDescription | None:
         """Return the namespace with this name, or the first namespace if `name` is None."""
-        return next((one for one in self.namespaces if name in (None, one.name)), None)
+        return next((namespace for namespace in self.namespaces if name in (None, namespace.name)), None)
 
     def image(self, name: str) -> str:
         """Return the image reference that nodes pull. Raises LookupError for a short name without an image repository,

@@ -34,9 +34,9 @@ def place(job: Job, cluster: ClusterDescription) -> PlacedJob:
 
 def render(placed: PlacedJob, generate_keys: Callable[[], KeyPair] = key_exchange.generate) -> list[Piece]:
     """Return the objects of a job: the main object first, and owners before the objects that they own."""
-    main, *others = placed.launcher.build(placed, generate_keys)
+    main, *owned = placed.launcher.build(placed, generate_keys)
     setup = [Piece(setup_job(placed))] if placed.job.setup else []
-    return [main, *setup, *others]
+    return [main, *setup, *owned]
 
 
 def without_time_to_live(job: Job) -> Job:

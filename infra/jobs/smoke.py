@@ -75,15 +75,15 @@ def expected(
 ) -> Expected:
     """Return the results that this job must produce on a healthy cluster. `emulated`: nodes with `EMULATED_LABEL`."""
     placed = place(job, cluster)
-    size, wanted = placed.size, transport or placed.pool.transport
+    size, network = placed.size, transport or placed.pool.transport
     library = "mlx" if job.mpi_implementation == "Intel" else "ucx"
-    reported = library if wanted == "infiniband" else wanted  # on InfiniBand, MPI reports the library that it uses
+    reported = library if network == "infiniband" else network  # on InfiniBand, MPI reports the library that it uses
     return Expected(job.workers, size.slots, size.gpus, reported, size.efa, level, tuple(emulated))
 
 
-def with_program(job: Job, wanted: Expected) -> Job:
+def with_program(job: Job, expectation: Expected) -> Job:
     """Return the job with its command, ready to submit."""
-    command = ("python3", "-c", program(), json.dumps(astuple(wanted)))
+    command = ("python3", "-c", program(), json.dumps(astuple(expectation)))
     return job.model_copy(update={"command": command})
 
 
@@ -119,11 +119,11 @@ def nccl_reports(log: str) -> list[NetworkReport]:
 
 
 def _printed(log: str, start: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+    reports: list[dict[str, Any]] = []
     for line in log.splitlines():
         if line.startswith(start):
             try:
-                found.append(json.loads(line))
+                reports.append(json.loads(line))
             except ValueError:
                 continue
-    return found
+    return reports

@@ -43,8 +43,8 @@ class MpiLauncher(Launcher, ABC):
             fix = "Set launcher: torchrun."
             yield Problem("command", f"starts {starter}, which launcher {self.name} would run once per rank. {fix}")
         if job.starts_ranks_itself:
-            given = {"ranks": job.ranks, "perNode": job.per_node, "perSocket": job.per_socket, "hosts": job.hosts}
-            for key in (key for key, value in given.items() if value is not None):
+            options = {"ranks": job.ranks, "perNode": job.per_node, "perSocket": job.per_socket, "hosts": job.hosts}
+            for key in (key for key, value in options.items() if value is not None):
                 fix = f"Set it in the command, or remove {starters.mpi_of(job.command)} from the command."
                 yield Problem(key, f"is ignored because the command starts ranks itself. {fix}")
         if job.rank_prefix and (job.starts_ranks_itself or job.needs_horovodrun_options):

@@ -129,16 +129,16 @@ def _options(starter: starters.Starter, placed: PlacedJob, arguments: Sequence[s
     """
     if starter == "accelerate":
         total = placed.job.workers * _ranks_per_node(placed)
-        given = {word.partition("=")[0].lstrip("-").replace("-", "_") for word in arguments if word.startswith("--")}
+        options = {word.partition("=")[0].lstrip("-").replace("-", "_") for word in arguments if word.startswith("--")}
         return [
             f"--num_machines={placed.job.workers}",
             f"--num_processes={total}",
             "--machine_rank=$(JOB_COMPLETION_INDEX)",
             "--main_process_ip=$(MASTER_ADDR)",
             "--main_process_port=$(MASTER_PORT)",
-            *(["--multi_gpu"] if placed.size.gpus and total > 1 and not given & _ONE_OF else []),
+            *(["--multi_gpu"] if placed.size.gpus and total > 1 and not options & _ONE_OF else []),
             # By default, accelerate runs DeepSpeed on several nodes through pdsh and SSH.
-            *(["--deepspeed_multinode_launcher=standard"] if given & {"use_deepspeed", "config_file"} else []),
+            *(["--deepspeed_multinode_launcher=standard"] if options & {"use_deepspeed", "config_file"} else []),
         ]
     if starter == "deepspeed":
         return [
