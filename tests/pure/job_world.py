@@ -13,7 +13,7 @@ from infra.jobs.cluster import (
 from infra.jobs.model import Job
 from infra.jobs.placed import KeyPair, Piece, PlacedJob, Storage
 from infra.jobs.reading import validate
-from infra.jobs.render import render
+from infra.jobs.render import LAUNCHERS, render
 from infra.naming import GPU_TAINT, POOL_LABEL
 
 KEYS = KeyPair("the private key\n", "ssh-ed25519 the public key\n")
@@ -54,6 +54,13 @@ JOBS = NamespaceDescription(
 
 REPOSITORY = "123456789012.dkr.ecr.us-west-2.amazonaws.com/gpumpi-test"
 TEAM = NamespaceDescription(name="team-a", service_account="mpi-job", volumes=(SHARED,))
+
+
+EVERY_LAUNCHER: dict[str, dict[str, Any]] = {
+    **{name: {"launcher": name} for name in LAUNCHERS},
+    "standalone with keys on a volume": {"launcher": "standalone", "keyExchange": "volume"},
+    "standalone with keys in a bucket": {"launcher": "standalone", "keyExchange": "s3"},
+}
 
 
 def cluster(**more: Any) -> ClusterDescription:

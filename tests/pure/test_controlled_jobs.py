@@ -11,7 +11,7 @@ import pytest
 
 from infra.jobs.model import Job
 from infra.jobs.placed import Piece
-from infra.jobs.render import place, render
+from infra.jobs.render import LAUNCHERS, place, render
 from infra.jobs.validation import check
 from infra.naming import HELD_QUEUE, POLICY_ANNOTATION, RECORD_KEY, RECORD_LABEL
 from infra.platform.job_controller import program
@@ -20,8 +20,6 @@ from infra.platform.job_controller.in_pod import record, setup
 from infra.platform.job_controller.in_pod.actions import Change, FailJob
 from tests.pure.controlled_jobs import Controlled, at, condition, job, main
 from tests.pure.job_world import KEYS, TEAM, cluster
-
-LAUNCHERS = ("mpijob", "standalone", "torchrun")
 
 
 def rendered(**more: Any) -> list[Piece]:

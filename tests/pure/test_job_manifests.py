@@ -16,7 +16,19 @@ from infra.jobs.cluster import ClusterDescription
 from infra.jobs.in_pods import text
 from infra.jobs.rank_environment import is_reserved
 from infra.jobs.render import place, render, without_time_to_live
-from tests.pure.job_world import KEYS, REPOSITORY, SMALL, cluster, environment, job, manifest, pieces, placed, pods
+from tests.pure.job_world import (
+    EVERY_LAUNCHER,
+    KEYS,
+    REPOSITORY,
+    SMALL,
+    cluster,
+    environment,
+    job,
+    manifest,
+    pieces,
+    placed,
+    pods,
+)
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "jobs"
 SCRIPTS = (
@@ -129,13 +141,7 @@ def test_every_golden_file_belongs_to_a_variant() -> None:
 
 # --- rules -------------------------------------------------------------------------------------------------------------
 
-EVERY_KIND = (
-    {},
-    {"launcher": "standalone"},
-    {"launcher": "standalone", "keyExchange": "volume"},
-    {"launcher": "standalone", "keyExchange": "s3"},
-    {"launcher": "torchrun"},
-)
+EVERY_KIND = tuple(EVERY_LAUNCHER.values())
 
 
 @pytest.mark.parametrize("more", EVERY_KIND, ids=str)

@@ -6,27 +6,21 @@ from typing import Any
 import pytest
 
 from infra.jobs.placed import Storage
-from tests.pure.job_world import pieces
+from infra.jobs.render import LAUNCHERS
+from tests.pure.job_world import EVERY_LAUNCHER, pieces
 
 SETTINGS = {"name": "settings", "mountPath": "/etc/train", "readOnly": True, "configMap": {"name": "settings"}}
 KEY = {"name": "key", "mountPath": "/key", "subPath": "a", "secret": {"secretName": "key"}}
 MAINTENANCE = {"key": "maintenance", "operator": "Exists", "effect": "NoSchedule"}
 AFFINITY = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}}
-LAUNCHERS: dict[str, dict[str, Any]] = {
-    "mpijob": {},
-    "standalone": {"launcher": "standalone"},
-    "standalone with keys on a volume": {"launcher": "standalone", "keyExchange": "volume"},
-    "standalone with keys in a bucket": {"launcher": "standalone", "keyExchange": "s3"},
-    "torchrun": {"launcher": "torchrun"},
-}
-every_launcher = pytest.mark.parametrize("launcher", LAUNCHERS)
+every_launcher = pytest.mark.parametrize("launcher", EVERY_LAUNCHER)
 Container = tuple[dict[str, Any], dict[str, Any], dict[str, Any]]
 """Metadata of a pod, its spec, and one of its containers."""
 
 
 def templates(launcher: str, storage: Storage | None = None, **more: Any) -> list[dict[str, Any]]:
     """Return the pod templates of a job with `setup`."""
-    values = {"command": ["run-ranks"], "setup": ["run-setup"], **LAUNCHERS[launcher], **more}
+    values = {"command": ["run-ranks"], "setup": ["run-setup"], **EVERY_LAUNCHER[launcher], **more}
     specs = [piece.manifest.get("spec", {}) for piece in pieces(storage=storage, **values)]
     replicas = [replica["template"] for spec in specs for replica in spec.get("mpiReplicaSpecs", {}).values()]
     return [*replicas, *(spec["template"] for spec in specs if "template" in spec)]
@@ -48,6 +42,10 @@ def user_containers(launcher: str, storage: Storage | None = None, **more: Any) 
         for metadata, pod, container in containers(launcher, storage, **more)
         if {"run-ranks", "run-setup"} & set(container["command"]) or container["name"] == "worker"
     }
+
+
+def roles_of(launcher: str) -> tuple[str, ...]:
+    return LAUNCHERS[EVERY_LAUNCHER[launcher]["launcher"]].roles
 
 
 def environment(container: dict[str, Any]) -> dict[str, Any]:
@@ -125,7 +123,7 @@ PROMISES: dict[str, tuple[dict[str, Any], Storage, Callable[[dict[str, Any], dic
 def test_every_container_with_a_users_command_keeps_the_promise(launcher: str, promise: str) -> None:
     values, storage, is_kept = PROMISES[promise]
     checked = user_containers(launcher, storage, **values)
-    assert checked.keys() == ({"worker", "setup"} if launcher == "torchrun" else {"launcher", "worker", "setup"})
+    assert checked.keys() == {*roles_of(launcher), "setup"}
     assert [name for name, (_, pod, container) in checked.items() if not is_kept(pod, container)] == []
 
 
@@ -158,13 +156,14 @@ def test_the_job_has_one_container_for_setup_in_a_pod_without_ranks(launcher: st
 
 @every_launcher
 def test_setup_mounts_the_volumes_of_every_role(launcher: str) -> None:
-    roles = {"worker": {"volumes": [SETTINGS]}, **({} if launcher == "torchrun" else {"launcher": {"volumes": [KEY]}})}
+    has_launcher = "launcher" in roles_of(launcher)
+    roles = {"worker": {"volumes": [SETTINGS]}, **({"launcher": {"volumes": [KEY]}} if has_launcher else {})}
     added = {
         name: {mount["mountPath"]: mount.get("subPath") for mount in container["volumeMounts"]}
         for name, (_, _, container) in user_containers(launcher, podOverrides=roles).items()
     }
     assert "/etc/train" in added["worker"].keys() & added["setup"].keys()
-    if launcher != "torchrun":
+    if has_launcher:
         assert added["launcher"]["/key"] == added["setup"]["/key"] == "a"
         assert "/key" not in added["worker"] and "/etc/train" not in added["launcher"]
 
@@ -187,7 +186,7 @@ def test_setup_has_the_labels_tolerations_and_login_of_the_launcher(launcher: st
         "imagePullSecrets": ["other-login"],
         "ports": [{"containerPort": 6006}],
     }
-    role = "worker" if launcher == "torchrun" else "launcher"
+    role = roles_of(launcher)[0]
     checked = user_containers(launcher, podOverrides={role: additions})
     for name in (role, "setup"):
         metadata, pod, container = checked[name]
