@@ -103,7 +103,7 @@ class UserContainer:
         }
 
 
-def of_role(placed: PlacedJob, role: Role) -> PodParts:
+def build_role_parts(placed: PlacedJob, role: Role) -> PodParts:
     """Return what all pods of a role have: what ranks need, and what the job controller reads."""
     parts = NO_PARTS
     if role == "worker":
@@ -125,7 +125,7 @@ def _flight_recorder(names: Collection[str]) -> dict[str, str]:
     return {name: value for name, value in FLIGHT_RECORDER.items() if name not in names and NEW_NAMES.get(name) not in names}
 
 
-def helper(
+def build_helper(
     placed: PlacedJob,
     name: str,
     command: Sequence[str],
@@ -145,11 +145,11 @@ def helper(
     }
 
 
-def launcher_resources(placed: PlacedJob) -> Manifest:
+def build_launcher_resources(placed: PlacedJob) -> Manifest:
     return resources(LAUNCHER_CPU_MILLIS, LAUNCHER_CPU_LIMIT, {"memory": mib(LAUNCHER_MEMORY_MIB)}, _cpu_factor(placed))
 
 
-def worker_resources(placed: PlacedJob) -> Manifest:
+def build_worker_resources(placed: PlacedJob) -> Manifest:
     return placed.size.resources(_cpu_factor(placed))
 
 

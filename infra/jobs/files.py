@@ -10,9 +10,9 @@ from infra.config.messages import shown
 from infra.config.problems import Problem
 from infra.jobs import storage
 from infra.jobs.cluster import ClusterDescription
-from infra.jobs.containers import helper
+from infra.jobs.containers import build_helper
 from infra.jobs.placed import Manifest, PlacedJob
-from infra.jobs.pods import helper_pod
+from infra.jobs.pods import build_helper_pod
 from infra.jobs.reading import JobRefused, validate
 from infra.jobs.storage import ROLE
 from infra.jobs.volumes import mount_path, writable_shared_mounts
@@ -61,13 +61,13 @@ def locate(placed: PlacedJob, id: str) -> JobFiles | None:
     return None
 
 
-def waiting_job(placed: PlacedJob, id: str) -> Manifest:
+def build_waiting_job(placed: PlacedJob, id: str) -> Manifest:
     """Return a Job whose pod mounts the volume and waits for commands. The pod has no GPUs and none of the job's
     Secrets."""
     return _job(placed, f"{ROLE}-{id}", ["/bin/sh", "-c", _WAIT, "wait", str(HELPER_SECONDS)])
 
 
-def removing_job(placed: PlacedJob, files: JobFiles, id: str) -> Manifest:
+def build_removing_job(placed: PlacedJob, files: JobFiles, id: str) -> Manifest:
     """Return a Job that removes the job's folder."""
     return _job(placed, f"{ROLE}-{id}", ["/bin/sh", "-c", _REMOVE, "remove", files.folder])
 
@@ -75,7 +75,7 @@ def removing_job(placed: PlacedJob, files: JobFiles, id: str) -> Manifest:
 def _job(placed: PlacedJob, name: str, command: Sequence[str]) -> Manifest:
     volumes = writable_shared_mounts(placed.job, placed.namespace)[:1]
     alone = replace(placed, job=placed.job.model_copy(update={"volumes": volumes}))
-    container = helper(alone, ROLE, command, memory_mib=HELPER_MEMORY_MIB)
+    container = build_helper(alone, ROLE, command, memory_mib=HELPER_MEMORY_MIB)
     grace = {"terminationGracePeriodSeconds": 5}
     return {
         "apiVersion": "batch/v1",
@@ -85,25 +85,25 @@ def _job(placed: PlacedJob, name: str, command: Sequence[str]) -> Manifest:
             "activeDeadlineSeconds": HELPER_SECONDS,
             "backoffLimit": 3,
             "ttlSecondsAfterFinished": 0,
-            "template": helper_pod(alone, ROLE, container, restartPolicy="OnFailure", **grace),
+            "template": build_helper_pod(alone, ROLE, container, restartPolicy="OnFailure", **grace),
         },
     }
 
 
-def record(placed: PlacedJob, id: str) -> Manifest:
+def build_record(placed: PlacedJob, id: str) -> Manifest:
     """Return the ConfigMap that records the job's folder.
 
-    Users of the namespace can change it. So it contains no manifest and no path, only the values from which `from_record`
+    Users of the namespace can change it. So it contains no manifest and no path, only the values from which `read_record`
     derives them again.
     """
     job, (mount, *_) = placed.job, writable_shared_mounts(placed.job, placed.namespace)
     data = {"id": id, "volume": mount.name, "pool": job.pool, "image": job.image, "priority": job.priority or ""}
     if job.image_pull_secrets is not None:
         data["imagePullSecrets"] = " ".join(job.image_pull_secrets)
-    return storage.record(placed, id, data)
+    return storage.build_record(placed, id, data)
 
 
-def from_record(job: str, data: Mapping[str, str], cluster: ClusterDescription, namespace: str) -> tuple[PlacedJob, JobFiles]:
+def read_record(job: str, data: Mapping[str, str], cluster: ClusterDescription, namespace: str) -> tuple[PlacedJob, JobFiles]:
     """Return the job and the folder of a record, by the rules for job files. Raises JobRefused if a value is invalid."""
     described = cluster.namespace(namespace)
     priority = data.get("priority", "")

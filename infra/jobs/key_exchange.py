@@ -9,7 +9,7 @@ creates.
 from dataclasses import replace
 from typing import Final
 
-from infra.jobs.containers import HELPER_CPU_MILLIS, STARTED_SECONDS, PodParts, helper
+from infra.jobs.containers import HELPER_CPU_MILLIS, STARTED_SECONDS, PodParts, build_helper
 from infra.jobs.in_pods import python, shell
 from infra.jobs.placed import KeyPair, Manifest, PlacedJob
 from infra.jobs.sizing import mib
@@ -40,7 +40,7 @@ def generate() -> KeyPair:
     return KeyPair(private.decode(), f"{public.decode()}\n")
 
 
-def parts(placed: PlacedJob) -> PodParts:
+def build_parts(placed: PlacedJob) -> PodParts:
     """Return what gives a pod its SSH keys in ~/.ssh: a volume, and the containers that write the keys to it."""
     job = placed.job
     mount = {"name": _VOLUME, "mountPath": f"{job.home}/.ssh", "readOnly": True}
@@ -54,7 +54,7 @@ def parts(placed: PlacedJob) -> PodParts:
 
 def _key_containers(placed: PlacedJob) -> tuple[Manifest, ...]:
     if placed.job.key_exchange == "volume":
-        return (helper(placed, "keys", shell("keys_on_volume.sh", folder(placed), KEYS), mounts=[_WRITABLE]),)
+        return (build_helper(placed, "keys", shell("keys_on_volume.sh", find_folder(placed), KEYS), mounts=[_WRITABLE]),)
     # The containers after a sidecar start once its startup probe succeeds, here once the keys of all workers exist:
     # https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/
     has_all_keys = {"exec": {"command": ["test", "-e", f"{KEYS}/known_hosts"]}, "periodSeconds": 1}
@@ -64,7 +64,7 @@ def _key_containers(placed: PlacedJob) -> tuple[Manifest, ...]:
 
 def _in_bucket(placed: PlacedJob, verb: str, name: str, **more: object) -> Manifest:
     job = placed.job
-    return helper(
+    return build_helper(
         placed,
         name,
         python("keys_in_bucket.py", verb, placed.namespace.name, job.name, str(job.workers), KEYS),
@@ -86,7 +86,7 @@ def without_sidecar_share(placed: PlacedJob) -> PlacedJob:
     return replace(placed, size=replace(placed.size, memory_mib=memory, cpu_millis=cpu))
 
 
-def secret(placed: PlacedJob, keys: KeyPair) -> Manifest:
+def build_secret(placed: PlacedJob, keys: KeyPair) -> Manifest:
     """Return the Secret with the job's keys. The Secret is deleted with the job."""
     return {
         "apiVersion": "v1",
@@ -97,6 +97,6 @@ def secret(placed: PlacedJob, keys: KeyPair) -> Manifest:
     }
 
 
-def folder(placed: PlacedJob) -> str:
+def find_folder(placed: PlacedJob) -> str:
     """Return the directory of the key pair on the job's volume. The directory exists only while the job runs."""
     return f"{writable_path(placed.job, placed.namespace)}/.gpumpi/ssh/{placed.namespace.name}.{placed.name}"

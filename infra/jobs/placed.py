@@ -51,7 +51,7 @@ class Piece:
         return f"{self.manifest['kind']}/{self.manifest['metadata']['name']}"
 
 
-def owner_reference(main: Manifest, uid: Any) -> Manifest:
+def build_owner_reference(main: Manifest, uid: Any) -> Manifest:
     """Return an owner reference that does not make the owner a controller.
 
     Kueue treats objects controlled by a queued job as part of that job and does not queue them separately. Such a Job,
@@ -167,10 +167,10 @@ class PlacedJob:
         metadata = self.queued_metadata(name, "job")
         if self.job.setup and self.namespace.queue:
             metadata["labels"][QUEUE_LABEL] = HELD_QUEUE
-        return {**metadata, "annotations": {POLICY_ANNOTATION: json.dumps(policy(self), sort_keys=True)}}
+        return {**metadata, "annotations": {POLICY_ANNOTATION: json.dumps(build_policy(self), sort_keys=True)}}
 
 
-def policy(placed: PlacedJob) -> Manifest:
+def build_policy(placed: PlacedJob) -> Manifest:
     """Return the controller's policy for the job (`POLICY` in infra/platform/job_controller/in_pod/job.py)."""
     job = placed.job
     progress = {}

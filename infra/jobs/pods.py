@@ -4,7 +4,7 @@ from typing import Final
 
 from infra.jobs import storage
 from infra.jobs.cluster import PoolDescription
-from infra.jobs.containers import NO_PARTS, PodParts, UserContainer, of_role
+from infra.jobs.containers import NO_PARTS, PodParts, UserContainer, build_role_parts
 from infra.jobs.placed import Manifest, PlacedJob, Role
 from infra.jobs.pod_overrides import PodOverrides, PodVolume, as_manifest
 from infra.jobs.volumes import pod_volumes
@@ -17,11 +17,11 @@ LOST_NODE_SECONDS: Final = 30
 """How long a pod stays bound to a lost node. With Kubernetes' default, the job would wait five minutes."""
 
 
-def user_pod(placed: PlacedJob, user: UserContainer, **spec: object) -> Manifest:
+def build_user_pod(placed: PlacedJob, user: UserContainer, **spec: object) -> Manifest:
     """Return the template of pods that run the user's commands. Workers run on the job's pool, other pods on the
     launcher pool."""
     role, additions = user.role, _additions(placed, user.role)
-    parts = storage.parts(placed) + of_role(placed, role) + user.parts
+    parts = storage.build_parts(placed) + build_role_parts(placed, role) + user.parts
     parts += PodParts(volumes=tuple(map(_volume, additions.volumes)))
     pod = _spec(placed, placed.pool if role == "worker" else placed.launcher_pool, user.render(placed, additions, parts), parts)
     pod["tolerations"] += map(as_manifest, additions.tolerations)
@@ -36,7 +36,7 @@ def user_pod(placed: PlacedJob, user: UserContainer, **spec: object) -> Manifest
     return {"metadata": metadata, "spec": {**pod, **spec}}
 
 
-def helper_pod(placed: PlacedJob, role: str, container: Manifest, **spec: object) -> Manifest:
+def build_helper_pod(placed: PlacedJob, role: str, container: Manifest, **spec: object) -> Manifest:
     """Return the template of a pod that runs no command of the user."""
     pod = _spec(placed, placed.launcher_pool, container, NO_PARTS)
     metadata = {"labels": placed.labels(role), "annotations": dict(SAFE_TO_EVICT)}

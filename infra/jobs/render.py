@@ -10,7 +10,7 @@ from infra.jobs.launchers.standalone import StandaloneLauncher
 from infra.jobs.launchers.torchrun import TorchrunLauncher
 from infra.jobs.model import Job, LauncherName
 from infra.jobs.placed import KeyPair, Launcher, Piece, PlacedJob
-from infra.jobs.setup import setup_job
+from infra.jobs.setup import build_setup_job
 from infra.jobs.sizing import worker_size
 
 LAUNCHERS: Final[dict[LauncherName, Launcher]] = {
@@ -35,7 +35,7 @@ def place(job: Job, cluster: ClusterDescription) -> PlacedJob:
 def render(placed: PlacedJob, generate_keys: Callable[[], KeyPair] = key_exchange.generate) -> list[Piece]:
     """Return the objects of a job: the main object first, and owners before the objects that they own."""
     main, *owned = placed.launcher.build(placed, generate_keys)
-    setup = [Piece(setup_job(placed))] if placed.job.setup else []
+    setup = [Piece(build_setup_job(placed))] if placed.job.setup else []
     return [main, *setup, *owned]
 
 

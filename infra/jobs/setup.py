@@ -7,12 +7,12 @@ from infra.jobs.cluster import ClusterDescription
 from infra.jobs.containers import UserContainer
 from infra.jobs.model import Job
 from infra.jobs.placed import Manifest, PlacedJob
-from infra.jobs.pods import user_pod
+from infra.jobs.pods import build_user_pod
 from infra.jobs.sizing import check_quantity, millis_of, resources
 from infra.jobs.volumes import writable_path
 
 
-def setup_job(placed: PlacedJob) -> Manifest:
+def build_setup_job(placed: PlacedJob) -> Manifest:
     """Return the Job that runs `setup`. The queue admits this Job separately from the ranks, so `setup` may take longer
     than 30 minutes. After that time, the queue evicts a job if not all of its pods are ready."""
     job, amounts = placed.job, placed.job.setup_resources
@@ -26,7 +26,7 @@ def setup_job(placed: PlacedJob) -> Manifest:
             "backoffLimit": job.max_restarts,
             "podReplacementPolicy": "Failed",
             "activeDeadlineSeconds": job.setup_deadline_seconds,
-            "template": user_pod(placed, UserContainer("setup", "setup.sh", job.setup, size), restartPolicy="Never"),
+            "template": build_user_pod(placed, UserContainer("setup", "setup.sh", job.setup, size), restartPolicy="Never"),
         },
     }
 

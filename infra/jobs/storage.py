@@ -6,7 +6,7 @@ The job's folder is on a volume, or in an archive in the stack's bucket. Logs ar
 from collections.abc import Mapping
 from typing import Final
 
-from infra.jobs.containers import NO_PARTS, PodParts, as_variables, helper
+from infra.jobs.containers import NO_PARTS, PodParts, as_variables, build_helper
 from infra.jobs.in_pods import python, text
 from infra.jobs.placed import Manifest, PlacedJob
 from infra.naming import KEY_BUCKET_CONFIG, KEY_BUCKET_KEY, WORKDIR_KEYS
@@ -23,7 +23,7 @@ _VOLUME: Final = "workdir"
 _UNPACK_MEMORY_MIB: Final = 256
 
 
-def parts(placed: PlacedJob) -> PodParts:
+def build_parts(placed: PlacedJob) -> PodParts:
     """Return what pods with user's commands need for the job's folder and logs."""
     return _unpacked_folder(placed) + _log_on_volume(placed) + _log_in_cloudwatch(placed)
 
@@ -81,7 +81,7 @@ def _unpacked_folder(placed: PlacedJob) -> PodParts:
     if not key:
         return NO_PARTS
     mount = {"name": _VOLUME, "mountPath": UNPACKED_FOLDER}
-    unpack = helper(
+    unpack = build_helper(
         placed,
         _VOLUME,
         python("workdir_from_bucket.py", key, UNPACKED_FOLDER),
@@ -97,7 +97,7 @@ def bucket_name() -> Manifest:
     return {"configMapKeyRef": {"name": KEY_BUCKET_CONFIG, "key": KEY_BUCKET_KEY}}
 
 
-def record(placed: PlacedJob, id: str, data: Mapping[str, str]) -> Manifest:
+def build_record(placed: PlacedJob, id: str, data: Mapping[str, str]) -> Manifest:
     """Return a ConfigMap that outlives the job, so that what is stored can be read and removed afterwards."""
     metadata = placed.metadata(f"{placed.name}-{ROLE}-{id}", ROLE)
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(data)}

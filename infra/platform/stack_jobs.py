@@ -11,7 +11,7 @@ import pulumi_kubernetes as kubernetes
 
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.model import Job
-from infra.jobs.placed import Manifest, Piece, owner_reference
+from infra.jobs.placed import Manifest, Piece, build_owner_reference
 from infra.jobs.render import place, render, without_time_to_live
 from infra.naming import COMPONENT
 from infra.platform import objects
@@ -58,7 +58,7 @@ class StackJobs(pulumi.ComponentResource):
             resource = self._register(_unawaited(piece.manifest, owner), options)
             if piece.is_cleanup_controller:
                 uid = resource.metadata.apply(lambda metadata: metadata.uid or "")  # type: ignore[attr-defined]
-                cleanup_owner = owner_reference(piece.manifest, uid)
+                cleanup_owner = build_owner_reference(piece.manifest, uid)
             created.append(resource)
 
     def _register(self, manifest: Manifest, options: pulumi.ResourceOptions) -> pulumi.CustomResource:

@@ -55,7 +55,7 @@ def files_of(name: str) -> Object:
     placed = placed_job(name=name)
     found = files.locate(placed, "1")
     assert found is not None
-    return files.record(placed, ID)
+    return files.build_record(placed, ID)
 
 
 def record_of(name: str) -> Object:

@@ -32,7 +32,7 @@ def test_the_folder_is_on_the_first_volume_of_the_cluster_that_is_mounted_writab
 
 
 def test_pods_that_access_the_files_have_no_secrets_no_gpus_and_delete_themselves() -> None:
-    one = files.waiting_job(placed(env={"A": "b"}, secretEnv={"TOKEN": {"name": "s", "key": "k"}}), "7")
+    one = files.build_waiting_job(placed(env={"A": "b"}, secretEnv={"TOKEN": {"name": "s", "key": "k"}}), "7")
     (main,) = containers(one)
     assert [variable["name"] for variable in main["env"]] == ["HOME", "USER", "LOGNAME"]
     assert set(main["resources"]["limits"]) == {"cpu", "memory"}
@@ -46,23 +46,23 @@ def test_pods_that_access_the_files_have_no_secrets_no_gpus_and_delete_themselve
 )
 def test_the_record_of_a_job_is_enough_to_remove_its_files(more: dict[str, Any]) -> None:
     one = placed(launcher="standalone", **more)
-    record = files.record(one, "0123abcd")
+    record = files.build_record(one, "0123abcd")
     labels, namespace = record["metadata"]["labels"], record["metadata"]["namespace"]
-    again, folder = files.from_record(labels["gpumpi.io/job"], record["data"], one.cluster, namespace)
+    again, folder = files.read_record(labels["gpumpi.io/job"], record["data"], one.cluster, namespace)
     assert folder == files.locate(one, "0123abcd")
-    assert files.removing_job(again, folder, "1") == files.removing_job(one, folder, "1")
-    assert files.waiting_job(again, "1") == files.waiting_job(one, "1")
+    assert files.build_removing_job(again, folder, "1") == files.build_removing_job(one, folder, "1")
+    assert files.build_waiting_job(again, "1") == files.build_waiting_job(one, "1")
     assert "ownerReferences" not in record["metadata"]
 
 
 def test_a_record_of_files_contains_no_manifest_and_no_path() -> None:
-    assert set(files.record(placed(), "0123abcd")["data"]) == {"id", "volume", "pool", "image", "priority"}
+    assert set(files.build_record(placed(), "0123abcd")["data"]) == {"id", "volume", "pool", "image", "priority"}
 
 
 def test_a_folder_at_another_mount_path_is_removed_from_the_same_volume() -> None:
     one = placed(volumes=[{"name": "shared", "mountPath": "/data"}])
-    again, folder = files.from_record("mnist", files.record(one, "0123abcd")["data"], one.cluster, "mpi-jobs")
-    (main,) = containers(files.removing_job(again, folder, "1"))
+    again, folder = files.read_record("mnist", files.build_record(one, "0123abcd")["data"], one.cluster, "mpi-jobs")
+    (main,) = containers(files.build_removing_job(again, folder, "1"))
     assert main["command"][-1] == "/shared/.gpumpi/jobs/mpi-jobs/mnist.0123abcd"
     assert {"name": "gpumpi-shared", "mountPath": "/shared"} in main["volumeMounts"]
 

@@ -29,7 +29,7 @@ Object = dict[str, Any]
 NAMESPACE, JOB = "mpi-jobs", "mnist"
 BUCKET, ACCOUNT = "gpumpi-test-keys", "123456789012"
 DESCRIBED = cluster(region="us-west-2", account=ACCOUNT, bucket=BUCKET)
-GENUINE = files.record(placed(DESCRIBED, name=JOB), "0123abcd")["data"]
+GENUINE = files.build_record(placed(DESCRIBED, name=JOB), "0123abcd")["data"]
 KEY = f"workdirs/{NAMESPACE}/{'a' * 64}/0123abcd.tar.gz"
 BINDING = {
     "apiVersion": "rbac.authorization.k8s.io/v1",

@@ -44,7 +44,7 @@ class FolderInBucket:
 
     def create(self, cluster: Cluster) -> None:
         """Record the folder in a ConfigMap, and send the archive. On errors, delete both and raise CommandError."""
-        cluster.create(storage.record(self._placed, self._id, {KEY: self._key}))
+        cluster.create(storage.build_record(self._placed, self._id, {KEY: self._key}))
         try:
             sent = self._send(self._placed.cluster)
         except BaseException:

@@ -60,7 +60,7 @@ class Files:
         if self._files is None:
             return
         remove_expired(cluster, self._namespace)
-        cluster.create(files.record(self._placed, self._id))
+        cluster.create(files.build_record(self._placed, self._id))
         if self._selection is None:
             return
         try:
@@ -73,7 +73,7 @@ class Files:
         say(f"{NAME}: sent {sent} from {self._selection.root}")
 
     def _send(self, cluster: Cluster, selection: Selection, target: JobFiles) -> Sent:
-        with running(cluster, files.waiting_job(self._placed, self._id)) as where:
+        with running(cluster, files.build_waiting_job(self._placed, self._id)) as where:
 
             def place(words: Sequence[str], stdin: IO[bytes], size: int) -> tuple[int, bytes, bytes]:
                 ran = pod_streams.run(cluster, where, words, stdin)
@@ -85,7 +85,7 @@ class Files:
         """Remove the files because their job could not be created."""
         if self._files is not None:
             _remove_folder(cluster, self._placed, self._files)
-            cluster.delete("ConfigMap", files.record(self._placed, self._id)["metadata"]["name"], self._namespace)
+            cluster.delete("ConfigMap", files.build_record(self._placed, self._id)["metadata"]["name"], self._namespace)
 
     @property
     def _namespace(self) -> str:
@@ -150,11 +150,11 @@ def _remove_one(cluster: Cluster, described: ClusterDescription, record: Object,
 def _recorded(record: Object, described: ClusterDescription, namespace: str) -> tuple[PlacedJob, JobFiles]:
     """Return the job and the folder of a record. Raises JobRefused if the record is invalid."""
     job = record["metadata"]["labels"].get(JOB_LABEL, "")
-    return files.from_record(job, record.get("data") or {}, described, namespace)
+    return files.read_record(job, record.get("data") or {}, described, namespace)
 
 
 def _remove_folder(cluster: Cluster, placed: PlacedJob, folder: JobFiles) -> None:
-    cluster.create(files.removing_job(placed, folder, _new_id()))
+    cluster.create(files.build_removing_job(placed, folder, _new_id()))
 
 
 def _new_id() -> str:
@@ -172,7 +172,7 @@ def kept_logs(cluster: Cluster, namespace: str, job: str) -> dict[str, list[str]
             placed, folder = _recorded(record, cluster.description(), namespace)
         except JobRefused:  # not a record of a folder
             continue
-        with running(cluster, files.waiting_job(placed, _new_id())) as where:
+        with running(cluster, files.build_waiting_job(placed, _new_id())) as where:
             ran = pod_streams.run(cluster, where, ["/bin/sh", "-c", _READ_LOGS, "logs", folder.folder])
         return by_pod(ran.out.decode(errors="replace"))
     raise NotFound(f"no logs of job {job} are kept in namespace {namespace}")

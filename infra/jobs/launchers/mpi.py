@@ -6,7 +6,14 @@ from typing import ClassVar
 
 from infra.config.problems import Problem
 from infra.jobs import mpi, rank_environment, starters
-from infra.jobs.containers import NO_PARTS, STARTED_SECONDS, PodParts, UserContainer, launcher_resources, worker_resources
+from infra.jobs.containers import (
+    NO_PARTS,
+    STARTED_SECONDS,
+    PodParts,
+    UserContainer,
+    build_launcher_resources,
+    build_worker_resources,
+)
 from infra.jobs.model import Job
 from infra.jobs.mpi import host_name
 from infra.jobs.placed import Launcher, PlacedJob, Role
@@ -52,7 +59,7 @@ class MpiLauncher(Launcher, ABC):
             yield Problem("rankPrefix", f"has no effect, because the command starts the ranks. {fix}")
 
 
-def launcher_container(placed: PlacedJob, parts: PodParts = NO_PARTS) -> UserContainer:
+def build_launcher(placed: PlacedJob, parts: PodParts = NO_PARTS) -> UserContainer:
     """Return the container that waits for the workers' DNS names, then starts the ranks."""
     job, slots = placed.job, placed.size.slots
     shared_cpus = placed.cluster.cpu_request_factor < 1
@@ -60,17 +67,17 @@ def launcher_container(placed: PlacedJob, parts: PodParts = NO_PARTS) -> UserCon
     ranks = _rank_variables(placed)
     forwarded = list(dict.fromkeys([*ranks, *job.env, *job.secret_env]))
     command = mpi.launch_command(job, placed.namespace.name, slots, forwarded)
-    return UserContainer("launcher", "launch.sh", command, launcher_resources(placed), {**own, **ranks}, parts)
+    return UserContainer("launcher", "launch.sh", command, build_launcher_resources(placed), {**own, **ranks}, parts)
 
 
-def worker_container(placed: PlacedJob, parts: PodParts = NO_PARTS) -> UserContainer:
+def build_worker(placed: PlacedJob, parts: PodParts = NO_PARTS) -> UserContainer:
     """Return the worker's container, which runs sshd. The launcher starts ranks over SSH."""
     signal = {rank_environment.STOP_SIGNAL: placed.job.checkpoint_signal.removeprefix("SIG")}
     return UserContainer(
         "worker",
         "serve.sh",
         [host_name(placed.name, placed.namespace.name, 0)],
-        worker_resources(placed),
+        build_worker_resources(placed),
         {**_rank_variables(placed), **signal},
         parts,
         SSH_PROBE,

@@ -5,10 +5,10 @@ from typing import ClassVar
 
 from infra.config.problems import Problem
 from infra.jobs.cluster import ClusterDescription
-from infra.jobs.launchers.mpi import MpiLauncher, launcher_container, worker_container
+from infra.jobs.launchers.mpi import MpiLauncher, build_launcher, build_worker
 from infra.jobs.model import Job, LauncherName, MpiImplementation
 from infra.jobs.placed import KeyPair, Piece, PlacedJob
-from infra.jobs.pods import user_pod
+from infra.jobs.pods import build_user_pod
 
 
 class MpiJobLauncher(MpiLauncher):
@@ -19,7 +19,7 @@ class MpiJobLauncher(MpiLauncher):
 
     def build(self, placed: PlacedJob, generate_keys: Callable[[], KeyPair]) -> list[Piece]:
         job = placed.job
-        launcher, worker = (user_pod(placed, container(placed)) for container in (launcher_container, worker_container))
+        launcher, worker = (build_user_pod(placed, container(placed)) for container in (build_launcher, build_worker))
         run_policy = {
             "cleanPodPolicy": job.clean_pod_policy,
             "backoffLimit": placed.attempts,

@@ -14,12 +14,12 @@ from typing import ClassVar, Final, get_args
 from infra.config.problems import Problem
 from infra.jobs import key_exchange, mpi
 from infra.jobs.cluster import ClusterDescription, NamespaceDescription
-from infra.jobs.containers import PodParts, helper
+from infra.jobs.containers import PodParts, build_helper
 from infra.jobs.in_pods import python
-from infra.jobs.launchers.mpi import LABEL_LIMIT, MpiLauncher, launcher_container, worker_container
+from infra.jobs.launchers.mpi import LABEL_LIMIT, MpiLauncher, build_launcher, build_worker
 from infra.jobs.model import Job, KeyExchange, LauncherName
 from infra.jobs.placed import KeyPair, Manifest, Piece, PlacedJob
-from infra.jobs.pods import helper_pod, user_pod
+from infra.jobs.pods import build_helper_pod, build_user_pod
 from infra.jobs.volumes import writable_path
 from infra.naming import job_labels
 
@@ -41,7 +41,7 @@ class StandaloneLauncher(MpiLauncher):
         cleanup = [*map(Piece, _access(placed)), Piece(_cleanup_controller(placed), is_cleanup_controller=True)]
         return [
             Piece(_launcher(placed), None),
-            *([Piece(key_exchange.secret(placed, generate_keys()))] if job.key_exchange == "secret" else []),
+            *([Piece(key_exchange.build_secret(placed, generate_keys()))] if job.key_exchange == "secret" else []),
             Piece(_config(placed)),
             Piece(_service(placed)),
             *(cleanup if cleans_up else []),
@@ -88,7 +88,7 @@ def _launcher(placed: PlacedJob) -> Manifest:
     mount = {"name": "hosts", "mountPath": mpi.HOSTFILE_DIRECTORY, "readOnly": True}
     # Hide the GPUs, which belong to the workers: some container runtimes expose all GPUs by default.
     no_gpus = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
-    parts = PodParts(variables=(no_gpus,), mounts=(mount,), volumes=(hosts,)) + key_exchange.parts(placed)
+    parts = PodParts(variables=(no_gpus,), mounts=(mount,), volumes=(hosts,)) + key_exchange.build_parts(placed)
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -99,7 +99,7 @@ def _launcher(placed: PlacedJob) -> Manifest:
             "podReplacementPolicy": "Failed",
             **placed.time_to_live,
             **placed.suspension,
-            "template": user_pod(placed, launcher_container(placed, parts), restartPolicy="Never"),
+            "template": build_user_pod(placed, build_launcher(placed, parts), restartPolicy="Never"),
         },
     }
 
@@ -108,7 +108,7 @@ def _workers(placed: PlacedJob) -> Manifest:
     """Return the workers' StatefulSet. It creates all workers at once, after `setup`, and replaces lost workers while the
     job runs. Kueue admits the workers as a group."""
     job = placed.job
-    worker = worker_container(key_exchange.without_sidecar_share(placed), key_exchange.parts(placed))
+    worker = build_worker(key_exchange.without_sidecar_share(placed), key_exchange.build_parts(placed))
     return {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
@@ -118,7 +118,7 @@ def _workers(placed: PlacedJob) -> Manifest:
             "replicas": 0 if job.setup else job.workers,
             "podManagementPolicy": "Parallel",
             "selector": {"matchLabels": job_labels(job.name, role="worker")},
-            "template": user_pod(placed, worker),
+            "template": build_user_pod(placed, worker),
         },
     }
 
@@ -146,13 +146,13 @@ def _config(placed: PlacedJob) -> Manifest:
 def _cleanup_controller(placed: PlacedJob) -> Manifest:
     """Return the cleanup controller's Job, which owns the workers."""
     job = placed.job
-    keys = [key_exchange.folder(placed)] if job.key_exchange == "volume" else []
+    keys = [key_exchange.find_folder(placed)] if job.key_exchange == "volume" else []
     arguments = [placed.namespace.name, launcher_name(job.name), *keys]
     grace = {"terminationGracePeriodSeconds": 30}  # keeper.py relies on this grace period
-    pod = helper_pod(
+    pod = build_helper_pod(
         placed,
         KEEPER,
-        helper(placed, KEEPER, python("keeper.py", *arguments)),
+        build_helper(placed, KEEPER, python("keeper.py", *arguments)),
         restartPolicy="OnFailure",
         serviceAccountName=job.name,
         automountServiceAccountToken=True,

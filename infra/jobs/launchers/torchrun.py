@@ -8,11 +8,11 @@ from typing import ClassVar, Final
 
 from infra.config.problems import Problem
 from infra.jobs import rank_environment, starters
-from infra.jobs.containers import UserContainer, worker_resources
+from infra.jobs.containers import UserContainer, build_worker_resources
 from infra.jobs.launchers.mpi import LABEL_LIMIT
 from infra.jobs.model import Job, LauncherName
 from infra.jobs.placed import KeyPair, Launcher, Manifest, Piece, PlacedJob, Role
-from infra.jobs.pods import user_pod
+from infra.jobs.pods import build_user_pod
 
 PORT: Final = rank_environment.MASTER_PORT
 BOTH_STREAMS: Final = "3"
@@ -30,7 +30,7 @@ class TorchrunLauncher(Launcher):
 
     def build(self, placed: PlacedJob, generate_keys: Callable[[], KeyPair]) -> list[Piece]:
         job = placed.job
-        template = user_pod(placed, _worker(placed), subdomain=job.name, restartPolicy="Never")
+        template = build_user_pod(placed, _worker(placed), subdomain=job.name, restartPolicy="Never")
         manifest = {
             "apiVersion": "batch/v1",
             "kind": "Job",
@@ -94,7 +94,7 @@ def _worker(placed: PlacedJob) -> UserContainer:
         **({"PET_TEE": BOTH_STREAMS} if job.rank_prefix else {}),
     }
     ports = ({"name": "rendezvous", "containerPort": PORT},)
-    return UserContainer("worker", "rendezvous.sh", _command(placed), worker_resources(placed), environment, ports=ports)
+    return UserContainer("worker", "rendezvous.sh", _command(placed), build_worker_resources(placed), environment, ports=ports)
 
 
 def _ranks_per_node(placed: PlacedJob) -> int:
