@@ -136,7 +136,7 @@ class Checks:
         return self.interrupted("pytorch-ddp", torchrun(command), r"epoch 2: ", signal.SIGTERM)
 
     def accelerate(self) -> str:
-        """Start the same program with the options that infra/jobs/torchrun.py passes to `accelerate launch`."""
+        """Start the same program with the options that infra/jobs/launchers/torchrun.py passes to `accelerate launch`."""
 
         def command(node: int) -> list[str]:
             where = [f"--machine_rank={node}", "--main_process_ip=127.0.0.1", f"--main_process_port={PORT}", "--multi_gpu"]

@@ -1,4 +1,4 @@
-"""Jobs in clusters with a job controller: fields that the controller relies on, and the start of jobs after `setup`."""
+"""Fields of jobs that the job controller relies on, and the start of jobs after `setup`."""
 
 import ast
 import json
