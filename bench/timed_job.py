@@ -12,7 +12,7 @@ from bench.watching import Watch
 from cli.clusters.kubernetes_access import Cluster
 from cli.jobs import objects
 from infra.jobs.cluster import ClusterDescription
-from infra.jobs.reading import judged
+from infra.jobs.reading import validate
 from infra.jobs.render import render
 from infra.naming import JOB_LABEL
 from testkit.job_cluster import JobCluster
@@ -77,7 +77,7 @@ class Bench:
 
     def submit(self, values: Mapping[str, object], described: ClusterDescription) -> float:
         """Submit the job and return the time of submission."""
-        pieces = render(judged(values, described), described)
+        pieces = render(validate(values, described))
         begun = time.time()
         objects.create(self.client, pieces)
         return begun

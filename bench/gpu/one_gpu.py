@@ -35,7 +35,7 @@ RECORDER = {
     "TORCH_NCCL_DEBUG_INFO_TEMP_FILE": "/tmp/nccl_trace_rank_",
     "TORCH_NCCL_DEBUG_INFO_PIPE_FILE": "/tmp/nccl_dump_rank_",
 }
-"""The variables of jobs. They are copied from infra/jobs/smoke.py and infra/jobs/controlled.py, which need libraries."""
+"""The variables of jobs. They are copied from infra/jobs/smoke.py and infra/jobs/containers.py, which need libraries."""
 MPIEXEC = ("mpiexec", "--allow-run-as-root", "--oversubscribe", "-n", "2")
 HANG = """
 import os, time, torch, torch.distributed as dist
@@ -136,7 +136,7 @@ class Checks:
         return self.train_with_interruption("pytorch-ddp", torchrun(command), r"epoch 2: ", signal.SIGTERM)
 
     def accelerate(self) -> str:
-        """Start the same program with the options that infra/jobs/torchrun.py passes to `accelerate launch`."""
+        """Start the same program with the options that infra/jobs/launchers/torchrun.py passes to `accelerate launch`."""
 
         def command(node: int) -> list[str]:
             where = [f"--machine_rank={node}", "--main_process_ip=127.0.0.1", f"--main_process_port={PORT}", "--multi_gpu"]

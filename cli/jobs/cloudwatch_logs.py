@@ -7,8 +7,8 @@ from cli.errors import CommandError, NotFound
 from cli.exit_codes import FAILED
 from infra.facts.clients import Clients, Denied, is_error, query
 from infra.facts.model import FactsError
-from infra.jobs import cloudwatch_logs
 from infra.jobs.cluster import ClusterDescription
+from infra.jobs.storage import log_streams
 
 
 def kept(described: ClusterDescription, namespace: str, job: str) -> dict[str, list[str]]:
@@ -18,7 +18,7 @@ def kept(described: ClusterDescription, namespace: str, job: str) -> dict[str, l
     """
     region, group = described.region, described.log_group
     try:
-        return query(region, lambda: _last_run(Clients(region).logs, group, cloudwatch_logs.streams(namespace, job)))
+        return query(region, lambda: _last_run(Clients(region).logs, group, log_streams(namespace, job)))
     except Denied as error:
         raise CommandError(f"logs: your AWS credentials lack {error} for the log group {group}", FAILED) from None
     except FactsError as error:

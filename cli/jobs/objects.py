@@ -17,8 +17,7 @@ from cli.jobs.state import JobState, state_of, stopped
 from cli.local import crashed_parts
 from infra.config.messages import did_you_mean
 from infra.health import documents
-from infra.jobs.pieces import Piece
-from infra.jobs.render import owner_reference
+from infra.jobs.placed import Piece, build_owner_reference
 from infra.naming import JOB_LABEL, JOB_NAMESPACE, POOL_LABEL, ROLE_LABEL
 
 OURS = {ROLE_LABEL: "job"}
@@ -164,7 +163,7 @@ def create(cluster: Cluster, pieces: Sequence[Piece]) -> None:
         owner = cleanup if piece.owner == "cleanup controller" else main if piece.owner == "main" else None
         manifest = piece.manifest
         if owner is not None:
-            reference = owner_reference(owner, owner["metadata"]["uid"])
+            reference = build_owner_reference(owner, owner["metadata"]["uid"])
             manifest = {**manifest, "metadata": {**manifest["metadata"], "ownerReferences": [reference]}}
         try:
             made = _create(cluster, manifest)
@@ -174,7 +173,7 @@ def create(cluster: Cluster, pieces: Sequence[Piece]) -> None:
             raise
         if main is None:
             main = made
-        if manifest["metadata"]["labels"].get(ROLE_LABEL) == "keeper" and manifest["kind"] == "Job":
+        if piece.is_cleanup_controller:
             cleanup = made
 
 

@@ -25,8 +25,8 @@ from infra.config.problems import Problem
 from infra.jobs import nccl_verdict, smoke_verdict
 from infra.jobs import smoke as smoke_jobs
 from infra.jobs.cluster import ClusterDescription, PoolDescription, Transport
-from infra.jobs.model import Job, Launcher, MpiImplementation
-from infra.jobs.render import render
+from infra.jobs.model import Job, LauncherName, MpiImplementation
+from infra.jobs.render import place, render
 from infra.jobs.smoke_verdict import Check, Expected, Report, listed
 from infra.jobs.validation import check
 from infra.naming import EMULATED_LABEL
@@ -44,7 +44,7 @@ class Trial:
     pool: str | None
     workers: int
     image: str | None
-    launcher: Launcher
+    launcher: LauncherName
     mpi: MpiImplementation
     transport: Transport | None
     name: str
@@ -187,7 +187,7 @@ def _test(cluster: Cluster, job: Job, expected: Expected, described: ClusterDesc
 
 def _run(cluster: Cluster, job: Job, described: ClusterDescription, *, keep: bool) -> tuple[list[str], JobState | None]:
     """Submit a job, wait for it and delete it; return its log and its last state."""
-    pieces = render(job, described)
+    pieces = render(place(job, described))
     namespace = pieces[0].manifest["metadata"]["namespace"]
     objects.submit(cluster, pieces)
     log: list[str] = []

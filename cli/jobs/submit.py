@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -27,10 +28,16 @@ from cli.stacks.cost import lines
 from infra.config.problems import Problem
 from infra.jobs import pod_rules
 from infra.jobs.model import Job
-from infra.jobs.pieces import Piece
-from infra.jobs.pods import PlacedJob
-from infra.jobs.reading import JobRefused, read
+from infra.jobs.placed import Piece
+from infra.jobs.reading import JobRefused, read_job
 from infra.jobs.render import render
+
+
+class WithoutAliases(yaml.SafeDumper):
+    """Repeats parts that objects share, such as volume mounts, instead of referring to them."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
 
 
 def command(
@@ -54,13 +61,14 @@ def command(
     described = cluster.description()
     try:
         edit = partial(assignments.edited, assigned=changes[0], variables=changes[1])
-        requested = read(job, described, namespace, cluster.namespace, on_warning=warn, edit=edit)
+        placed = read_job(job, described, namespace, cluster.namespace, on_warning=warn, edit=edit)
     except JobRefused as error:
         raise refused(job.name, error.problems) from None
-    if workdir is not None and (problems := tuple(pod_rules.working_dir(requested.model_copy(update={"workdir": str(workdir)})))):
+    requested = placed.job.model_copy(update={} if workdir is None else {"workdir": str(workdir)})
+    if problems := tuple(pod_rules.check_working_dir(requested)):
         raise refused(job.name, problems)
-    files = places.choose(PlacedJob.of(requested, described), workdir or sent_folder(job, requested), workdir_limit)
-    pieces = files.used_by(render(requested, described))
+    files = places.choose(placed, workdir or sent_folder(job, requested), workdir_limit)
+    pieces = render(replace(placed, storage=files.storage))
     if dry_run:
         return _print_objects(pieces, as_json=as_json)
     if (cost := lines.of_job(requested, described)) is not None:
@@ -141,5 +149,5 @@ def _print_objects(pieces: Sequence[Piece], *, as_json: bool) -> int:
     if as_json:
         print_json(manifests)
     else:
-        print(yaml.safe_dump_all(manifests, sort_keys=False), end="")
+        print(yaml.dump_all(manifests, Dumper=WithoutAliases, sort_keys=False), end="")
     return OK

@@ -11,7 +11,7 @@ from infra.facts import Facts, FactsError
 from infra.facts.clients import Clients, Denied, is_error, query
 from infra.facts.registries import ecr_repository
 from infra.facts.registry_api import NotAnswered, configuration
-from infra.jobs.image_names import is_short, repository_of
+from infra.jobs.images import is_short, repository_of
 from infra.plan.image_repositories import address
 from infra.plan.placement import has_efa
 from infra.settings.stack import Settings

@@ -200,7 +200,6 @@ def _platform(
             device_plugin=wanted.device_plugin,
             mpi_operator=wanted.mpi_operator,
             trainer=wanted.trainer,
-            job_controller=wanted.job_controller,
             broken_nodes="heal" if wanted.node_healing else "leave",
             queue=wanted.queue,
             strict_queue=wanted.queue_order == "strict",

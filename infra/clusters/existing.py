@@ -30,7 +30,6 @@ def build(settings: ExistingSettings, facts: ClusterFacts) -> Mapping[str, objec
             device_plugin=wanted.device_plugin and any(pool.gpus_per_node for pool in settings.pools),
             mpi_operator=wanted.mpi_operator,
             trainer=wanted.trainer,
-            job_controller=wanted.job_controller,
             broken_nodes="cordon" if wanted.node_healing else "leave",
             queue=wanted.queue,
             strict_queue=wanted.queue_order == "strict",

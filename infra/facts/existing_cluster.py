@@ -10,7 +10,7 @@ from infra.facts import manifests
 from infra.facts.gather import platform_manifests
 from infra.facts.manifests import Manifests
 from infra.facts.model import FactsError
-from infra.jobs.quantities import bytes_of, millis_of
+from infra.jobs.sizing import bytes_of, millis_of
 from infra.kubernetes import kubeconfigs
 from infra.naming import GPU_RESOURCE, KUBE_SYSTEM, RDMA_PREFIX, Taint
 from infra.settings.existing import ExistingSettings, Kubeconfig

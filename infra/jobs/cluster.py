@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from infra.jobs.image_names import is_short
+from infra.jobs.images import is_short
 from infra.naming import JOB_NAMESPACE, PLATFORM_NAMESPACE, POOL_LABEL, SYSTEM_POOL
 
 CONFIG_MAP: Final = "gpumpi-cluster"
@@ -129,8 +129,6 @@ class ClusterDescription(_Described):
     """Job namespaces; the first namespace is the default."""
     mpi_operator: bool = True
     """True if the cluster can run MPIJobs."""
-    job_controller: bool = False
-    """True if the cluster has a job controller, which keeps records, runs `setup` and restarts jobs."""
     log_group: str = ""
     """CloudWatch log group for the logs of submitted jobs; empty if jobs keep their logs on a volume."""
     image_registry: str = ""
@@ -148,7 +146,7 @@ class ClusterDescription(_Described):
 
     def namespace(self, name: str | None) -> NamespaceDescription | None:
         """Return the namespace with this name, or the first namespace if `name` is None."""
-        return next((one for one in self.namespaces if name in (None, one.name)), None)
+        return next((namespace for namespace in self.namespaces if name in (None, namespace.name)), None)
 
     def image(self, name: str) -> str:
         """Return the image reference that nodes pull. Raises LookupError for a short name without an image repository,

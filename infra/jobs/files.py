@@ -1,33 +1,28 @@
-"""Files of a submitted job on its shared volume: the folder that `submit` sends, and copies of the logs.
-
-Jobs of a stack have no such files: no client sends a folder, and the pods stay until the job is removed.
-"""
+"""Files of a submitted job on its shared volume: the folder that `submit` sends, and copies of the logs. Short-lived pods
+read, write and remove them, and a ConfigMap records them."""
 
 import re
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Final
 
 from infra.config.messages import shown
 from infra.config.problems import Problem
+from infra.jobs import storage
 from infra.jobs.cluster import ClusterDescription
-from infra.jobs.in_pods import text
-from infra.jobs.model import Mount
-from infra.jobs.pieces import Piece
-from infra.jobs.pods import Manifest, PlacedJob, container, helper_resources, launcher_pod, user_containers, wanted_mounts
-from infra.jobs.reading import JobRefused, judged
+from infra.jobs.containers import build_helper
+from infra.jobs.placed import Manifest, PlacedJob
+from infra.jobs.pods import build_helper_pod
+from infra.jobs.reading import JobRefused, validate
+from infra.jobs.storage import ROLE
+from infra.jobs.volumes import mount_path, writable_shared_mounts
 from infra.naming import ROLE_LABEL
 
-ROLE: Final = "files"
-"""Role label of the ConfigMap that records the job's folder, and of pods that read and write it."""
 FOLDER: Final = ".gpumpi/jobs"
 HELPER_MEMORY_MIB: Final = 256
 HELPER_SECONDS: Final = 3600
 """Time limit of a pod that reads or writes the folder. After it, Kubernetes deletes the pod, even if the command that
 created the pod was killed."""
-LOG_LIMIT_MIB: Final = 100
-"""Maximum size of the copy of one pod's log."""
 SELECTOR: Final = {ROLE_LABEL: ROLE}
 
 _ID: Final = re.compile(r"[0-9a-f]{8}")
@@ -57,93 +52,58 @@ class JobFiles:
         return f"{self.folder}/logs"
 
 
-def of(placed: PlacedJob, id: str) -> JobFiles | None:
+def locate(placed: PlacedJob, id: str) -> JobFiles | None:
     """Return the job's folder on the first cluster volume that the job mounts as writable; None if there is no such
     volume."""
-    shared = {volume.name: volume.mount_path for volume in placed.namespace.volumes}
-    for mount in _writable(placed):
-        path = (mount.mount_path or shared[mount.name]).rstrip("/")
-        return JobFiles(f"{path}/{FOLDER}/{placed.namespace.name}", f"{placed.job.name}.{id}")
+    for mount in writable_shared_mounts(placed.job, placed.namespace):
+        path = mount_path(mount, placed.namespace).rstrip("/")
+        return JobFiles(f"{path}/{FOLDER}/{placed.namespace.name}", f"{placed.name}.{id}")
     return None
 
 
-def _writable(placed: PlacedJob) -> tuple[Mount, ...]:
-    """Return the cluster's volumes that the job mounts as writable."""
-    shared = {volume.name for volume in placed.namespace.volumes}
-    return tuple(mount for mount in wanted_mounts(placed.job, placed.namespace) if mount.name in shared and not mount.read_only)
-
-
-def used_by(pieces: Sequence[Piece], files: JobFiles, *, workdir: bool, logs: bool) -> list[Piece]:
-    """Return copies of a job's objects, changed to start ranks in the uploaded folder and to copy logs to the volume."""
-    made = [Piece(deepcopy(piece.manifest), piece.owner) for piece in pieces]
-    for one in (one for piece in made for pod in rank_pods(piece.manifest) for one in user_containers(pod)):
-        if workdir:
-            one["workingDir"] = files.workdir
-        if logs:
-            _keep_log(one, files)
-    return made
-
-
-def rank_pods(manifest: Manifest) -> list[Manifest]:
-    """Return the specs of the pods in a job's object that may run ranks."""
-    spec: Mapping[str, Manifest] = manifest.get("spec", {})
-    templates = [*(one["template"] for one in spec.get("mpiReplicaSpecs", {}).values()), spec.get("template", {})]
-    return [template.get("spec", {}) for template in templates]
-
-
-def _keep_log(one: Manifest, files: JobFiles) -> None:
-    name = {"name": "GPUMPI_LOG_POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
-    values = {"GPUMPI_LOG": f"{files.logs}/$(GPUMPI_LOG_POD)", "GPUMPI_LOG_BLOCKS": str(LOG_LIMIT_MIB << 11)}
-    one["env"] = [*one["env"], name, *({"name": key, "value": value} for key, value in values.items())]
-    shell, option, script, *rest = one["command"]
-    one["command"] = [shell, option, text("log.sh") + script, *rest]
-
-
-def helper(placed: PlacedJob, id: str) -> Manifest:
+def build_waiting_job(placed: PlacedJob, id: str) -> Manifest:
     """Return a Job whose pod mounts the volume and waits for commands. The pod has no GPUs and none of the job's
     Secrets."""
     return _job(placed, f"{ROLE}-{id}", ["/bin/sh", "-c", _WAIT, "wait", str(HELPER_SECONDS)])
 
 
-def remover(placed: PlacedJob, files: JobFiles, id: str) -> Manifest:
+def build_removing_job(placed: PlacedJob, files: JobFiles, id: str) -> Manifest:
     """Return a Job that removes the job's folder."""
     return _job(placed, f"{ROLE}-{id}", ["/bin/sh", "-c", _REMOVE, "remove", files.folder])
 
 
 def _job(placed: PlacedJob, name: str, command: Sequence[str]) -> Manifest:
-    job = placed.job.model_copy(update={"env": {}, "secret_env": {}, "volumes": _writable(placed)[:1]})
-    alone = replace(placed, job=job)
-    main = container(alone, ROLE, command, {}, resources=helper_resources(alone, HELPER_MEMORY_MIB))
-    pod = launcher_pod(alone, [main], restartPolicy="OnFailure") | {"terminationGracePeriodSeconds": 5}
-    metadata = placed.queued_metadata(name, ROLE)
+    volumes = writable_shared_mounts(placed.job, placed.namespace)[:1]
+    alone = replace(placed, job=placed.job.model_copy(update={"volumes": volumes}))
+    container = build_helper(alone, ROLE, command, memory_mib=HELPER_MEMORY_MIB)
+    grace = {"terminationGracePeriodSeconds": 5}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": metadata,
+        "metadata": placed.queued_metadata(name, ROLE),
         "spec": {
             "activeDeadlineSeconds": HELPER_SECONDS,
             "backoffLimit": 3,
             "ttlSecondsAfterFinished": 0,
-            "template": {"metadata": {"labels": metadata["labels"]}, "spec": pod},
+            "template": build_helper_pod(alone, ROLE, container, restartPolicy="OnFailure", **grace),
         },
     }
 
 
-def record(placed: PlacedJob, id: str) -> Manifest:
-    """Return a ConfigMap that outlives the job, so that the job's files can be read and removed afterwards.
+def build_record(placed: PlacedJob, id: str) -> Manifest:
+    """Return the ConfigMap that records the job's folder.
 
-    Users of the namespace can change it. So it contains no manifest and no path, only the values from which `recorded`
+    Users of the namespace can change it. So it contains no manifest and no path, only the values from which `read_record`
     derives them again.
     """
-    job, (mount, *_) = placed.job, _writable(placed)
+    job, (mount, *_) = placed.job, writable_shared_mounts(placed.job, placed.namespace)
     data = {"id": id, "volume": mount.name, "pool": job.pool, "image": job.image, "priority": job.priority or ""}
     if job.image_pull_secrets is not None:
         data["imagePullSecrets"] = " ".join(job.image_pull_secrets)
-    metadata = placed.metadata(f"{job.name}-{ROLE}-{id}", ROLE)
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+    return storage.build_record(placed, id, data)
 
 
-def recorded(job: str, data: Mapping[str, str], cluster: ClusterDescription, namespace: str) -> tuple[PlacedJob, JobFiles]:
+def read_record(job: str, data: Mapping[str, str], cluster: ClusterDescription, namespace: str) -> tuple[PlacedJob, JobFiles]:
     """Return the job and the folder of a record, by the rules for job files. Raises JobRefused if a value is invalid."""
     described = cluster.namespace(namespace)
     priority = data.get("priority", "")
@@ -154,8 +114,8 @@ def recorded(job: str, data: Mapping[str, str], cluster: ClusterDescription, nam
         "priority": priority if described and priority in described.priority_classes else None,
         "imagePullSecrets": data["imagePullSecrets"].split() if "imagePullSecrets" in data else None,
     }
-    placed = PlacedJob.of(judged(values, cluster), cluster)
-    files = of(placed, data.get("id", "")) if _ID.fullmatch(data.get("id", "")) else None
+    placed = validate(values, cluster)
+    files = locate(placed, data.get("id", "")) if _ID.fullmatch(data.get("id", "")) else None
     if files is None:
         raise JobRefused([Problem("id", f"{shown(data.get('id', ''))} is not the ID of a folder on a volume of the cluster.")])
     return placed, files

@@ -9,11 +9,12 @@ creates.
 from dataclasses import replace
 from typing import Final
 
+from infra.jobs.containers import HELPER_CPU_MILLIS, STARTED_SECONDS, PodParts, build_helper
 from infra.jobs.in_pods import python, shell
-from infra.jobs.keys import KeyPair
-from infra.jobs.pods import HELPER_CPU_MILLIS, STARTED_SECONDS, Manifest, PlacedJob, container, helper_resources, writable_path
-from infra.jobs.quantities import mib
-from infra.naming import KEY_BUCKET_CONFIG, KEY_BUCKET_KEY
+from infra.jobs.placed import KeyPair, Manifest, PlacedJob
+from infra.jobs.sizing import mib
+from infra.jobs.storage import bucket_name
+from infra.jobs.volumes import writable_path
 
 KEY_FILES: Final = (("ssh-privatekey", "id_rsa"), ("ssh-publickey", "id_rsa.pub"), ("ssh-publickey", "authorized_keys"))
 """Key in the Secret -> file in ~/.ssh. mpi-operator uses the same names, so one image works with both launchers."""
@@ -24,50 +25,57 @@ KEYS: Final = "/keys"
 FOLLOWER_MEMORY_MIB: Final = 128
 """Memory of the sidecar that each worker has with `s3`, deducted from the worker's share of its node."""
 
+_VOLUME: Final = "ssh-auth"
+_WRITABLE: Final[Manifest] = {"name": _VOLUME, "mountPath": KEYS}
 
-def add_to(pod: Manifest, placed: PlacedJob) -> None:
-    """Provide a pod's SSH keys in ~/.ssh: add a volume, and the containers that write the keys to it."""
+
+def generate() -> KeyPair:
+    """Generate a key pair that only the pods of one job use."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # takes 0.1 s to import
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+
+    key = Ed25519PrivateKey.generate()
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
+    public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+    return KeyPair(private.decode(), f"{public.decode()}\n")
+
+
+def build_parts(placed: PlacedJob) -> PodParts:
+    """Return what gives a pod its SSH keys in ~/.ssh: a volume, and the containers that write the keys to it."""
     job = placed.job
+    mount = {"name": _VOLUME, "mountPath": f"{job.home}/.ssh", "readOnly": True}
     if job.key_exchange == "secret":
         items = [{"key": key, "path": file} for key, file in KEY_FILES]
-        source: Manifest = {"secret": {"secretName": f"{job.name}-ssh", "items": items}}
-    else:
-        source = {"emptyDir": {"medium": "Memory", "sizeLimit": mib(1)}}
-        pod["initContainers"] = [*_key_containers(placed), *pod.get("initContainers", [])]
-    pod["volumes"].append({"name": "ssh-auth", **source})
-    pod["containers"][0]["volumeMounts"].append({"name": "ssh-auth", "mountPath": f"{job.home}/.ssh", "readOnly": True})
+        volume: Manifest = {"name": _VOLUME, "secret": {"secretName": f"{job.name}-ssh", "items": items}}
+        return PodParts(mounts=(mount,), volumes=(volume,))
+    volume = {"name": _VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": mib(1)}}
+    return PodParts(mounts=(mount,), volumes=(volume,), init_containers=_key_containers(placed))
 
 
-def _key_containers(placed: PlacedJob) -> list[Manifest]:
+def _key_containers(placed: PlacedJob) -> tuple[Manifest, ...]:
     if placed.job.key_exchange == "volume":
-        made = [
-            container(placed, "keys", shell("keys_on_volume.sh", folder(placed), KEYS), {}, resources=helper_resources(placed))
-        ]
-    else:
-        made = [_in_bucket(placed, "publish", "keys"), _in_bucket(placed, "follow", "keys-of-others", **_sidecar())]
-    for one in made:
-        one["volumeMounts"].append({"name": "ssh-auth", "mountPath": KEYS})
-    return made
+        return (build_helper(placed, "keys", shell("keys_on_volume.sh", find_folder(placed), KEYS), mounts=[_WRITABLE]),)
+    # The containers after a sidecar start once its startup probe succeeds, here once the keys of all workers exist:
+    # https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/
+    has_all_keys = {"exec": {"command": ["test", "-e", f"{KEYS}/known_hosts"]}, "periodSeconds": 1}
+    sidecar = {"restartPolicy": "Always", "startupProbe": {**has_all_keys, "failureThreshold": STARTED_SECONDS}}
+    return _in_bucket(placed, "publish", "keys"), _in_bucket(placed, "follow", "keys-of-others", **sidecar)
 
 
 def _in_bucket(placed: PlacedJob, verb: str, name: str, **more: object) -> Manifest:
     job = placed.job
-    command = python("keys_in_bucket.py", verb, placed.namespace.name, job.name, str(job.workers), KEYS)
-    made = container(placed, name, command, {}, resources=helper_resources(placed, FOLLOWER_MEMORY_MIB), **more)
-    bucket = {"configMapKeyRef": {"name": KEY_BUCKET_CONFIG, "key": KEY_BUCKET_KEY}}
-    pod = {"fieldRef": {"fieldPath": "metadata.name"}}
-    made["env"] += [{"name": "GPUMPI_KEY_BUCKET", "valueFrom": bucket}, {"name": "GPUMPI_POD", "valueFrom": pod}]
-    return made
-
-
-def _sidecar() -> Manifest:
-    """Return the fields that make a container a sidecar. The containers after the sidecar start once the keys of
-    all workers exist.
-
-    https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/
-    """
-    has_all_keys = {"exec": {"command": ["test", "-e", f"{KEYS}/known_hosts"]}, "periodSeconds": 1}
-    return {"restartPolicy": "Always", "startupProbe": {**has_all_keys, "failureThreshold": STARTED_SECONDS}}
+    return build_helper(
+        placed,
+        name,
+        python("keys_in_bucket.py", verb, placed.namespace.name, job.name, str(job.workers), KEYS),
+        memory_mib=FOLLOWER_MEMORY_MIB,
+        variables=[
+            {"name": "GPUMPI_KEY_BUCKET", "valueFrom": bucket_name()},
+            {"name": "GPUMPI_POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+        ],
+        mounts=[_WRITABLE],
+        **more,
+    )
 
 
 def without_sidecar_share(placed: PlacedJob) -> PlacedJob:
@@ -78,17 +86,17 @@ def without_sidecar_share(placed: PlacedJob) -> PlacedJob:
     return replace(placed, size=replace(placed.size, memory_mib=memory, cpu_millis=cpu))
 
 
-def secret(placed: PlacedJob, keys: KeyPair) -> Manifest:
+def build_secret(placed: PlacedJob, keys: KeyPair) -> Manifest:
     """Return the Secret with the job's keys. The Secret is deleted with the job."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": placed.metadata(f"{placed.job.name}-ssh", "keys"),
+        "metadata": placed.metadata(f"{placed.name}-ssh", "keys"),
         "type": "kubernetes.io/ssh-auth",
         "stringData": {"ssh-privatekey": keys.private, "ssh-publickey": keys.public},
     }
 
 
-def folder(placed: PlacedJob) -> str:
+def find_folder(placed: PlacedJob) -> str:
     """Return the directory of the key pair on the job's volume. The directory exists only while the job runs."""
-    return f"{writable_path(placed.job, placed.namespace)}/.gpumpi/ssh/{placed.namespace.name}.{placed.job.name}"
+    return f"{writable_path(placed.job, placed.namespace)}/.gpumpi/ssh/{placed.namespace.name}.{placed.name}"

@@ -6,10 +6,10 @@ from pydantic import Field
 
 from infra.config.models import Model, Names
 from infra.jobs import starters
+from infra.jobs.in_pods import PROGRESS_PATTERN
 from infra.jobs.pod_overrides import EnvSource, RoleOverrides
-from infra.jobs.progress import Progress
 
-Launcher = Literal["mpijob", "standalone", "torchrun"]
+LauncherName = Literal["mpijob", "standalone", "torchrun"]
 KeyExchange = Literal["secret", "volume", "s3"]
 MpiImplementation = Literal["OpenMPI", "Intel", "MPICH"]
 CheckpointSignal = Literal["SIGTERM", "SIGINT", "SIGUSR1", "SIGUSR2"]
@@ -53,6 +53,34 @@ class SetupResources(Model):
     memory: str = Field("1Gi", description="Memory, such as `64Gi`.")
 
 
+class Progress(Model):
+    """Settings for how the job controller reads the steps of a job."""
+
+    pattern: str | None = Field(
+        None,
+        examples=["'step (\\d+)'"],
+        description="Python regular expression that finds the step number in a line of the job's log, in the group `step` or, "
+        "without such a group, in the first group. If carriage returns divide a line, as in progress bars, the last part with a "
+        "step counts. Further groups are optional: `saved`, the seconds that the last checkpoint "
+        "took; `slowest`, the rank that computed longest, and `ratio`, its time divided by the median of all ranks.",
+    )
+    file: str | None = Field(
+        None,
+        examples=["/shared/step"],
+        description="Alternative to `pattern`: file on a volume of the job to which a rank writes the step number.",
+    )
+    within: str = Field(
+        examples=["10m"],
+        description="Maximum time between two steps, including checkpoints and evaluations, such as `90s`, `10m` or `1h`; at "
+        "least `30s`. If a step takes longer, the job restarts.",
+    )
+
+    @property
+    def line_pattern(self) -> str:
+        """Regular expression that finds the step in a line of the log."""
+        return self.pattern if self.pattern is not None else PROGRESS_PATTERN
+
+
 Mounts = Annotated[tuple[Mount, ...], Field(strict=False)]
 Hosts = Annotated[tuple[int, ...], Field(strict=False)]
 
@@ -69,7 +97,7 @@ class Job(Model):
         examples=["train-"],
         description="Prefix of the job's name if `name` is not set; `submit` appends five random characters.",
     )
-    launcher: Launcher = Field(
+    launcher: LauncherName = Field(
         "mpijob",
         description="`mpijob`: MPI started by mpi-operator. `standalone`: Open MPI without an operator. "
         "`torchrun`: PyTorch's own launcher, without MPI.",
@@ -130,15 +158,11 @@ class Job(Model):
     )
     setup: Names = Field(
         (),
-        description="Command that runs once before the ranks, with the same image, environment and volumes. With "
-        "`platform.jobController`, `setup` is a separate Job, and only what it writes to volumes reaches the ranks.",
+        description="Command that runs once before the ranks, with the same image, environment and volumes. `setup` is a "
+        "separate Job, and only what it writes to volumes reaches the ranks.",
     )
-    setup_resources: SetupResources = Field(
-        SetupResources(), description="Resources of `setup`, which gets no GPUs; needs `platform.jobController`."
-    )
-    setup_deadline_seconds: int = Field(
-        3600, description="Time limit of `setup` in seconds, excluding time in the queue; needs `platform.jobController`."
-    )
+    setup_resources: SetupResources = Field(SetupResources(), description="Resources of `setup`, which gets no GPUs.")
+    setup_deadline_seconds: int = Field(3600, description="Time limit of `setup` in seconds, excluding time in the queue.")
     resources: Resources = Field(Resources(), description="Resources of one worker; its share of a node by default.")
     pod_overrides: RoleOverrides = Field(
         RoleOverrides(), description="Additions to the pods of each role, limited to what Pod Security `restricted` allows."
@@ -152,18 +176,18 @@ class Job(Model):
     )
     max_restarts: int = Field(
         2,
-        description="Number of restarts after failures. With `platform.jobController`, all ranks restart together, and lost "
-        "nodes, drains and preemption do not count.",
+        description="Number of restarts after failures. All ranks restart together. Lost nodes, drains and preemption do not "
+        "count.",
     )
     no_retry_exit_codes: Annotated[tuple[int, ...], Field(strict=False)] = Field(
         (),
         examples=["[3]"],
-        description="Exit codes of the program that fail the job at once, without a restart; needs `platform.jobController`.",
+        description="Exit codes of the program that fail the job at once, without a restart.",
     )
     progress: Progress | None = Field(
         None,
         description="Where to read the job's current step, and the maximum time for one step. A job that exceeds this time "
-        "restarts, which counts as a failure; needs `platform.jobController`.",
+        "restarts, which counts as a failure.",
     )
     termination_grace_period_seconds: int = Field(
         30,

@@ -77,21 +77,21 @@ def _network(reports: Sequence[NetworkReport], expected: NcclExpected) -> Check:
     if expected.workers < 2:
         return Check(NETWORK, NOT_RUN, "a single worker uses no network")
     efa = expected.network == "efa"
-    wanted, text = ("Libfabric", "EFA") if efa else ("Socket", "TCP")
-    found = []
+    network, text = ("Libfabric", "EFA") if efa else ("Socket", "TCP")
+    faults = []
     for report in reports:
         chosen = {name.replace("AWS Libfabric", "Libfabric") for name in report["networks"]}
         chosen |= {_name(path).replace("AWS Libfabric", "Libfabric") for path in report["paths"]}
-        if chosen != {wanted}:
-            found.append(f"{_place(report)} uses {listed(sorted(chosen)) or '(none logged)'}, not {wanted}")
+        if chosen != {network}:
+            faults.append(f"{_place(report)} uses {listed(sorted(chosen)) or '(none logged)'}, not {network}")
         elif efa and report["providers"] != ["efa"]:
-            found.append(
+            faults.append(
                 f"{_place(report)} uses the libfabric provider {listed(report['providers']) or '(none logged)'}, not efa"
             )
-    if not found and not any(report["paths"] for report in reports):
-        found = ["no rank logged a channel to another node"]
-    how = f"`Using network {wanted}`" + (", `Selected provider is efa`" if efa else "")
-    return judged(NETWORK, found[:8], f"{text} on every rank, according to NCCL's log: {how}")
+    if not faults and not any(report["paths"] for report in reports):
+        faults = ["no rank logged a channel to another node"]
+    how = f"`Using network {network}`" + (", `Selected provider is efa`" if efa else "")
+    return judged(NETWORK, faults[:8], f"{text} on every rank, according to NCCL's log: {how}")
 
 
 def _gpudirect(reports: Sequence[NetworkReport], expected: NcclExpected) -> Check:
@@ -107,8 +107,8 @@ def _gpudirect(reports: Sequence[NetworkReport], expected: NcclExpected) -> Chec
     if not any(paths for _, paths in ours):
         return Check(GPUDIRECT, NOT_RUN, "NCCL sent nothing over EFA")
     without = [report for report, paths in ours if any("with GPUDirect" not in path for path in paths)]
-    found = [f"{_place(report)} sends over EFA without GPUDirect (no GDRDMA in NCCL's log)" for report in without]
-    return judged(GPUDIRECT, found[:8], "every channel between nodes ends in /GDRDMA in NCCL's log")
+    faults = [f"{_place(report)} sends over EFA without GPUDirect (no GDRDMA in NCCL's log)" for report in without]
+    return judged(GPUDIRECT, faults[:8], "every channel between nodes ends in /GDRDMA in NCCL's log")
 
 
 def _bandwidth(reports: Sequence[NetworkReport], expected: NcclExpected) -> Check:

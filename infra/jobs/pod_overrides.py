@@ -108,9 +108,13 @@ class RoleOverrides(Model):
 
     def roles(self) -> Iterator[tuple[str, PodOverrides]]:
         """Yield the roles that have additions."""
-        yield from ((role, one) for role, one in (("worker", self.worker), ("launcher", self.launcher)) if one is not None)
+        yield from (
+            (role, additions)
+            for role, additions in (("worker", self.worker), ("launcher", self.launcher))
+            if additions is not None
+        )
 
 
-def as_manifest(one: Model, *without: str) -> Raw:
+def as_manifest(model: Model, *without: str) -> Raw:
     """Return a model as a part of a Kubernetes object."""
-    return one.model_dump(by_alias=True, exclude_none=True, exclude=set(without))
+    return model.model_dump(by_alias=True, exclude_none=True, exclude=set(without))

@@ -1,21 +1,21 @@
 """Rules for users' additions to the pods of a job: `podOverrides`, `envFrom`, `workingDir`."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from infra.config.messages import shown
 from infra.config.problems import Problem
-from infra.jobs import hostfile, rank_environment
+from infra.jobs import mpi, rank_environment
 from infra.jobs.model import Job
-from infra.jobs.mount_paths import problem_of, problem_of_home
+from infra.jobs.placed import Launcher
 from infra.jobs.pod_overrides import VOLUME_KINDS, PodOverrides, PodVolume
-from infra.jobs.pods import SSH_PORT
+from infra.jobs.volumes import find_home_problem, find_path_problem
 
 RESERVED_LABELS: Final = ("gpumpi.io/", "app.kubernetes.io/managed-by", "kueue.x-k8s.io/", "training.kubeflow.org/")
 """Prefixes of labels that the launchers, the MPI operator and the queue set."""
 OUR_VOLUMES: Final = ("tmp", "dshm", "hosts")
-OUR_PATHS: Final = ("/tmp", "/dev/shm", hostfile.DIRECTORY)
+OUR_PATHS: Final = ("/tmp", "/dev/shm", mpi.HOSTFILE_DIRECTORY)
 FILES_IN_USE: Final = frozenset(
     {
         *("group", "host.conf", "hostname", "hosts", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ld.so.preload"),
@@ -31,18 +31,20 @@ _DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _EXACTLY_ONE: Final = "Set exactly one of"
 
 
-def overrides(job: Job) -> Iterator[Problem]:
-    for role, one in job.pod_overrides.roles():
+def check_overrides(job: Job, launcher: Launcher) -> Iterator[Problem]:
+    for role, additions in job.pod_overrides.roles():
         path = f"podOverrides.{role}"
-        if role == "launcher" and job.launcher == "torchrun":
-            yield Problem(path, "has no effect, because jobs with launcher torchrun have only workers. Remove it.")
+        if role not in launcher.roles:
+            yield Problem(path, f"has no effect, because jobs with launcher {launcher.name} have only workers. Remove it.")
             continue
-        for rule in (_labels, _tolerations, _ports, _volumes):
-            yield from rule(job, one, path)
+        yield from _check_labels(additions, path)
+        yield from _check_tolerations(additions, path)
+        yield from _check_ports(additions, path)
+        yield from _check_volumes(job, launcher, additions, path)
 
 
-def _labels(job: Job, one: PodOverrides, path: str) -> Iterator[Problem]:
-    for key, value in one.labels.items():
+def _check_labels(additions: PodOverrides, path: str) -> Iterator[Problem]:
+    for key, value in additions.labels.items():
         where = f"{path}.labels.{key}"
         if key.startswith(RESERVED_LABELS):
             yield Problem(where, "is set by the launcher or the queue. Remove it.")
@@ -56,13 +58,13 @@ def _labels(job: Job, one: PodOverrides, path: str) -> Iterator[Problem]:
             yield Problem(
                 where, f"{shown(value)} is not a valid label value. Use at most 63 letters, digits, -, _ and . characters."
             )
-    for key in one.annotations:
+    for key in additions.annotations:
         if key.startswith("gpumpi.io/"):
             yield Problem(f"{path}.annotations.{key}", "is set by the launcher. Remove it.")
 
 
-def _tolerations(job: Job, one: PodOverrides, path: str) -> Iterator[Problem]:
-    for index, toleration in enumerate(one.tolerations):
+def _check_tolerations(additions: PodOverrides, path: str) -> Iterator[Problem]:
+    for index, toleration in enumerate(additions.tolerations):
         where = f"{path}.tolerations[{index}]"
         if toleration.operator == "Exists" and toleration.value is not None:
             yield Problem(f"{where}.value", "is not allowed with operator: Exists. Remove one of them.")
@@ -72,19 +74,19 @@ def _tolerations(job: Job, one: PodOverrides, path: str) -> Iterator[Problem]:
             yield Problem(f"{where}.tolerationSeconds", "needs effect: NoExecute. Set it, or remove tolerationSeconds.")
 
 
-def _ports(job: Job, one: PodOverrides, path: str) -> Iterator[Problem]:
-    for index, port in enumerate(one.ports):
+def _check_ports(additions: PodOverrides, path: str) -> Iterator[Problem]:
+    for index, port in enumerate(additions.ports):
         where, number = f"{path}.ports[{index}].containerPort", port.container_port
         if not 0 < number < 65536:
             yield Problem(where, f"{number} is not a port. Use 1 to 65535.")
-        elif number in (SSH_PORT, rank_environment.MASTER_PORT):
+        elif number in (mpi.SSH_PORT, rank_environment.MASTER_PORT):
             yield Problem(where, f"{number} is used by the launcher. Use another port.")
 
 
-def _volumes(job: Job, one: PodOverrides, path: str) -> Iterator[Problem]:
+def _check_volumes(job: Job, launcher: Launcher, additions: PodOverrides, path: str) -> Iterator[Problem]:
     names = set(OUR_VOLUMES)
     paths = {*OUR_PATHS, *(mount.mount_path.rstrip("/") for mount in job.volumes or () if mount.mount_path)}
-    for index, volume in enumerate(one.volumes):
+    for index, volume in enumerate(additions.volumes):
         where, mounted = f"{path}.volumes[{index}]", volume.mount_path.rstrip("/")
         if not _DNS_LABEL.fullmatch(volume.name) or volume.name.startswith("gpumpi-"):
             fix = "Use lowercase letters, digits and inner hyphens, and do not begin with gpumpi-."
@@ -98,7 +100,7 @@ def _volumes(job: Job, one: PodOverrides, path: str) -> Iterator[Problem]:
             yield Problem(where, f"has {len(volume.kinds)} volume sources. {_EXACTLY_ONE} {_kinds()}.")
         if mounted in paths:
             yield Problem(f"{where}.mountPath", f"{shown(volume.mount_path)} is in use. Choose another.")
-        elif wrong := _wrong_path(volume, job):
+        elif wrong := _find_path_problem(volume, job, launcher):
             yield Problem(f"{where}.mountPath", f"{shown(volume.mount_path)} {wrong}. Use a path such as /data.")
         names.add(volume.name)
         paths.add(mounted)
@@ -108,27 +110,24 @@ def _kinds() -> str:
     return ", ".join(str(PodVolume.model_fields[kind].alias) for kind in VOLUME_KINDS)
 
 
-def _wrong_path(volume: PodVolume, job: Job) -> str | None:
+def _find_path_problem(volume: PodVolume, job: Job, launcher: Launcher) -> str | None:
     """Return what is wrong with a mount path; None if it is valid. ConfigMaps and Secrets may be mounted below /etc."""
     own = re.fullmatch(r"/etc/([\w.-]+)(/[\w.-]+)*", volume.mount_path.rstrip("/"))
     if own is None or own[1] in (".", "..") or (volume.config_map is None and volume.secret is None):
-        uses_ssh = job.launcher != "torchrun"
-        return problem_of(volume.mount_path) or (problem_of_home(volume.mount_path, job.home) if uses_ssh else None)
+        path = volume.mount_path
+        return find_path_problem(path) or (find_home_problem(path, job.home) if launcher.uses_ssh else None)
     return "would hide files that the pod needs" if own[1] in FILES_IN_USE else None
 
 
-def env_from(job: Job) -> Iterator[Problem]:
+def check_env_from(job: Job) -> Iterator[Problem]:
     for index, source in enumerate(job.env_from):
         if (source.config_map_ref is None) == (source.secret_ref is None):
             yield Problem(f"envFrom[{index}]", "must have exactly one source. Set configMapRef or secretRef.")
 
 
-def working_dir(job: Job) -> Iterator[Problem]:
+def check_working_dir(job: Job) -> Iterator[Problem]:
     if job.working_dir is not None and job.workdir is not None:
         fix = "Remove one, or start the command with a cd into the other folder."
         yield Problem("workingDir", f"cannot be combined with workdir: ranks start in the folder that workdir sends. {fix}")
     elif job.working_dir is not None and not job.working_dir.startswith("/"):
         yield Problem("workingDir", f"{shown(job.working_dir)} is not an absolute path. Use one such as /shared/code.")
-
-
-RULES: tuple[Callable[[Job], Iterator[Problem]], ...] = (overrides, env_from, working_dir)

@@ -1,52 +1,112 @@
-"""`progress` of a job: how the job controller reads the job's steps, and how long a step may take."""
+"""`progress` of a job: durations, and rules for patterns and files."""
 
+import importlib
 import re
-from typing import Final
+from collections.abc import Iterator
+from typing import Any, Final
 
-from pydantic import Field
+from infra.config.messages import shown
+from infra.config.problems import Problem
+from infra.jobs.cluster import ClusterDescription
+from infra.jobs.model import Job
+from infra.jobs.volumes import find_path_problem, writable_paths
 
-from infra.config.models import Model
-from infra.jobs.in_pods import PROGRESS_PATTERN
+LEAST_SECONDS: Final = 30
+"""Minimum time limit for a step. The controller reads logs every 5 seconds and may miss a line when a log is rotated,
+so a shorter limit would restart healthy jobs."""
+PATTERN_LIMIT: Final = 200
+_REPEATS: Final = ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT")
+REPEATS_LIMIT: Final = 4
+"""Maximum number of unbounded repeats in a pattern. Python may try every way of dividing a line among the repeats."""
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600}
-_PART: Final = re.compile(r"(\d+)([smh])")
+_DURATION_PART: Final = re.compile(r"(\d+)([smh])")
 
 
-class Progress(Model):
-    """Settings for how the job controller reads the steps of a job."""
-
-    pattern: str | None = Field(
-        None,
-        examples=["'step (\\d+)'"],
-        description="Python regular expression that finds the step number in a line of the job's log, in the group `step` or, "
-        "without such a group, in the first group. If carriage returns divide a line, as in progress bars, the last part with a "
-        "step counts. Further groups are optional: `saved`, the seconds that the last checkpoint "
-        "took; `slowest`, the rank that computed longest, and `ratio`, its time divided by the median of all ranks.",
-    )
-    file: str | None = Field(
-        None,
-        examples=["/shared/step"],
-        description="Alternative to `pattern`: file on a volume of the job to which a rank writes the step number.",
-    )
-    within: str = Field(
-        examples=["10m"],
-        description="Maximum time between two steps, including checkpoints and evaluations, such as `90s`, `10m` or `1h`; at "
-        "least `30s`. If a step takes longer, the job restarts.",
-    )
-
-    @property
-    def found_by(self) -> str:
-        """Regular expression that finds the step in a line of the log."""
-        return self.pattern if self.pattern is not None else PROGRESS_PATTERN
-
-
-def seconds_of(duration: str) -> int:
+def parse_seconds(duration: str) -> int:
     """Return a duration in seconds. Raises ValueError if the text is not a duration.
 
-    >>> seconds_of("90s"), seconds_of("1h30m")
+    >>> parse_seconds("90s"), parse_seconds("1h30m")
     (90, 5400)
     """
-    parts = _PART.findall(duration)
+    parts = _DURATION_PART.findall(duration)
     if not parts or "".join(number + unit for number, unit in parts) != duration:
         raise ValueError(duration)
     return sum(int(number) * _UNITS[unit] for number, unit in parts)
+
+
+def check_alone(job: Job) -> Iterator[Problem]:
+    progress = job.progress
+    if progress is None:
+        return
+    if (progress.pattern is None) == (progress.file is None):
+        fault = "has neither pattern nor file" if progress.pattern is None else "has both pattern and file"
+        yield Problem("progress", f"{fault}. Set exactly one of them.")
+    try:
+        seconds = parse_seconds(progress.within)
+    except ValueError:
+        yield Problem("progress.within", f"{shown(progress.within)} is not a duration. Use one such as 90s, 10m or 1h30m.")
+    else:
+        if seconds < LEAST_SECONDS:
+            yield Problem("progress.within", f"{shown(progress.within)} is too short. Use at least {LEAST_SECONDS}s.")
+    if progress.pattern is not None and (wrong := find_pattern_problem(progress.pattern)):
+        yield Problem("progress.pattern", f"{shown(progress.pattern)} {wrong}")
+    if progress.file is not None and find_path_problem(progress.file):
+        yield Problem("progress.file", f"{shown(progress.file)} is not an absolute path. Use one such as /shared/step.")
+
+
+def check_file(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
+    """Reject a file that the pod of rank 0 or of the launcher cannot access."""
+    path, space = job.progress and job.progress.file, cluster.namespace(job.namespace)
+    if not path or find_path_problem(path) or space is None:
+        return
+    folders = writable_paths(job, space)
+    if not any(path.startswith(f"{folder.rstrip('/')}/") for folder in folders):
+        fix = f"Use a path below {' or '.join(folders)}." if folders else "Add a volume without readOnly to volumes."
+        yield Problem("progress.file", f"{shown(path)} is not on a writable volume of the job. {fix}")
+
+
+def find_pattern_problem(pattern: str) -> str | None:
+    """Return what is wrong with a pattern and how to fix it; None if it is valid.
+
+    >>> find_pattern_problem(r"step (\\d+)")
+    >>> find_pattern_problem(r"(\\w+)*step")
+    'has nested quantifiers, which can take forever. Use a single quantifier, such as step (\\\\d+).'
+    """
+    if len(pattern) > PATTERN_LIMIT:
+        return f"has {len(pattern)} characters. Use at most {PATTERN_LIMIT}."
+    try:
+        groups = re.compile(pattern).groups
+        parsed: Any = importlib.import_module("re._parser").parse(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        return f"is not a regular expression: {error}. Correct it."
+    if not groups:
+        return "has no group for the step. Put parentheses around it, such as step (\\d+)."
+    unbounded, nested = _repeats(parsed, inside=False)
+    if nested:
+        return "has nested quantifiers, which can take forever. Use a single quantifier, such as step (\\d+)."
+    if unbounded > REPEATS_LIMIT:
+        return f"has {unbounded} variable-length quantifiers, which can take forever. Use at most {REPEATS_LIMIT}."
+    return None
+
+
+def _repeats(parsed: Any, *, inside: bool) -> tuple[int, bool]:
+    """Return the number of repeats of variable length, and whether they are nested."""
+    number, nested = 0, False
+    for operation, argument in parsed:
+        is_repeat = str(operation) in _REPEATS and argument[0] != argument[1] and argument[1] != 1
+        number += is_repeat
+        nested |= is_repeat and inside
+        for part in _parts(argument):
+            more, within = _repeats(part, inside=inside or is_repeat)
+            number, nested = number + more, nested or within
+    return number, nested
+
+
+def _parts(argument: Any) -> Iterator[Any]:
+    """Yield the patterns inside the argument of an operation: groups, branches, repeats."""
+    if hasattr(argument, "getwidth"):
+        yield argument
+    elif isinstance(argument, tuple | list):
+        for part in argument:
+            yield from _parts(part)

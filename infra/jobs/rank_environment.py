@@ -1,5 +1,6 @@
-"""Environment variables of ranks for every MPI implementation: NCCL's network and the libraries' cache folders."""
+"""Environment variables of all ranks: NCCL's network, the libraries' cache folders, and what only launchers may set."""
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -8,6 +9,8 @@ from infra.jobs.cluster import PoolDescription
 MASTER_PORT: Final = 29500
 """Port of PyTorch's rendezvous, on the pod of rank 0."""
 STOP_SIGNAL: Final = "GPUMPI_STOP_SIGNAL"
+INTERFACE: Final = "eth0"
+"""Name of a pod's network interface, the same with every network plugin."""
 
 CACHE_FOLDER: Final = "/tmp/.cache"
 CACHES: Final[Mapping[str, str]] = {
@@ -32,7 +35,7 @@ _SOCKETS: Final[Mapping[str, str]] = {
 }
 
 
-def of_ranks(pool: PoolDescription) -> dict[str, str]:
+def rank_variables(pool: PoolDescription) -> dict[str, str]:
     """Return the variables of ranks on this pool. Users may override each of them in `env`."""
     return {**_SOCKETS, **_nccl_network(pool), **CACHES}
 
@@ -50,3 +53,20 @@ def _nccl_network(pool: PoolDescription) -> dict[str, str]:
     if not pool.efa:
         return {}
     return {"NCCL_NET": "Libfabric" if pool.nccl_transport == "efa" else "Socket"}
+
+
+_RESERVED: Final = re.compile(
+    r"HOME|HOSTNAME|K_MPI_JOB_ROLE|GPUMPI_.*"
+    r"|OMPI_MCA_(orte|plm|oob|ess|prte)_.*|PRTE_.*|PMIX_.*|OMPI_COMM_WORLD_.*|PMI_.*"
+    r"|HYDRA_.*|I_MPI_(HYDRA_.*|PERHOST)|MPI_LOCAL.*"
+    r"|(GROUP_|ROLE_)(RANK|WORLD_SIZE)|NNODES|NODE_RANK|NPROC_PER_NODE|PET_.*|JOB_COMPLETION_INDEX"
+    r"|NVIDIA_VISIBLE_DEVICES|KUBERNETES_.*"
+)
+
+
+def is_reserved(name: str) -> bool:
+    """True if a launcher uses this variable to place or identify ranks.
+
+    Users may still set how ranks communicate (`OMPI_MCA_pml`, `NCCL_...`).
+    """
+    return _RESERVED.fullmatch(name) is not None

@@ -1,7 +1,7 @@
 """Reads and validates a job file, and reports all of its errors at once."""
 
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from infra.config import yaml_text
@@ -9,7 +9,8 @@ from infra.config.parse import parse
 from infra.config.problems import Problem, is_unreliable, path_text, without_echoes
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.model import Job
-from infra.jobs.validation import ALONE, check
+from infra.jobs.placed import PlacedJob
+from infra.jobs.validation import check_alone, examine
 
 
 class JobRefused(Exception):
@@ -34,74 +35,74 @@ def ignore(warning: Problem) -> None:
     """Discard a warning, for callers that do not show warnings."""
 
 
-def read(
+def read_job(
     path: Path,
     cluster: ClusterDescription,
     namespace: str | None = None,
     usual_namespace: str | None = None,
     on_warning: OnWarning = ignore,
     edit: Edit = dict,
-) -> Job:
+) -> PlacedJob:
     """Read a job from a file and edit it. The job's namespace is `namespace`, otherwise the namespace in the file,
     otherwise `usual_namespace`.
 
     Raises JobRefused if the job has errors, and OSError if the file cannot be read.
     """
-    content, problems = content_of(path)
+    content, problems = read_values(path)
     if content is None:
         raise JobRefused(problems)
     content = edit(content)
     if namespace or usual_namespace:
         content = {"namespace": usual_namespace, **content} | ({"namespace": namespace} if namespace else {})
-    return judged(content, cluster, problems, on_warning)
+    return validate(content, cluster, problems, on_warning)
 
 
-def judged(
+def validate(
     values: Mapping[str, object],
     cluster: ClusterDescription,
     problems: Sequence[Problem] = (),
     on_warning: OnWarning = ignore,
-) -> Job:
-    """Validate a job and return it. Raises JobRefused with all errors."""
-    job, found = examined(values, lambda one: check(one, cluster))
-    found = without_echoes([*problems, *found])
-    errors = [problem for problem in found if problem.is_error]
-    if job is None or errors:
+) -> PlacedJob:
+    """Validate a job and place it in its cluster. Raises JobRefused with all errors."""
+    placed = None
+    job, wrong_values, placeholders = parse(Job, add_name(values))
+    problems = [*problems, *wrong_values]
+    if job is not None:
+        placed, more = examine(job, cluster)
+        problems += [problem for problem in more if not is_unreliable(problem.path, placeholders)]
+    problems = without_echoes(problems)
+    errors = [problem for problem in problems if problem.is_error]
+    if placed is None or errors:
         raise JobRefused(errors)
-    for problem in found:
+    for problem in problems:
         on_warning(problem)
-    return job
+    return placed
 
 
-def examined_alone(values: Mapping[str, object]) -> list[Problem]:
+def check_values(values: Mapping[str, object]) -> list[Problem]:
     """Return the problems found by checking keys and types, and by the rules that need no cluster."""
-    return examined(values, lambda job: (problem for rule in ALONE for problem in rule(job)))[1]
+    job, problems, placeholders = parse(Job, add_name(values))
+    if job is not None:
+        problems = [*problems, *(problem for problem in check_alone(job) if not is_unreliable(problem.path, placeholders))]
+    return problems
 
 
-def content_of(path: Path) -> tuple[Mapping[str, object] | None, list[Problem]]:
+def read_values(path: Path) -> tuple[Mapping[str, object] | None, list[Problem]]:
     """Return the content of a job file (None if the file contains no mapping) and the problems found in its YAML.
     Raises OSError if the file cannot be read."""
     try:
-        content, twice = yaml_text.read(path)
+        content, duplicates = yaml_text.read(path)
     except yaml_text.NotYaml as error:
         return None, [Problem(path.name, str(error))]
-    problems = [Problem(path_text(one.path), one.message) for one in twice]
+    problems = [Problem(path_text(duplicate.path), duplicate.message) for duplicate in duplicates]
     if not isinstance(content, dict):
         return None, [*problems, Problem(path.name, "is not a job: it has no keys like name, pool and command")]
     return {str(key): value for key, value in content.items()}, problems
 
 
-def named(values: Mapping[str, object]) -> dict[str, object]:
+def add_name(values: Mapping[str, object]) -> dict[str, object]:
     """Return the values with a name: the given name, or `generateName` followed by random characters."""
     start = values.get("generateName")
     if "name" in values or not isinstance(start, str):
         return dict(values)
     return {**values, "name": start + "".join(secrets.choice(SUFFIX_CHARACTERS) for _ in range(SUFFIX_LENGTH))}
-
-
-def examined(values: Mapping[str, object], rules: Callable[[Job], Iterable[Problem]]) -> tuple[Job | None, list[Problem]]:
-    """Return the job (None if its keys or types are wrong) and all problems."""
-    job, found, placeholders = parse(Job, named(values))
-    if job is not None:
-        found = [*found, *(problem for problem in rules(job) if not is_unreliable(problem.path, placeholders))]
-    return job, found

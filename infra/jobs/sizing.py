@@ -1,14 +1,78 @@
-"""Size of a worker: its share of a node's resources, unless the job sets it."""
+"""Resources: Kubernetes quantities, and the size of a worker, which is its share of a node unless the job sets it.
 
+https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
+"""
+
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 
+from infra.config.messages import shown
+from infra.config.problems import Problem
 from infra.jobs.cluster import PoolDescription
 from infra.jobs.model import Job
-from infra.jobs.quantities import bytes_of, mib, millis_of
 from infra.naming import EFA_RESOURCE, GPU_RESOURCE, HUGEPAGES_RESOURCE
 
 MEBIBYTE = 1024**2
+
+
+def bytes_of(text: str) -> int:
+    """
+    >>> bytes_of("64Gi"), bytes_of("1.5k"), bytes_of("12e6")
+    (68719476736, 1500, 12000000)
+    """
+    return int(_amount(text))
+
+
+def millis_of(text: str) -> int:
+    """Return a CPU quantity in millicores.
+
+    >>> millis_of("500m"), millis_of("8"), millis_of("0.5")
+    (500, 8000, 500)
+    """
+    return int(_amount(text) * 1000)
+
+
+def _amount(text: str) -> Decimal:
+    """Raises ValueError."""
+    from kubernetes.utils import parse_quantity  # takes 0.5 s to import, and most commands parse no quantity
+
+    if not text.isascii() or any(character.isspace() or character == "_" for character in text):
+        raise ValueError(text)
+    try:
+        amount: Decimal = parse_quantity(text)
+    except InvalidOperation:
+        raise ValueError(text) from None
+    if not math.isfinite(amount):
+        raise ValueError(text)
+    return amount
+
+
+def mib(amount: int) -> str:
+    """
+    >>> mib(512)
+    '512Mi'
+    """
+    return f"{amount}Mi"
+
+
+def check_quantity(path: str, value: str | None) -> Iterator[Problem]:
+    """Reject a text that is not a positive quantity. The last part of `path` is `cpu` or `memory`."""
+    parse, example = (millis_of, "500m or 8") if path.endswith("cpu") else (bytes_of, "64Gi")
+    try:
+        is_valid = value is None or parse(value) > 0
+    except ValueError:
+        is_valid = False
+    if not is_valid:
+        yield Problem(path, f"{shown(value)} is not a quantity. Use one such as {example}.")
+
+
+def resources(cpu_millis: int, cpu_limit: str, exact: dict[str, str], cpu_factor: float) -> dict[str, dict[str, str]]:
+    """Return requests and limits. Only the CPU request is scaled, for small nodes that stand in for larger nodes."""
+    request = max(1, int(cpu_millis * cpu_factor))
+    return {"requests": {"cpu": f"{request}m", **exact}, "limits": {"cpu": cpu_limit, **exact}}
 
 
 @dataclass(frozen=True)
@@ -34,8 +98,7 @@ class WorkerSize:
                 exact[name] = str(amount)
         if self.hugepages_mib:
             exact[HUGEPAGES_RESOURCE] = mib(self.hugepages_mib)
-        request = max(1, int(self.cpu_millis * cpu_factor))
-        return {"requests": {"cpu": f"{request}m", **exact}, "limits": {"cpu": f"{self.cpu_millis}m", **exact}}
+        return resources(self.cpu_millis, f"{self.cpu_millis}m", exact, cpu_factor)
 
 
 def worker_size(job: Job, pool: PoolDescription) -> WorkerSize:
@@ -44,19 +107,19 @@ def worker_size(job: Job, pool: PoolDescription) -> WorkerSize:
     gpus = (job.gpus_per_worker or pool.gpus) if pool.gpus else 0
     slots = job.slots or gpus or pool.slots
     share = Fraction(gpus, pool.gpus) if pool.gpus else min(Fraction(slots, pool.slots), Fraction(1))
-    wanted = job.resources
-    memory = bytes_of(wanted.memory) // MEBIBYTE if wanted.memory else int(pool.memory_mib * share)
+    requested = job.resources
+    memory = bytes_of(requested.memory) // MEBIBYTE if requested.memory else int(pool.memory_mib * share)
     return WorkerSize(
         gpus=gpus,
         slots=slots,
-        efa=int(pool.efa * share) if wanted.efa is None else wanted.efa,
+        efa=int(pool.efa * share) if requested.efa is None else requested.efa,
         # round down to whole 2 MiB pages
-        hugepages_mib=int(pool.hugepages_mib * share) // 2 * 2 if wanted.hugepages_mib is None else wanted.hugepages_mib,
+        hugepages_mib=int(pool.hugepages_mib * share) // 2 * 2 if requested.hugepages_mib is None else requested.hugepages_mib,
         memory_mib=memory,
-        cpu_millis=millis_of(wanted.cpu) if wanted.cpu else int(pool.cpu_millis * share),
-        shared_memory_mib=memory // 2 if wanted.shared_memory_mib is None else wanted.shared_memory_mib,
+        cpu_millis=millis_of(requested.cpu) if requested.cpu else int(pool.cpu_millis * share),
+        shared_memory_mib=memory // 2 if requested.shared_memory_mib is None else requested.shared_memory_mib,
         # Not a share of the devices: one device of a shared device plugin gives access to all adapters.
-        rdma=(1 if pool.rdma_resource else 0) if wanted.rdma is None else wanted.rdma,
+        rdma=(1 if pool.rdma_resource else 0) if requested.rdma is None else requested.rdma,
         rdma_resource=pool.rdma_resource,
     )
 
@@ -65,7 +128,7 @@ def workers_per_node(job: Job, size: WorkerSize, pool: PoolDescription, cpu_fact
     """Return the number of workers that fit on one node."""
     if job.one_per_node:
         return 1
-    wanted = (
+    shares = (
         (pool.gpus, size.gpus),
         (pool.efa, size.efa),
         (pool.rdma_devices, size.rdma),
@@ -73,4 +136,4 @@ def workers_per_node(job: Job, size: WorkerSize, pool: PoolDescription, cpu_fact
         (pool.memory_mib, size.memory_mib),
         (pool.cpu_millis, int(size.cpu_millis * cpu_factor)),
     )
-    return min((available // each for available, each in wanted if each), default=1)
+    return min((available // each for available, each in shares if each), default=1)

@@ -10,9 +10,9 @@ from typing import Any, Final, Literal
 from infra.jobs import nccl_requirements, smoke_verdict
 from infra.jobs.cluster import ClusterDescription, PoolDescription, Transport
 from infra.jobs.in_pods import text
-from infra.jobs.model import Job, Launcher, MpiImplementation
+from infra.jobs.model import Job, LauncherName, MpiImplementation
 from infra.jobs.nccl_verdict import NcclExpected, NetworkReport
-from infra.jobs.pods import PlacedJob
+from infra.jobs.render import place
 from infra.jobs.smoke_verdict import Expected, Report
 
 NAME: Final = "smoke"
@@ -45,7 +45,7 @@ def smoke_job(
     *,
     name: str = NAME,
     image: str | None = None,
-    launcher: Launcher = "mpijob",
+    launcher: LauncherName = "mpijob",
     implementation: MpiImplementation = "OpenMPI",
     namespace: str | None = None,
 ) -> Job:
@@ -74,16 +74,16 @@ def expected(
     emulated: Sequence[str] = (),
 ) -> Expected:
     """Return the results that this job must produce on a healthy cluster. `emulated`: nodes with `EMULATED_LABEL`."""
-    placed = PlacedJob.of(job, cluster)
-    size, wanted = placed.size, transport or placed.pool.transport
+    placed = place(job, cluster)
+    size, network = placed.size, transport or placed.pool.transport
     library = "mlx" if job.mpi_implementation == "Intel" else "ucx"
-    reported = library if wanted == "infiniband" else wanted  # on InfiniBand, MPI reports the library that it uses
+    reported = library if network == "infiniband" else network  # on InfiniBand, MPI reports the library that it uses
     return Expected(job.workers, size.slots, size.gpus, reported, size.efa, level, tuple(emulated))
 
 
-def with_program(job: Job, wanted: Expected) -> Job:
+def with_program(job: Job, expectation: Expected) -> Job:
     """Return the job with its command, ready to submit."""
-    command = ("python3", "-c", program(), json.dumps(astuple(wanted)))
+    command = ("python3", "-c", program(), json.dumps(astuple(expectation)))
     return job.model_copy(update={"command": command})
 
 
@@ -101,14 +101,14 @@ NCCL_LOG: Final[Mapping[str, str]] = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS":
 
 def nccl_job(job: Job, cluster: ClusterDescription) -> Job:
     """Return the job that runs nccl-tests with the pool, image and launcher of the smoke job."""
-    largest = nccl_requirements.largest_message(PlacedJob.of(job, cluster).pool.line_rate_gbps)
+    largest = nccl_requirements.largest_message(place(job, cluster).pool.line_rate_gbps)
     command = ("python3", "-c", text("nccl.py"), largest)
     return job.model_copy(update={"name": f"{job.name}-nccl", "command": command, "env": dict(NCCL_LOG)})
 
 
 def nccl_expected(job: Job, cluster: ClusterDescription) -> NcclExpected:
     """Return the results that NCCL must reach on this job's pool."""
-    placed = PlacedJob.of(job, cluster)
+    placed = place(job, cluster)
     pool, ranks = placed.pool, job.workers * placed.size.slots
     return NcclExpected(job.workers, ranks, pool.nccl_transport, pool.instance_type, pool.line_rate_gbps)
 
@@ -119,11 +119,11 @@ def nccl_reports(log: str) -> list[NetworkReport]:
 
 
 def _printed(log: str, start: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+    reports: list[dict[str, Any]] = []
     for line in log.splitlines():
         if line.startswith(start):
             try:
-                found.append(json.loads(line))
+                reports.append(json.loads(line))
             except ValueError:
                 continue
-    return found
+    return reports

@@ -90,126 +90,126 @@ def failures(reports: Sequence[Report], expected: Expected) -> list[str]:
 
 
 def _ranks(reports: Sequence[Report], expected: Expected) -> Check:
-    found = []
-    wanted = expected.workers * expected.slots
+    faults = []
+    ranks_expected = expected.workers * expected.slots
     numbers = Counter(report["rank"] for report in reports)
-    missing = [rank for rank in range(wanted) if rank not in numbers]
+    missing = [rank for rank in range(ranks_expected) if rank not in numbers]
     if missing:
-        found.append(f"of {wanted} ranks {len(missing)} did not report: {listed(missing)}")
+        faults.append(f"of {ranks_expected} ranks {len(missing)} did not report: {listed(missing)}")
     twice = [rank for rank, times in numbers.items() if times > 1]
     if twice:
-        found.append(f"{len(reports)} processes ran independently: {count(len(twice), 'rank')} reported more than once")
+        faults.append(f"{len(reports)} processes ran independently: {count(len(twice), 'rank')} reported more than once")
     sizes = sorted({report["size"] for report in reports})
-    if sizes != [wanted]:
-        found.append(f"ranks report a world size of {listed(sizes)}, not {wanted}")
-    return judged("ranks", found, f"{count(wanted, 'rank')} reported")
+    if sizes != [ranks_expected]:
+        faults.append(f"ranks report a world size of {listed(sizes)}, not {ranks_expected}")
+    return judged("ranks", faults, f"{count(ranks_expected, 'rank')} reported")
 
 
 def _hosts(reports: Sequence[Report], expected: Expected) -> Check:
-    found = []
+    faults = []
     ranks = Counter(report["host"] for report in reports)
     for host in sorted(host for host in ranks if LAUNCHER in host):
-        found.append(f"{count(ranks[host], 'rank')} ran on the launcher {host}, which must not run any")
+        faults.append(f"{count(ranks[host], 'rank')} ran on the launcher {host}, which must not run any")
     workers = sorted(host for host in ranks if LAUNCHER not in host)
     if len(workers) != expected.workers:
-        found.append(f"ranks ran on {count(len(workers), 'worker')}, not {expected.workers}: {listed(workers) or 'none'}")
+        faults.append(f"ranks ran on {count(len(workers), 'worker')}, not {expected.workers}: {listed(workers) or 'none'}")
     for host in workers:
         if ranks[host] != expected.slots:
-            found.append(f"{host} has {count(ranks[host], 'rank')}, not {expected.slots}")
+            faults.append(f"{host} has {count(ranks[host], 'rank')}, not {expected.slots}")
     nodes: dict[str, list[str]] = {}
     for host in workers:
         for node in sorted({report["node"] for report in reports if report["host"] == host}):
             nodes.setdefault(node, []).append(host)
     for node, hosts in sorted(nodes.items()):
         if not node:
-            found.append(f"{listed(hosts)}: node unknown")
+            faults.append(f"{listed(hosts)}: node unknown")
         elif len(hosts) > 1:
-            found.append(f"{listed(hosts)} share the node {node}")
-    return judged("workers", found, f"one worker on each of {count(len(nodes), 'node')}: {listed(sorted(nodes))}")
+            faults.append(f"{listed(hosts)} share the node {node}")
+    return judged("workers", faults, f"one worker on each of {count(len(nodes), 'node')}: {listed(sorted(nodes))}")
 
 
 def _gpus(reports: Sequence[Report], expected: Expected) -> Check:
-    found = {}
+    faults = {}
     for report in reports:
         host, files = report["host"], report["gpu_files"]
         if report["node"] in expected.emulated:
             files = report["gpus"]  # the emulated device plugin assigns GPUs and adds no files
         if files == expected.gpus:
             continue
-        found[host] = f"{host} sees {count(files, 'GPU')}, not {expected.gpus}"
+        faults[host] = f"{host} sees {count(files, 'GPU')}, not {expected.gpus}"
         if not files and report["gpus"]:
-            found[host] = (
+            faults[host] = (
                 f"{host} was assigned {count(report['gpus'], 'GPU')}, but has no device files for them. "
                 "Make the NVIDIA runtime containerd's default runtime on its node"
             )
     emulated = emulated_nodes(reports, expected)
-    if not found and not expected.gpus:
+    if not faults and not expected.gpus:
         return Check("GPU devices", NOT_HERE, "the pool has no GPUs")
-    if not found and emulated:
+    if not faults and emulated:
         return Check("GPU devices", NOT_HERE, f"the GPUs of {listed(emulated)} are emulated: assigned, but without device files")
     detail = f"{count(expected.gpus, 'device file')} (/dev/nvidia0, ...) on each worker"
-    return judged("GPU devices", [found[host] for host in sorted(found)], detail)
+    return judged("GPU devices", [faults[host] for host in sorted(faults)], detail)
 
 
 def _efa(reports: Sequence[Report], expected: Expected) -> Check:
     if not expected.efa:
         return Check("EFA devices", NOT_HERE, "the pool has no EFA")
     emulated = emulated_nodes(reports, expected)
-    seen = {report["host"]: report["efa_files"] for report in reports if report["node"] not in expected.emulated}
-    found = [
-        f"{host} sees {count(seen[host], 'EFA device')}, not {expected.efa}"
-        for host in sorted(seen)
-        if seen[host] != expected.efa
+    files = {report["host"]: report["efa_files"] for report in reports if report["node"] not in expected.emulated}
+    faults = [
+        f"{host} sees {count(files[host], 'EFA device')}, not {expected.efa}"
+        for host in sorted(files)
+        if files[host] != expected.efa
     ]
-    if emulated and not found:
+    if emulated and not faults:
         return Check("EFA devices", NOT_HERE, f"the EFA devices of {listed(emulated)} are emulated")
-    return judged("EFA devices", found, f"{count(expected.efa, 'device file')} (/dev/infiniband/uverbs*) on each worker")
+    return judged("EFA devices", faults, f"{count(expected.efa, 'device file')} (/dev/infiniband/uverbs*) on each worker")
 
 
 def _sums(reports: Sequence[Report], expected: Expected) -> Check:
-    wanted = expected.workers * expected.slots
-    right = wanted * (wanted + 1) // 2
+    ranks = expected.workers * expected.slots
+    right = ranks * (ranks + 1) // 2
     wrong = sorted(report["rank"] for report in reports if report["sum"] != right)
-    found = [f"allreduce returned a wrong sum on rank {listed(wrong)}; expected {right}"] if wrong else []
-    return judged("sum over all ranks", found, f"{right} on every rank")
+    faults = [f"allreduce returned a wrong sum on rank {listed(wrong)}; expected {right}"] if wrong else []
+    return judged("sum over all ranks", faults, f"{right} on every rank")
 
 
 def _transport(reports: Sequence[Report], expected: Expected) -> Check:
     if expected.workers < 2:
         return Check("MPI transport", NOT_RUN, "a single worker sends no messages to others")
     used = sorted({transport for report in reports for transport in report["transports"]})
-    found = []
+    faults = []
     if not used:
-        found = ["no rank reported the transport of its messages between workers"]
+        faults = ["no rank reported the transport of its messages between workers"]
     elif used != [expected.transport]:
-        found = [f"messages between workers used {listed(used)}, not {expected.transport}"]
-    return judged("MPI transport", found, f"messages between workers used {listed(used)}, according to MPI's log")
+        faults = [f"messages between workers used {listed(used)}, not {expected.transport}"]
+    return judged("MPI transport", faults, f"messages between workers used {listed(used)}, according to MPI's log")
 
 
 def _cuda(reports: Sequence[Report], expected: Expected) -> Check:
-    found = []
+    faults = []
     names: Counter[str] = Counter()
     for host in sorted({report["host"] for report in reports if report["node"] not in expected.emulated}):
         cuda = next((report["cuda"] for report in reports if report["host"] == host and report.get("cuda")), None)
         if cuda is None:
-            found.append(f"{host}: no rank tested its GPUs")
+            faults.append(f"{host}: no rank tested its GPUs")
             continue
         gpus, error = cuda["gpus"], cuda["error"]
         if "missing" in error:
             error += ". Check its node's driver and container toolkit, and the image's NVIDIA_DRIVER_CAPABILITIES"
         if error:
-            found.append(f"{host}: {error}")
+            faults.append(f"{host}: {error}")
         elif len(gpus) != expected.gpus:
-            found.append(f"{host}: CUDA finds {count(len(gpus), 'GPU')}, not {expected.gpus}")
+            faults.append(f"{host}: CUDA finds {count(len(gpus), 'GPU')}, not {expected.gpus}")
         elif len({gpu["bus"] for gpu in gpus}) < len(gpus):
-            found.append(f"{host}: CUDA finds the same GPU more than once: {listed([gpu['bus'] for gpu in gpus])}")
-        found += [f"{host}: GPU {gpu['bus'] or number}: {gpu['error']}" for number, gpu in enumerate(gpus) if gpu["error"]]
+            faults.append(f"{host}: CUDA finds the same GPU more than once: {listed([gpu['bus'] for gpu in gpus])}")
+        faults += [f"{host}: GPU {gpu['bus'] or number}: {gpu['error']}" for number, gpu in enumerate(gpus) if gpu["error"]]
         names.update(gpu["name"] for gpu in gpus)
     emulated = emulated_nodes(reports, expected)
-    if emulated and not found:
+    if emulated and not faults:
         return Check("CUDA kernel", NOT_HERE, f"the GPUs of {listed(emulated)} are emulated: there is no driver to run a kernel")
     detail = ", ".join(f"{number} x {name}" for name, number in sorted(names.items()))
-    return judged("CUDA kernel", found, f"a kernel wrote 1 MiB on every GPU, with correct results: {detail}")
+    return judged("CUDA kernel", faults, f"a kernel wrote 1 MiB on every GPU, with correct results: {detail}")
 
 
 def _slow_node(reports: Sequence[Report], expected: Expected) -> Check:
@@ -224,13 +224,15 @@ def _slow_node(reports: Sequence[Report], expected: Expected) -> Check:
     if missing := sorted(set(where) - set(best)):
         return judged(name, [f"{listed(missing)} measured no exchange with another worker"], "")
     median = sorted(best.values())[len(best) // 2]
-    found = [
+    faults = [
         f"{host} on node {where[host]} exchanges at most {best[host]:.1f} GB/s with any other worker; the median is {median:.1f}"
         for host in sorted(best)
         if best[host] < SLOW * median
     ]
     slowest = min(best.values())
-    return judged(name, found, f"with MPI from host memory, each node exchanges at least {slowest:.1f} GB/s; median {median:.1f}")
+    return judged(
+        name, faults, f"with MPI from host memory, each node exchanges at least {slowest:.1f} GB/s; median {median:.1f}"
+    )
 
 
 def emulated_nodes(reports: Sequence[Report], expected: Expected) -> list[str]:

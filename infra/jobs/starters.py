@@ -77,16 +77,16 @@ def split(command: Sequence[str]) -> tuple[Starter, list[str], list[str]] | None
     words, first = list(command), prefix_length(command)
     if first == len(words):
         return None
-    start, known = first, _PROGRAMS
+    start, starters = first, _PROGRAMS
     if _PYTHON.fullmatch(_base(words[first])):
         start = next((number for number, word in enumerate(words) if not word.startswith("-") and number > first), len(words))
         if words[start - 1] != "-m":
             return None
-        known = _MODULES
+        starters = _MODULES
     for length in (1, 2):
         name = " ".join(map(_base, words[start : start + length]))
-        if name in known:
-            return known[name], words[: start + length], words[start + length :]
+        if name in starters:
+            return starters[name], words[: start + length], words[start + length :]
     return None
 
 
@@ -97,8 +97,8 @@ def in_shell(command: Sequence[str]) -> Starter | None:
     'torchrun'
     >>> in_shell(["bash", "-c", "pip install deepspeed && python train.py --deepspeed ds.json"])
     """
-    found = _IN_SHELL.search(_script(command))
-    return {**_PROGRAMS, **_MODULES}[" ".join(found[1].split())] if found else None
+    match = _IN_SHELL.search(_script(command))
+    return {**_PROGRAMS, **_MODULES}[" ".join(match[1].split())] if match else None
 
 
 def mpi_in_shell(command: Sequence[str]) -> str | None:
@@ -108,8 +108,8 @@ def mpi_in_shell(command: Sequence[str]) -> str | None:
     'mpirun'
     >>> mpi_in_shell(["bash", "-c", "echo mpirun"])
     """
-    found = _MPI_IN_SHELL.search(_script(command))
-    return found[1] if found else None
+    match = _MPI_IN_SHELL.search(_script(command))
+    return match[1] if match else None
 
 
 def mpi_of(command: Sequence[str]) -> str | None:
@@ -129,8 +129,8 @@ def _script(command: Sequence[str]) -> str:
 def torch_starter(command: Sequence[str]) -> Starter | None:
     """Return the PyTorch starter that a command starts with, or that its `sh -c` script runs; None if there is no such
     starter."""
-    found = split(command)
-    return found[0] if found else in_shell(command)
+    parts = split(command)
+    return parts[0] if parts else in_shell(command)
 
 
 def _base(program: str) -> str:

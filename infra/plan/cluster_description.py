@@ -23,7 +23,6 @@ def describe(settings: Settings, facts: Facts, plans: Mapping[str, PoolPlan]) ->
         launcher_pool=SYSTEM_POOL,
         namespaces=tuple(_namespace(one, settings) for one in platform.job_namespaces),
         mpi_operator=platform.mpi_operator,
-        job_controller=platform.job_controller,
         log_group=Naming(settings.stack).job_logs if platform.keeps_logs_in_cloudwatch else "",
         image_registry=platform.image_registry or "",
         image_repository=address(settings, facts) or "",

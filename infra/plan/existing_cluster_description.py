@@ -25,7 +25,6 @@ def describe(settings: ExistingSettings, facts: ClusterFacts) -> ClusterDescript
         launcher_pool=SYSTEM_POOL,
         namespaces=tuple(_namespace(one, settings) for one in platform.job_namespaces),
         mpi_operator=platform.mpi_operator,
-        job_controller=platform.job_controller,
         image_registry=platform.image_registry or "",
         image_repository=platform.image_repository or "",
         image_pull_secrets=platform.image_pull_secrets,

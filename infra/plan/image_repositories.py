@@ -5,7 +5,7 @@ from typing import Final
 
 from infra.facts.model import Facts
 from infra.facts.registries import account_registry
-from infra.jobs.image_names import is_short, repository_of
+from infra.jobs.images import is_short, repository_of
 from infra.jobs.model import Job
 from infra.settings.stack import Settings
 

@@ -32,8 +32,7 @@ def _monitored(
     platform: CommonPlatformSettings, description: ClusterDescription, more: tuple[Part, ...], *, eks: bool, autoscaler: bool
 ) -> Monitored:
     gpus = any(pool.gpus for pool in description.pools)
-    found = {
-        parts.JOB_CONTROLLER: platform.job_controller,
+    optional = {
         parts.QUEUE: platform.queue,
         parts.MPI_OPERATOR: platform.mpi_operator,
         parts.JOBSET: platform.trainer,
@@ -43,7 +42,7 @@ def _monitored(
     url = platform.remote_write
     return Monitored(
         description.cluster,
-        (*(part for part, wanted in found.items() if wanted), *more),
+        (parts.JOB_CONTROLLER, *(part for part, is_installed in optional.items() if is_installed), *more),
         eks=eks,
         queue=platform.queue,
         autoscaler=autoscaler,

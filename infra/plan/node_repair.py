@@ -13,7 +13,7 @@ def overrides(pool: Pool, gpus: int, settings: Settings) -> tuple[RepairOverride
     nothing would remove the node, EKS repairs it after its usual wait.
     """
     platform = settings.platform
-    empties = platform.node_healing and platform.job_controller and settings.installs_platform
+    empties = platform.node_healing and settings.installs_platform
     removes = platform.autoscaler and pool.min_size == 0
     if not (gpus and platform.node_repair and empties and removes):
         return ()

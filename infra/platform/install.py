@@ -10,7 +10,6 @@ import pulumi_kubernetes as kubernetes
 
 from infra.facts.manifests import Manifests
 from infra.jobs.cluster import ClusterDescription
-from infra.jobs.component import StackJobs, StackJobsArgs
 from infra.jobs.model import Job
 from infra.monitoring.model import Monitored
 from infra.naming import COMPONENT, LUSTRE_CLAIM, LUSTRE_VOLUME_LABEL, POOL_LABEL, SYSTEM_POOL, Naming
@@ -34,6 +33,7 @@ from infra.platform.shared_volume import (
     StorageClassVolume,
 )
 from infra.platform.site import Site
+from infra.platform.stack_jobs import StackJobs, StackJobsArgs
 from infra.platform.webhook_operator import WebhookOperator
 
 BrokenNodes = Literal["heal", "cordon", "leave"]
@@ -47,7 +47,6 @@ class Parts:
     device_plugin: bool
     mpi_operator: bool
     trainer: bool
-    job_controller: bool
     broken_nodes: BrokenNodes
     queue: bool
     strict_queue: bool
@@ -145,8 +144,7 @@ class Platform(pulumi.ComponentResource):
         described = DescribedCluster(
             self._naming.name("description"), DescribedClusterArgs(self._site, args.description, bucket), self._child
         )
-        if args.parts.job_controller:
-            self._install_job_controller(namespaces, described)
+        self._install_job_controller(namespaces, described)
         self.register_outputs({})
 
     def _create_provider(self, name: str) -> kubernetes.Provider:

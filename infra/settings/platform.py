@@ -34,12 +34,6 @@ class CommonPlatformSettings(Model):
         description="Kubeflow Trainer and JobSet, for TrainJobs and JobSets. Change: in place; false deletes all TrainJobs and "
         "JobSets.",
     )
-    job_controller: bool = Field(
-        True,
-        description="Job controller: keeps a record of each job, restarts all its ranks together, and runs `setup` as a Job of "
-        "its own. Change: in place; affects jobs submitted later, and the stack's jobs with `setup`, `noRetryExitCodes` or "
-        "`progress` run again.",
-    )
     node_healing: bool = Field(
         True,
         description="The job controller takes nodes with broken GPUs out of service, and restarts their jobs on other nodes "

@@ -9,8 +9,8 @@ from pathlib import PurePosixPath
 from infra.config.messages import all_of, did_you_mean, one_of, shown
 from infra.config.problems import Problem, warning
 from infra.facts.existing_cluster import ClusterFacts, Node
-from infra.jobs.pods import LAUNCHER_CPU_MILLIS, LAUNCHER_MEMORY_MIB
-from infra.jobs.quantities import bytes_of
+from infra.jobs.containers import LAUNCHER_CPU_MILLIS, LAUNCHER_MEMORY_MIB
+from infra.jobs.sizing import bytes_of
 from infra.naming import SYSTEM_POOL
 from infra.plan.existing_cluster_description import describe, system_nodes
 from infra.settings.existing import ClassOfStorage, ExistingSettings, Nfs

@@ -9,7 +9,7 @@ from infra.config.problems import Problem, warning
 from infra.facts.instance_types import InstanceType
 from infra.facts.model import Facts
 from infra.facts.queries import Query
-from infra.jobs.pods import LAUNCHER_CPU_MILLIS, LAUNCHER_MEMORY_MIB
+from infra.jobs.containers import LAUNCHER_CPU_MILLIS, LAUNCHER_MEMORY_MIB
 from infra.plan.allocatable import for_jobs
 from infra.plan.efa_interfaces import layout_is_known
 from infra.plan.eks_pools import HUGE_PAGES_MIB

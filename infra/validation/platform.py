@@ -10,8 +10,7 @@ from infra.facts.existing_cluster import ClusterFacts
 from infra.facts.manifests import MIRROR_VARIABLE
 from infra.facts.model import Facts
 from infra.facts.queries import Query
-from infra.jobs.image_names import is_repository_name, is_short
-from infra.jobs.image_rules import is_secret_name, secret_names
+from infra.jobs.images import check_secret_names, is_repository_name, is_secret_name, is_short
 from infra.naming import (
     JOBSET_NAMESPACE,
     MONITORING_NAMESPACE,
@@ -103,7 +102,7 @@ def check_image_repositories(settings: Settings) -> Iterator[Problem]:
 
 @rule(target=KUBERNETES)
 def check_image_pull_secrets(settings: AnyStack) -> Iterator[Problem]:
-    yield from secret_names("platform.imagePullSecrets", settings.platform.image_pull_secrets)
+    yield from check_secret_names("platform.imagePullSecrets", settings.platform.image_pull_secrets)
 
 
 @rule(target=KUBERNETES)

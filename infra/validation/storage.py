@@ -7,7 +7,7 @@ from infra.config.messages import shown
 from infra.config.problems import Problem
 from infra.facts.model import Facts, Subnet
 from infra.facts.queries import Query
-from infra.jobs.mount_paths import problem_of, problem_of_home
+from infra.jobs.volumes import find_home_problem, find_path_problem
 from infra.naming import LOGIN_USER
 from infra.plan.placement import vpc_zones
 from infra.settings.stack import Settings
@@ -39,9 +39,9 @@ def check_mount_path(where: str, text: str, user: str = LOGIN_USER) -> Iterator[
     """Check that jobs and nodes can mount the shared volume at this path. Nodes and images create the home of `user`
     before the volume is mounted."""
     top = text.strip("/").partition("/")[0]
-    wrong = "is a system directory" if top in ("", *_ALSO_SYSTEM) and text.startswith("/") else problem_of(text)
+    wrong = "is a system directory" if top in ("", *_ALSO_SYSTEM) and text.startswith("/") else find_path_problem(text)
     homes = (f"/home/{name}" for name in (user, *AMI_USERS))
-    wrong = wrong or next((hidden for home in homes if (hidden := problem_of_home(text, home))), None)
+    wrong = wrong or next((hidden for home in homes if (hidden := find_home_problem(text, home))), None)
     if wrong:
         yield Problem(where, f"{shown(text)} {wrong}. Use a path such as /shared.")
 

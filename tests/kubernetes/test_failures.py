@@ -14,7 +14,7 @@ from typing import Any, TextIO
 import psutil
 import pytest
 
-from infra.jobs import hostfile
+from infra.jobs import mpi
 from infra.naming import QUEUE_NAMESPACE
 from infra.platform.admission import PODS_READY_MINUTES
 from localcloud.engine_events import EventLog
@@ -133,7 +133,7 @@ def test_a_lost_node_ends_the_attempt_and_the_next_one_runs_on_its_replacement(j
         }
 
     before = nodes()
-    workers = [f"{hostfile.host('lost', NAMESPACE, number)} slots=1" for number in range(2)]
+    workers = [f"{mpi.host_name('lost', NAMESPACE, number)} slots=1" for number in range(2)]
     with attempted(job_cluster, tmp_path, "lost") as process:
         assert job_cluster.hostfile("lost") == workers
         lost = before[job_cluster.pods("lost", "worker")[-1]["spec"]["nodeName"]]

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from infra.jobs import hostfile, smoke
+from infra.jobs import smoke
+from infra.jobs.mpi import host_name
 from infra.naming import ACCELERATOR_LABEL, GPU_TAINT
 from infra.versions import MPI_OPERATOR
 from localcloud import mirror
@@ -184,7 +185,7 @@ def test_ranks_see_secrets_and_the_prepared_shared_volume(job_cluster: JobCluste
     one = ("with 'quotes' and \"more\"", "x")
     assert f"told {[one, one]}" in done.out
     gpus = 1  # the default number of slots is the number of GPUs per node
-    workers = [hostfile.host(name, NAMESPACE, number) for number in range(2)]
+    workers = [host_name(name, NAMESPACE, number) for number in range(2)]
     assert job_cluster.hostfile(name) == [f"{worker} slots={gpus}" for worker in workers]
     job_cluster.cluster("cancel", name)
     job_cluster.kubectl("delete", "secret", name, "-n", "mpi-jobs")

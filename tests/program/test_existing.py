@@ -222,7 +222,6 @@ TRIED_ELSEWHERE = {
     *(
         "platform.mpiOperator",
         "platform.trainer",
-        "platform.jobController",
         "platform.queue",
         "platform.namespaces",
         "platform.namespaces[].name",

@@ -1,7 +1,5 @@
 """Jobs listed in a stack: Pulumi manages the same objects that `submit` creates."""
 
-import copy
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -11,7 +9,6 @@ from infra.facts import manifests
 from infra.facts.gather import stack_manifests
 from infra.validation import check
 from localcloud import mirror
-from localcloud.engine.paths import parse
 from tests.program.engine import Deployment, deploy
 from tests.pure.world import facts, pool, settings
 
@@ -88,33 +85,33 @@ def test_a_stack_without_jobs_has_no_job_resources() -> None:
 
 
 @pytest.mark.parametrize("launcher", ["mpijob", "standalone", "torchrun"])
-def test_a_new_job_controller_neither_changes_nor_repeats_the_stack_s_jobs(launcher: str) -> None:
-    """Because most properties of a Job are immutable, a difference would replace the Job. The Pulumi engine does not
-    compare properties in `ignoreChanges`.
-    """
-    before, after = (stack(job(launcher=launcher), jobController=on) for on in (False, True))
-    for old in (one for one in before.resources if one.parents[-1:] == (OURS,)):
+def test_an_up_without_changes_does_not_replace_a_job(launcher: str) -> None:
+    """Each run of the program generates new keys, which must not change the digest."""
+    before, after = (stack(job(launcher=launcher, setup=["true"])) for _ in range(2))
+    for old in (resource for resource in before.resources if resource.parents[-1:] == (OURS,)):
         (new,) = after.named(old.name)
         assert new.replacement_trigger == old.replacement_trigger != ""
-        assert new.ignored_changes == old.ignored_changes
-        assert without(new.inputs, new.ignored_changes) == without(old.inputs, new.ignored_changes), old.name
 
 
-def without(inputs: Mapping[str, Any], paths: Sequence[str]) -> dict[str, Any]:
-    """Return an object's inputs without the values at these paths."""
-    found: dict[str, Any] = copy.deepcopy(dict(inputs))
-    for path in paths:
-        *parents, last = parse(path)
-        inner: Any = found
-        for key in parents:
-            inner = inner.get(key, {})
-        inner.pop(last, None)
-    return found
+@pytest.mark.parametrize("launcher", ["mpijob", "standalone", "torchrun"])
+def test_a_changed_job_is_replaced(launcher: str) -> None:
+    triggers = {
+        resource.replacement_trigger
+        for epochs in ("1", "2")
+        for resource in stack(job(launcher=launcher, env={"EPOCHS": epochs})).resources
+        if resource.parents[-1:] == (OURS,)
+    }
+    assert len(triggers) == 2
 
 
-def test_a_new_job_controller_repeats_a_job_that_has_setup() -> None:
-    before, after = (stack(job(setup=["true"]), jobController=on).only(MPI_JOB, "mnist") for on in (False, True))
-    assert before.replacement_trigger != after.replacement_trigger
+def test_up_does_not_take_back_what_the_job_controller_changed_after_setup() -> None:
+    released = ('metadata.labels["kueue.x-k8s.io/queue-name"]', "spec.suspend", "spec.runPolicy.suspend", "spec.replicas")
+    assert stack(job(setup=["true"])).only(MPI_JOB, "mnist").ignored_changes == released
+    assert not stack(job()).only(MPI_JOB, "mnist").ignored_changes
+    deployment = stack(job(launcher="standalone", setup=["true"]))
+    assert deployment.only(JOB, "mnist-launcher").ignored_changes == released
+    assert not deployment.only(JOB, "mnist-setup").ignored_changes
+    assert deployment.only(STATEFUL_SET, "mnist-worker").ignored_changes == released
 
 
 @pytest.mark.parametrize(

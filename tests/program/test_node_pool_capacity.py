@@ -159,7 +159,7 @@ def test_eks_leaves_broken_gpus_to_the_job_controller() -> None:
     [
         {"minSize": 1},
         {"instance_type": "c7i.4xlarge"},
-        *({"platform": {name: False}} for name in ("autoscaler", "nodeHealing", "jobController", "install", "nodeRepair")),
+        *({"platform": {name: False}} for name in ("autoscaler", "nodeHealing", "install", "nodeRepair")),
     ],
     ids=str,
 )

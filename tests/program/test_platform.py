@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from infra.health import faults
-from infra.jobs.quantities import bytes_of, millis_of
+from infra.jobs.sizing import bytes_of, millis_of
 from tests.program import engine
 from tests.program.engine import Deployment
 from tests.program.platform_world import (

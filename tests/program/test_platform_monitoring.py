@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from infra.cost import prices
-from infra.jobs.quantities import bytes_of
+from infra.jobs.sizing import bytes_of
 from tests.program.engine import Deployment
 from tests.program.platform_world import SINGLE, asked, deployed, description, objects, only, pods, quotas, usual
 from tests.program.test_platform import is_restricted

@@ -7,7 +7,7 @@ import yaml
 
 from infra.jobs.cluster import ClusterDescription, PoolDescription, TaintDescription
 from infra.jobs.model import Job
-from infra.jobs.quantities import bytes_of, millis_of
+from infra.jobs.sizing import bytes_of, millis_of
 from infra.plan.allocatable import for_jobs
 from infra.platform import admission
 from infra.platform.cluster_autoscaler import NODE_MINUTES
@@ -60,8 +60,8 @@ def test_the_largest_job_of_a_pool_is_within_its_quota(stack: Deployment, launch
 
 def requests(cluster: ClusterDescription, launcher: str, workers: int) -> dict[str, Counter[str]]:
     """Return the total resource requests in each pool, for a job whose workers use whole nodes of `train`."""
-    from infra.jobs.keys import KeyPair
-    from infra.jobs.render import render
+    from infra.jobs.placed import KeyPair
+    from infra.jobs.render import place, render
 
     job = Job.model_validate(
         {
@@ -74,7 +74,7 @@ def requests(cluster: ClusterDescription, launcher: str, workers: int) -> dict[s
         }
     )
     found: dict[str, Counter[str]] = {}
-    for piece in render(job, cluster, lambda: KeyPair("private", "public")):
+    for piece in render(place(job, cluster), lambda: KeyPair("private", "public")):
         spec = piece.manifest.get("spec", {})
         replicas = list(spec.get("mpiReplicaSpecs", {}).values()) or [spec]
         for replica in replicas:

@@ -166,7 +166,7 @@ class Recorded:
     server = "https://example.com"
 
     def description(self) -> ClusterDescription:
-        return ClusterDescription(cluster=Naming("spend").cluster, pools=(), job_controller=True)
+        return ClusterDescription(cluster=Naming("spend").cluster, pools=())
 
     def list(self, *_: Any, **__: Any) -> list[Any]:
         return []

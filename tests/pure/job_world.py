@@ -1,5 +1,6 @@
 """A small cluster for job tests: one pool of EFA nodes, one of GPU nodes without EFA, and the CPU pool."""
 
+from dataclasses import replace
 from typing import Any
 
 from infra.jobs.cluster import (
@@ -9,11 +10,10 @@ from infra.jobs.cluster import (
     TaintDescription,
     VolumeDescription,
 )
-from infra.jobs.keys import KeyPair
 from infra.jobs.model import Job
-from infra.jobs.pieces import Piece
-from infra.jobs.reading import judged
-from infra.jobs.render import render
+from infra.jobs.placed import KeyPair, Piece, PlacedJob, Storage
+from infra.jobs.reading import validate
+from infra.jobs.render import LAUNCHERS, render
 from infra.naming import GPU_TAINT, POOL_LABEL
 
 KEYS = KeyPair("the private key\n", "ssh-ed25519 the public key\n")
@@ -56,6 +56,13 @@ REPOSITORY = "123456789012.dkr.ecr.us-west-2.amazonaws.com/gpumpi-test"
 TEAM = NamespaceDescription(name="team-a", service_account="mpi-job", volumes=(SHARED,))
 
 
+EVERY_LAUNCHER: dict[str, dict[str, Any]] = {
+    **{name: {"launcher": name} for name in LAUNCHERS},
+    "standalone with keys on a volume": {"launcher": "standalone", "keyExchange": "volume"},
+    "standalone with keys in a bucket": {"launcher": "standalone", "keyExchange": "s3"},
+}
+
+
 def cluster(**more: Any) -> ClusterDescription:
     usual = {
         "cluster": "gpumpi-test",
@@ -72,13 +79,16 @@ def values(**more: Any) -> dict[str, Any]:
     return {**least, **more}
 
 
+def placed(described: ClusterDescription | None = None, **more: Any) -> PlacedJob:
+    return validate(values(**more), described or cluster())
+
+
 def job(described: ClusterDescription | None = None, **more: Any) -> Job:
-    return judged(values(**more), described or cluster())
+    return placed(described, **more).job
 
 
-def pieces(described: ClusterDescription | None = None, **more: Any) -> list[Piece]:
-    described = described or cluster()
-    return render(job(described, **more), described, lambda: KEYS)
+def pieces(described: ClusterDescription | None = None, storage: Storage | None = None, **more: Any) -> list[Piece]:
+    return render(replace(placed(described, **more), storage=storage or Storage()), lambda: KEYS)
 
 
 def manifest(kind: str, described: ClusterDescription | None = None, **more: Any) -> dict[str, Any]:
@@ -86,10 +96,10 @@ def manifest(kind: str, described: ClusterDescription | None = None, **more: Any
     return next(piece.manifest for piece in pieces(described, **more) if piece.manifest["kind"] == kind)
 
 
-def pods(described: ClusterDescription | None = None, **more: Any) -> dict[str, dict[str, Any]]:
+def pods(described: ClusterDescription | None = None, storage: Storage | None = None, **more: Any) -> dict[str, dict[str, Any]]:
     """Return the job's pod specs, keyed by role."""
     found: dict[str, dict[str, Any]] = {}
-    for piece in pieces(described, **more):
+    for piece in pieces(described, storage, **more):
         spec = piece.manifest.get("spec", {})
         templates = [one["template"] for one in spec.get("mpiReplicaSpecs", {}).values()] + [spec.get("template")]
         for template in filter(None, templates):

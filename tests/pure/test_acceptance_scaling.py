@@ -15,7 +15,7 @@ from cli.ec2.failed_launches import FailedLaunch
 from cli.errors import CommandError
 from cli.jobs.state import JobState
 from infra.jobs.cluster import ClusterDescription
-from infra.jobs.model import Job
+from infra.jobs.placed import PlacedJob
 from tests.pure.job_world import SMALL, cluster
 from tests.pure.test_acceptance_verdicts import node
 
@@ -55,21 +55,21 @@ class Jobs:
         self.described: ClusterDescription = cluster()
         self.events: list[str] = []
 
-    def job(self, name: str, pool: str, workers: int, command: Any, *, retries: int = 0) -> Job:
+    def job(self, name: str, pool: str, workers: int, command: Any, *, retries: int = 0) -> PlacedJob:
         return own_jobs.JobWorld(self.cluster, self.described, self.namespace, None, 1).job(  # type: ignore[arg-type]
             name, pool, workers, command, retries=retries
         )
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: PlacedJob) -> None:
         self.events.append(f"submit {job.name}")
 
-    def follow(self, job: Job, on_line: Callable[[str], None]) -> JobState:
+    def follow(self, job: PlacedJob, on_line: Callable[[str], None]) -> JobState:
         self.cluster.sizes = [1, *self.cluster.sizes]
         if self.ends.phase == "Starting":
             raise CommandError("job did not end within 1 minutes (--minutes)")
         return self.ends
 
-    def run(self, job: Job, on_line: Callable[[str], None]) -> tuple[JobState, list[str]]:
+    def run(self, job: PlacedJob, on_line: Callable[[str], None]) -> tuple[JobState, list[str]]:
         for line in self.log:
             on_line(line)
         return self.ends, list(self.log)

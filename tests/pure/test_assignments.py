@@ -7,7 +7,7 @@ import pytest
 
 from cli.errors import CommandError
 from cli.jobs.assignments import edited, pairs
-from infra.jobs.reading import JobRefused, judged, named
+from infra.jobs.reading import JobRefused, add_name, validate
 from tests.pure.job_world import cluster, values
 
 CHANGES: list[tuple[str, dict[str, Any]]] = [
@@ -38,7 +38,7 @@ def test_env_wins_over_the_file_and_its_values_may_contain_equals_signs() -> Non
 
 def test_a_mistyped_path_is_reported_like_one_in_the_file() -> None:
     with pytest.raises(JobRefused) as caught:
-        judged(edited(values(), pairs("--set", ["worker=3"])), cluster())
+        validate(edited(values(), pairs("--set", ["worker=3"])), cluster())
     assert str(caught.value) == "worker: is not a setting. Did you mean workers?"
 
 
@@ -60,6 +60,6 @@ def test_mistakes_on_the_command_line_are_one_sentence(option: str, text: str, m
 
 def test_a_generated_name_starts_with_generate_name_and_differs() -> None:
     start = {key: value for key, value in values(generateName="mnist-").items() if key != "name"}
-    names = {judged(start, cluster()).name for _ in range(5)}
+    names = {validate(start, cluster()).name for _ in range(5)}
     assert len(names) == 5 and all(re.fullmatch(r"mnist-[bcdfghjklmnpqrstvwxz2456789]{5}", name) for name in names)
-    assert named(values(generateName="other-"))["name"] == "mnist"
+    assert add_name(values(generateName="other-"))["name"] == "mnist"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from infra.jobs import hostfile
+from infra.jobs import mpi
 from localcloud.kubernetes.nodes import ranks
 from testkit.waiting import wait_until
 
@@ -18,7 +18,7 @@ def two_ranks() -> Iterator[dict[int, psutil.Process]]:
     """Processes of ranks 0 and 1 of job `train`. A process of another job runs at the same time."""
     made = []
     for job, rank in (("train", 0), ("train", 1), ("other", 0)):
-        variables = {"MASTER_ADDR": hostfile.host(job, "mpi-jobs", 0), "RANK": str(rank), "PATH": os.environ["PATH"]}
+        variables = {"MASTER_ADDR": mpi.host_name(job, "mpi-jobs", 0), "RANK": str(rank), "PATH": os.environ["PATH"]}
         made.append(subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env=variables))
     try:
         yield {number: psutil.Process(one.pid) for number, one in enumerate(made[:2])}
@@ -64,6 +64,6 @@ def test_a_missing_rank_is_one_sentence() -> None:
 
 
 def test_processes_without_a_number_are_no_ranks() -> None:
-    launcher = {"MASTER_ADDR": hostfile.host("train", "mpi-jobs", 0)}
+    launcher = {"MASTER_ADDR": mpi.host_name("train", "mpi-jobs", 0)}
     assert ranks.rank_of(launcher, "train") is None
     assert ranks.rank_of({**launcher, "PMI_RANK": "5"}, "train") == 5

@@ -16,11 +16,6 @@ from infra.jobs.in_pods import keeper as controller
 
 pytestmark = pytest.mark.usefixtures("restored_process")
 
-RUNS: dict[str, Any] = {"metadata": {}, "status": {"phase": "Running"}}
-GOES: dict[str, Any] = {"metadata": {"deletionTimestamp": "2026-11-22T00:00:00Z"}, "status": {"phase": "Running"}}
-ENDED: dict[str, Any] = {"metadata": {}, "status": {"phase": "Succeeded"}}
-LAUNCHER, WORKERS = "batch.kubernetes.io/job-name=mnist-launcher", "gpumpi.io/job=mnist,gpumpi.io/role=worker"
-
 
 @pytest.fixture
 def keys(tmp_path: Path) -> Path:
@@ -31,77 +26,66 @@ def keys(tmp_path: Path) -> Path:
 
 
 class Api:
-    """Stub that returns scripted pod lists for each label selector and repeats the last list. Only `sleep` advances
-    time.
-    """
+    """Stub that answers with scripted Jobs or errors, and repeats the last one. Only `sleep` advances time."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, **looks: "list[Any]") -> None:
-        self._looks, self._now, self.signal_at = looks, 0.0, -1.0
-        monkeypatch.setattr(controller, "pods", self.pods)
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *answers: "dict[str, Any] | OSError", signal_at: float = -1.0) -> None:
+        self._answers, self._now, self._signal_at = list(answers), 0.0, signal_at
+        monkeypatch.setattr(controller, "get", self.get)
         monkeypatch.setattr(controller.time, "monotonic", lambda: self._now)
         monkeypatch.setattr(controller.time, "sleep", self.sleep)
 
-    def pods(self, namespace: str, labels: str) -> "list[dict[str, Any]]":
-        assert namespace == "mpi-jobs"
-        looks = self._looks["workers" if labels == WORKERS else "launcher"]
-        seen = looks.pop(0) if len(looks) > 1 else looks[0]
-        if isinstance(seen, OSError):
-            raise seen
-        return list(seen)
+    def get(self, url: str) -> "dict[str, Any]":
+        assert url.endswith("/apis/batch/v1/namespaces/mpi-jobs/jobs/mnist-launcher")
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
 
     def sleep(self, seconds: float) -> None:
         self._now += seconds
-        if 0 <= self.signal_at <= self._now:
-            self.signal_at = -1.0
+        if 0 <= self._signal_at <= self._now:
+            self._signal_at = -1.0
             os.kill(os.getpid(), signal.SIGTERM)
 
 
-def denied(code: int) -> OSError:
+def error(code: int) -> OSError:
     return controller.urllib.error.HTTPError("https://kubernetes", code, "no", {}, None)  # type: ignore[arg-type]
 
 
+RUNNING: dict[str, Any] = {"metadata": {}, "status": {}}
+DELETED: dict[str, Any] = {"metadata": {"deletionTimestamp": "2026-11-22T00:00:00Z"}, "status": {}}
+FAILED: dict[str, Any] = {"metadata": {}, "status": {"conditions": [{"type": "Failed", "status": "True"}]}}
+PREVIOUS: dict[str, Any] = {**FAILED, **DELETED}
+
+
 def run(keys: Path) -> None:
-    controller.main("mpi-jobs", "mnist-launcher", 2, str(keys), WORKERS)
+    controller.main("mpi-jobs", "mnist-launcher", str(keys))
 
 
-def test_the_keys_go_when_the_launcher_has_ended(keys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Api(monkeypatch, launcher=[[RUNS], denied(503), [RUNS], [ENDED]], workers=[[RUNS]])
+@pytest.mark.parametrize("end", [FAILED, error(404)], ids=["failed", "deleted"])
+def test_the_controller_ends_and_deletes_the_keys_when_the_launchers_job_has_ended(
+    keys: Path, monkeypatch: pytest.MonkeyPatch, end: Any
+) -> None:
+    """Stacks create the launcher's Job after the cleanup controller, and the Job of the previous run may still be
+    terminating.
+    """
+    Api(monkeypatch, PREVIOUS, error(404), error(503), error(403), RUNNING, error(403), end)
     run(keys)
     assert not keys.exists()
 
 
-TAKEN_AWAY: dict[str, dict[str, list[Any]]] = {
-    "workers are being deleted": {"launcher": [[RUNS]], "workers": [[RUNS, GOES], [GOES, GOES]]},
-    "workers are deleted": {"launcher": [[GOES]], "workers": [[]]},
-    "its permissions are revoked": {"launcher": [[RUNS]], "workers": [[RUNS], denied(403)]},
-    "its service account is deleted": {"launcher": [[RUNS]], "workers": [denied(401)]},
-    "no launcher is left": {"launcher": [[RUNS], []], "workers": [[RUNS]]},
-}
-
-
-@pytest.mark.parametrize("looks", TAKEN_AWAY.values(), ids=TAKEN_AWAY)
-def test_the_keys_go_when_the_job_is_taken_away(keys: Path, monkeypatch: pytest.MonkeyPatch, looks: dict[str, list[Any]]) -> None:
-    api = Api(monkeypatch, **{name: list(each) for name, each in looks.items()})
-    api.signal_at = 1.0
+@pytest.mark.parametrize("answer", [DELETED, error(404), error(401), error(403)], ids=["deleting", "gone", "401", "403"])
+def test_the_keys_are_deleted_with_the_job(keys: Path, monkeypatch: pytest.MonkeyPatch, answer: Any) -> None:
+    Api(monkeypatch, RUNNING, RUNNING, answer, signal_at=1.0)
     with pytest.raises(SystemExit) as ended:
         run(keys)
     assert ended.value.code == 143
     assert not keys.exists()
 
 
-STAYS: dict[str, dict[str, list[Any]]] = {
-    "the other pods run": {"launcher": [[RUNS]], "workers": [[RUNS, RUNS]]},
-    "its node is drained together with the launcher": {"launcher": [[RUNS], [GOES], [], [RUNS]], "workers": [[RUNS, GOES]]},
-    "the API server is unavailable": {"launcher": [[RUNS]], "workers": [denied(503)]},
-}
-
-
-@pytest.mark.parametrize("looks", STAYS.values(), ids=STAYS)
-def test_the_keys_stay_when_the_keeper_alone_has_to_go(
-    keys: Path, monkeypatch: pytest.MonkeyPatch, looks: dict[str, list[Any]]
-) -> None:
-    api = Api(monkeypatch, **{name: list(each) for name, each in looks.items()})
-    api.signal_at = 1.0
+@pytest.mark.parametrize("answer", [RUNNING, error(503)], ids=["the job runs", "the API server is unavailable"])
+def test_the_keys_stay_when_only_the_controllers_pod_is_deleted(keys: Path, monkeypatch: pytest.MonkeyPatch, answer: Any) -> None:
+    Api(monkeypatch, RUNNING, answer, signal_at=1.0)
     with pytest.raises(SystemExit):
         run(keys)
     assert (keys / "id_rsa").exists()

@@ -1,20 +1,17 @@
-"""Jobs in clusters with a job controller: fields that the controller relies on, and the start of jobs after `setup`."""
+"""Fields of jobs that the job controller relies on, and the start of jobs after `setup`."""
 
 import ast
 import json
 import subprocess
 import sys
-from email.message import Message
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from infra.jobs import controlled, standalone
-from infra.jobs.in_pods import keeper
 from infra.jobs.model import Job
-from infra.jobs.pieces import Piece
-from infra.jobs.render import render
+from infra.jobs.placed import Piece
+from infra.jobs.render import LAUNCHERS, place, render
 from infra.jobs.validation import check
 from infra.naming import HELD_QUEUE, POLICY_ANNOTATION, RECORD_KEY, RECORD_LABEL
 from infra.platform.job_controller import program
@@ -24,13 +21,11 @@ from infra.platform.job_controller.in_pod.actions import Change, FailJob
 from tests.pure.controlled_jobs import Controlled, at, condition, job, main
 from tests.pure.job_world import KEYS, TEAM, cluster
 
-LAUNCHERS = ("mpijob", "standalone", "torchrun")
-
 
 def rendered(**more: Any) -> list[Piece]:
     least = {"name": "mnist", "pool": "train", "workers": 2, "image": "r.example.com/t:1", "command": ["true"]}
     model = Job.model_validate({**least, **more})
-    return render(model, cluster(job_controller=True), lambda: KEYS)
+    return render(place(model, cluster()), lambda: KEYS)
 
 
 def objects(pieces: list[Piece], kind: str) -> list[dict[str, Any]]:
@@ -67,9 +62,11 @@ def test_ranks_on_gpus_record_their_collectives_if_the_job_may_be_found_to_hang(
 
 def values(pieces: list[Piece], variable: str) -> list[str]:
     """Return the values of an environment variable in all worker containers."""
-    found = [pod for piece in pieces for pod in controlled.pods_in(piece.manifest)]
-    workers = [one for pod in found for one in pod["containers"] if one["name"] == "worker"]
-    return [env["value"] for one in workers for env in one["env"] if env["name"] == variable]
+    specs = [piece.manifest.get("spec", {}) for piece in pieces]
+    replicas = [replica for spec in specs for replica in spec.get("mpiReplicaSpecs", {}).values()]
+    pods = [spec["template"]["spec"] for spec in (*specs, *replicas) if "template" in spec]
+    workers = [container for pod in pods for container in pod["containers"] if container["name"] == "worker"]
+    return [env["value"] for container in workers for env in container["env"] if env["name"] == variable]
 
 
 def test_the_controller_runs_from_the_files_that_the_pod_mounts(tmp_path: Path) -> None:
@@ -106,14 +103,6 @@ def test_the_deadline_of_a_standalone_job_is_the_controllers() -> None:
     assert all("activeDeadlineSeconds" not in one["spec"] for one in objects(pieces, "Job"))
 
 
-@pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_a_cluster_without_a_controller_gets_the_objects_of_before(launcher: str) -> None:
-    least = {"name": "mnist", "pool": "train", "workers": 2, "image": "r.example.com/t:1", "command": ["true"]}
-    first = render(Job.model_validate({**least, "launcher": launcher, "setup": ["true"]}), cluster(), lambda: KEYS)[0].manifest
-    assert "annotations" not in first["metadata"]
-    assert "initContainers" in json.dumps(first)
-
-
 # --- setup -------------------------------------------------------------------------------------------------------------
 
 
@@ -127,7 +116,7 @@ def test_setup_is_a_job_of_its_own_with_its_own_resources_and_limit(launcher: st
     (container,) = made["spec"]["template"]["spec"]["containers"]
     assert container["resources"]["limits"] == {"cpu": "4", "memory": "8Gi"}
     others = [piece.manifest for piece in pieces if piece.manifest is not made]
-    assert "prepare.sh" not in json.dumps(others) and "first_only" not in json.dumps(others)
+    assert "install" not in json.dumps(others)
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
@@ -141,7 +130,7 @@ def test_ranks_are_out_of_the_queue_until_setup_has_ended(launcher: str) -> None
 def test_without_a_queue_ranks_are_suspended_until_setup_has_ended(launcher: str) -> None:
     least = {"name": "mnist", "pool": "train", "workers": 2, "image": "r.example.com/t:1", "command": ["true"]}
     model = Job.model_validate({**least, "launcher": launcher, "setup": ["true"], "namespace": "team-a"})
-    first = render(model, cluster(job_controller=True, namespaces=(TEAM,)), lambda: KEYS)[0].manifest
+    first = render(place(model, cluster(namespaces=(TEAM,))), lambda: KEYS)[0].manifest
     assert first["spec"].get("runPolicy", first["spec"])["suspend"] is True
 
 
@@ -223,7 +212,7 @@ def test_a_job_that_never_started_gets_a_start_with_its_end(was_started: bool) -
 
 def problems(**more: Any) -> list[str]:
     least = {"name": "mnist", "pool": "train", "workers": 2, "image": "r.example.com/t:1", "command": ["true"]}
-    return list(map(str, check(Job.model_validate({**least, **more}), cluster(job_controller=True))))
+    return list(map(str, check(Job.model_validate({**least, **more}), cluster())))
 
 
 def test_setup_needs_a_writable_volume() -> None:
@@ -237,9 +226,9 @@ def test_setup_needs_a_writable_volume() -> None:
 def test_bad_values_of_setup_and_restarts_are_reported_together() -> None:
     more = {"setupResources": {"cpu": "x"}, "setupDeadlineSeconds": 0, "noRetryExitCodes": [0]}
     assert problems(**more) == [
+        "noRetryExitCodes[0]: 0 is not an exit code of a failure. Use 1 to 255.",
         'setupResources.cpu: "x" is not a quantity. Use one such as 500m or 8.',
         "setupDeadlineSeconds: 0 is too small. Use at least 1.",
-        "noRetryExitCodes[0]: 0 is not an exit code of a failure. Use 1 to 255.",
     ]
 
 
@@ -248,38 +237,6 @@ def test_bad_values_of_setup_and_restarts_are_reported_together() -> None:
 
 def test_the_cleanup_controller_watches_the_launchers_job() -> None:
     pieces = rendered(launcher="standalone")
-    (role,) = objects(pieces, "Role")
-    assert role["rules"][1] == {
-        "apiGroups": ["batch"],
-        "resources": ["jobs"],
-        "resourceNames": ["mnist-launcher"],
-        "verbs": ["get"],
-    }
     made = next(one for one in objects(pieces, "Job") if one["metadata"]["name"] == "mnist-keeper")
     (container,) = made["spec"]["template"]["spec"]["containers"]
-    assert container["command"][3:] == ["mpi-jobs", "mnist-launcher", standalone.WATCH_JOB]
-
-
-@pytest.mark.parametrize("end", ["failed", "deleted"])
-def test_the_cleanup_controller_ends_with_the_launchers_job(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stacks create the launcher's Job after the cleanup controller, and the Job of the previous run may still be
-    terminating.
-    """
-    unreachable = keeper.urllib.error.URLError("refused")
-    failed: dict[str, Any] = {"metadata": {}, "status": {"conditions": [{"type": "Failed", "status": "True"}]}}
-    previous = {**failed, "metadata": {"deletionTimestamp": "2026-11-23T00:00:00Z"}}
-    absent = keeper.urllib.error.HTTPError("", 404, "Not Found", Message(), None)
-    running: dict[str, Any] = {"metadata": {}, "status": {}}
-    answers: list[Any] = [previous, absent, unreachable, running, failed if end == "failed" else absent]
-
-    def get(url: str) -> Any:
-        assert url.endswith("/apis/batch/v1/namespaces/mpi-jobs/jobs/mnist-launcher")
-        answer = answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    monkeypatch.setattr(keeper, "_get", get)
-    monkeypatch.setattr(keeper.time, "sleep", lambda seconds: None)
-    keeper.wait_for_job("mpi-jobs", "mnist-launcher")
-    assert answers == []
+    assert container["command"][3:] == ["mpi-jobs", "mnist-launcher"]

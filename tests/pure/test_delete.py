@@ -12,9 +12,9 @@ from cli.exit_codes import NOT_FOUND, OK
 from cli.main import app
 from infra.jobs import files
 from infra.jobs.cluster import ClusterDescription
-from infra.jobs.pods import PlacedJob
 from infra.platform.job_controller.in_pod import record
-from tests.pure.job_world import cluster, job
+from tests.pure.job_world import cluster
+from tests.pure.job_world import placed as placed_job
 
 NAME, NAMESPACE, ID = "mnist", "mpi-jobs", "0123abcd"
 
@@ -52,10 +52,10 @@ class Cluster:
 
 def files_of(name: str) -> Object:
     """Return the ConfigMap that lists a job's folder and logs."""
-    placed = PlacedJob.of(job(name=name), cluster())
-    found = files.of(placed, "1")
+    placed = placed_job(name=name)
+    found = files.locate(placed, "1")
     assert found is not None
-    return files.record(placed, ID)
+    return files.build_record(placed, ID)
 
 
 def record_of(name: str) -> Object:

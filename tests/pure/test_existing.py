@@ -52,7 +52,7 @@ ALONE: dict[str, tuple[dict[str, Any], str]] = {
     "platform component that needs AWS": (
         {"platform": {"autoscaler": True}},
         "platform.autoscaler: is not a setting. The settings here are alertReceiver, cpuRequestFactor, devicePlugin, "
-        "imagePullSecrets, imageRegistry, imageRepository, jobController, manifestMirror, monitoring, mpiOperator, namespaces, "
+        "imagePullSecrets, imageRegistry, imageRepository, manifestMirror, monitoring, mpiOperator, namespaces, "
         "nodeHealing, queue, queueOrder, remoteWrite, remoteWriteLogin, startAttempts, trainer and transport.",
     ),
     "a version": (

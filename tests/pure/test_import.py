@@ -15,7 +15,7 @@ from cli.jobs.importing.errors import NotImportable
 from cli.jobs.importing.import_command import _choose_pool, problems_of
 from cli.main import app
 from infra.jobs.model import Job
-from infra.jobs.reading import judged
+from infra.jobs.reading import validate
 from infra.jobs.render import render
 from tests.pure.job_world import KEYS, cluster
 
@@ -78,7 +78,7 @@ def test_what_import_writes_is_the_job_that_submit_reads(case: str) -> None:
     content = {"namespace": "mpi-jobs", **yaml.safe_load(_parts(case)[1])}
     content |= {"pool": "train", "workers": min(content["workers"], 2), "volumes": []}
     content["resources"] = {"efa": 1}  # by default, a worker with one of eight GPUs gets no EFA interface
-    assert render(judged(content, cluster()), cluster(), lambda: KEYS)
+    assert render(validate(content, cluster()), lambda: KEYS)
 
 
 def test_args_without_a_command_name_the_lost_entrypoint() -> None:

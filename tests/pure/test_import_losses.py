@@ -12,9 +12,9 @@ from cli.jobs.importing.formats import Imported
 from cli.jobs.importing.source import Path, Source, leaves
 from infra.config.problems import path_text
 from infra.jobs.cluster import ClusterDescription
-from infra.jobs.quantities import bytes_of, millis_of
-from infra.jobs.reading import JobRefused, judged
+from infra.jobs.reading import JobRefused, validate
 from infra.jobs.render import render
+from infra.jobs.sizing import bytes_of, millis_of
 from infra.naming import EFA_RESOURCE, GPU_RESOURCE, HUGEPAGES_RESOURCE
 from tests.pure import foreign_jobs
 from tests.pure.job_world import KEYS, TRAIN, cluster
@@ -70,11 +70,11 @@ def rendered(imported: Imported) -> Rendered:
     values = {"namespace": "mpi-jobs", "name": "a", **imported.draft.values, "pool": "train"}
     values["resources"] = {"efa": 0, **imported.draft.values.get("resources", {})}
     try:
-        job = judged({"image": "registry.test/a:1", **values}, CLUSTER)
+        placed = validate({"image": "registry.test/a:1", **values}, CLUSTER)
     except JobRefused as refused:
         assert {problem.path.partition(".")[0] for problem in refused.problems} <= {"resources", "gpusPerWorker"}, str(refused)
         reject()
-    return Rendered(render(job, CLUSTER, lambda: KEYS)[0].manifest)
+    return Rendered(render(placed, lambda: KEYS)[0].manifest)
 
 
 class Named:

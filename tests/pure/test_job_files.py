@@ -13,14 +13,7 @@ from cli.jobs.workdir.in_cluster import is_old
 from infra.jobs import files
 from infra.jobs.files import JobFiles
 from infra.jobs.in_pods import text
-from infra.jobs.pods import PlacedJob
-from tests.pure.job_world import cluster, job, pieces
-
-LAUNCHERS = ("mpijob", "standalone", "torchrun")
-
-
-def placed(**more: Any) -> PlacedJob:
-    return PlacedJob.of(job(**more), cluster())
+from tests.pure.job_world import placed
 
 
 def containers(manifest: dict[str, Any]) -> list[dict[str, Any]]:
@@ -30,42 +23,16 @@ def containers(manifest: dict[str, Any]) -> list[dict[str, Any]]:
     return [one for pod in pods for one in (*pod.get("initContainers", ()), *pod.get("containers", ()))]
 
 
-def made(*, workdir: bool, logs: bool, **more: Any) -> dict[str, dict[str, Any]]:
-    chosen = files.of(placed(**more), "7")
-    assert chosen is not None
-    return {
-        one["name"]: one
-        for piece in files.used_by(pieces(**more), chosen, workdir=workdir, logs=logs)
-        for one in containers(piece.manifest)
-    }
-
-
-@pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_launcher_workers_and_preparation_start_in_the_sent_folder(launcher: str) -> None:
-    found = made(workdir=True, logs=False, launcher=launcher, setup=["true"])
-    starting = {name for name, one in found.items() if one.get("workingDir") == "/shared/.gpumpi/jobs/mpi-jobs/mnist.7/workdir"}
-    assert starting == set(found) - {"keeper"}
-
-
-@pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_without_files_a_jobs_objects_do_not_change(launcher: str) -> None:
-    plain = [containers(piece.manifest) for piece in pieces(launcher=launcher)]
-    chosen = files.of(placed(launcher=launcher), "7")
-    assert chosen is not None
-    unchanged = files.used_by(pieces(launcher=launcher), chosen, workdir=False, logs=False)
-    assert [containers(piece.manifest) for piece in unchanged] == plain
-
-
 def test_the_folder_is_on_the_first_volume_of_the_cluster_that_is_mounted_writable() -> None:
-    assert files.of(placed(volumes=[{"name": "shared", "mountPath": "/data/"}]), "7") == JobFiles(
+    assert files.locate(placed(volumes=[{"name": "shared", "mountPath": "/data/"}]), "7") == JobFiles(
         "/data/.gpumpi/jobs/mpi-jobs", "mnist.7"
     )
     for volumes in ([], [{"name": "shared", "readOnly": True}], [{"name": "own-claim", "mountPath": "/own"}]):
-        assert files.of(placed(volumes=volumes), "7") is None
+        assert files.locate(placed(volumes=volumes), "7") is None
 
 
 def test_pods_that_access_the_files_have_no_secrets_no_gpus_and_delete_themselves() -> None:
-    one = files.helper(placed(env={"A": "b"}, secretEnv={"TOKEN": {"name": "s", "key": "k"}}), "7")
+    one = files.build_waiting_job(placed(env={"A": "b"}, secretEnv={"TOKEN": {"name": "s", "key": "k"}}), "7")
     (main,) = containers(one)
     assert [variable["name"] for variable in main["env"]] == ["HOME", "USER", "LOGNAME"]
     assert set(main["resources"]["limits"]) == {"cpu", "memory"}
@@ -79,23 +46,23 @@ def test_pods_that_access_the_files_have_no_secrets_no_gpus_and_delete_themselve
 )
 def test_the_record_of_a_job_is_enough_to_remove_its_files(more: dict[str, Any]) -> None:
     one = placed(launcher="standalone", **more)
-    record = files.record(one, "0123abcd")
+    record = files.build_record(one, "0123abcd")
     labels, namespace = record["metadata"]["labels"], record["metadata"]["namespace"]
-    again, folder = files.recorded(labels["gpumpi.io/job"], record["data"], one.cluster, namespace)
-    assert folder == files.of(one, "0123abcd")
-    assert files.remover(again, folder, "1") == files.remover(one, folder, "1")
-    assert files.helper(again, "1") == files.helper(one, "1")
+    again, folder = files.read_record(labels["gpumpi.io/job"], record["data"], one.cluster, namespace)
+    assert folder == files.locate(one, "0123abcd")
+    assert files.build_removing_job(again, folder, "1") == files.build_removing_job(one, folder, "1")
+    assert files.build_waiting_job(again, "1") == files.build_waiting_job(one, "1")
     assert "ownerReferences" not in record["metadata"]
 
 
 def test_a_record_of_files_contains_no_manifest_and_no_path() -> None:
-    assert set(files.record(placed(), "0123abcd")["data"]) == {"id", "volume", "pool", "image", "priority"}
+    assert set(files.build_record(placed(), "0123abcd")["data"]) == {"id", "volume", "pool", "image", "priority"}
 
 
 def test_a_folder_at_another_mount_path_is_removed_from_the_same_volume() -> None:
     one = placed(volumes=[{"name": "shared", "mountPath": "/data"}])
-    again, folder = files.recorded("mnist", files.record(one, "0123abcd")["data"], one.cluster, "mpi-jobs")
-    (main,) = containers(files.remover(again, folder, "1"))
+    again, folder = files.read_record("mnist", files.build_record(one, "0123abcd")["data"], one.cluster, "mpi-jobs")
+    (main,) = containers(files.build_removing_job(again, folder, "1"))
     assert main["command"][-1] == "/shared/.gpumpi/jobs/mpi-jobs/mnist.0123abcd"
     assert {"name": "gpumpi-shared", "mountPath": "/shared"} in main["volumeMounts"]
 

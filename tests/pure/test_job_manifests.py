@@ -14,13 +14,25 @@ from hypothesis import strategies as st
 
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.in_pods import text
-from infra.jobs.mpi_environment import is_reserved
-from infra.jobs.render import of_a_stack, render
-from tests.pure.job_world import KEYS, REPOSITORY, SMALL, cluster, environment, job, manifest, pieces, pods
+from infra.jobs.rank_environment import is_reserved
+from infra.jobs.render import place, render, without_time_to_live
+from tests.pure.job_world import (
+    EVERY_LAUNCHER,
+    KEYS,
+    REPOSITORY,
+    SMALL,
+    cluster,
+    environment,
+    job,
+    manifest,
+    pieces,
+    placed,
+    pods,
+)
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "jobs"
 SCRIPTS = (
-    *("launch.sh", "serve.sh", "rank.sh", "prepare.sh", "rendezvous.sh", "first_only.sh"),
+    *("launch.sh", "serve.sh", "rank.sh", "setup.sh", "rendezvous.sh"),
     *("keys_on_volume.sh", "keys_in_bucket.py", "keeper.py"),
 )
 
@@ -129,13 +141,7 @@ def test_every_golden_file_belongs_to_a_variant() -> None:
 
 # --- rules -------------------------------------------------------------------------------------------------------------
 
-EVERY_KIND = (
-    {},
-    {"launcher": "standalone"},
-    {"launcher": "standalone", "keyExchange": "volume"},
-    {"launcher": "standalone", "keyExchange": "s3"},
-    {"launcher": "torchrun"},
-)
+EVERY_KIND = tuple(EVERY_LAUNCHER.values())
 
 
 @pytest.mark.parametrize("more", EVERY_KIND, ids=str)
@@ -254,8 +260,9 @@ def test_only_workers_have_gpus_and_only_the_keeper_has_a_token() -> None:
     assert set(found) == {"launcher", "worker", "keeper"}
     assert "nvidia.com/gpu" not in found["launcher"]["containers"][0]["resources"]["limits"]
     assert {role for role, pod in found.items() if pod["automountServiceAccountToken"]} == {"keeper"}
-    (rule,) = manifest("Role", launcher="standalone")["rules"]
-    assert rule == {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}
+    assert manifest("Role", launcher="standalone")["rules"] == [
+        {"apiGroups": ["batch"], "resources": ["jobs"], "resourceNames": ["mnist-launcher"], "verbs": ["get"]},
+    ]
 
 
 def test_workers_without_an_operator_belong_to_the_keeper_and_all_else_to_the_launcher() -> None:
@@ -281,7 +288,7 @@ def test_workers_that_shall_stay_have_no_keeper() -> None:
 
 def test_a_job_of_a_stack_is_never_removed_by_itself() -> None:
     for more in EVERY_KIND:
-        main = render(of_a_stack(job(**more)), cluster(), lambda: KEYS)[0].manifest
+        main = render(place(without_time_to_live(job(**more)), cluster()), lambda: KEYS)[0].manifest
         assert "ttlSecondsAfterFinished" not in {**main["spec"], **main["spec"].get("runPolicy", {})}
 
 
@@ -302,11 +309,10 @@ def test_nothing_in_a_pod_is_expanded_by_kubernetes_by_mistake() -> None:
 
 @given(workers=st.integers(1, 8), gpus=st.integers(1, 4), slots=st.integers(1, 16))
 def test_what_all_workers_ask_of_a_node_never_exceeds_it(workers: int, gpus: int, slots: int) -> None:
-    from infra.jobs.pods import PlacedJob
     from infra.jobs.sizing import workers_per_node
 
     described = cluster(pools=(*cluster().pools[:2], SMALL.model_copy(update={"max_size": 8})))
-    world = PlacedJob.of(job(described, workers=workers, gpusPerWorker=gpus, slots=slots), described)
+    world = placed(described, workers=workers, gpusPerWorker=gpus, slots=slots)
     each = workers_per_node(world.job, world.size, world.pool, 1.0)
     assert each >= 1
     assert each * world.size.gpus <= SMALL.gpus

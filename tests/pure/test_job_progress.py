@@ -10,8 +10,8 @@ import pytest
 
 from infra.jobs import in_pods
 from infra.jobs.model import Job
-from infra.jobs.progress_rules import problem_of_pattern
-from infra.jobs.render import render
+from infra.jobs.progress import find_pattern_problem
+from infra.jobs.render import place, render
 from infra.jobs.validation import check
 from infra.naming import POLICY_ANNOTATION
 from tests.pure.job_world import KEYS, TEAM, cluster
@@ -19,15 +19,15 @@ from tests.pure.job_world import KEYS, TEAM, cluster
 LEAST = {"name": "mnist", "pool": "train", "workers": 2, "image": "r.example.com/t:1", "command": ["true"]}
 
 
-def problems(progress: dict[str, Any], *, controller: bool = True) -> list[str]:
+def problems(progress: dict[str, Any]) -> list[str]:
     job = Job.model_validate({**LEAST, "progress": progress})
-    return list(map(str, check(job, cluster(job_controller=controller, namespaces=(TEAM,)))))
+    return list(map(str, check(job, cluster(namespaces=(TEAM,)))))
 
 
 def policy_of(launcher: str, **progress: Any) -> tuple[Any, Any]:
     """Return `progress` from a job's policy annotation, and the container that writes the job's log."""
     job = Job.model_validate({**LEAST, "launcher": launcher, "progress": progress})
-    main = render(job, cluster(job_controller=True, namespaces=(TEAM,)), lambda: KEYS)[0].manifest
+    main = render(place(job, cluster(namespaces=(TEAM,))), lambda: KEYS)[0].manifest
     spec = main["spec"]
     pod = spec["mpiReplicaSpecs"]["Launcher"]["template"] if launcher == "mpijob" else spec["template"]
     return json.loads(main["metadata"]["annotations"][POLICY_ANNOTATION])["progress"], pod["spec"]["containers"][0]
@@ -65,7 +65,7 @@ def test_a_wrong_progress_is_one_sentence(progress: dict[str, Any], problem: str
     ],
 )
 def test_a_pattern_that_cannot_work_or_may_take_forever_is_refused(pattern: str, problem: str) -> None:
-    assert (problem_of_pattern(pattern) or "").startswith(problem)
+    assert (find_pattern_problem(pattern) or "").startswith(problem)
 
 
 @pytest.mark.parametrize(
@@ -80,11 +80,6 @@ def test_a_file_is_on_a_volume_that_the_launcher_sees() -> None:
     assert problems({"file": f"{path}/step", "within": "10m"}) == []
     (problem,) = problems({"file": "/tmp/step", "within": "10m"})
     assert problem.startswith('progress.file: "/tmp/step" is not on a writable volume of the job. Use a path below /')
-
-
-def test_progress_needs_the_controller() -> None:
-    (problem,) = problems({"pattern": r"(\d+)", "within": "10m"}, controller=False)
-    assert problem.startswith("progress: needs the job controller")
 
 
 @pytest.mark.parametrize("launcher", ["mpijob", "standalone", "torchrun"])

@@ -323,7 +323,7 @@ SAYINGS = {
 @pytest.mark.parametrize("name", SAYINGS)
 def test_what_a_library_says_of_its_transport_is_understood(name: str) -> None:
     lines, wanted = SAYINGS[name]
-    assert transports(lines, others=[4, 5, 6, 7]) == wanted
+    assert transports(lines, remote_ranks=[4, 5, 6, 7]) == wanted
 
 
 # --- the job -----------------------------------------------------------------------------------------------------------

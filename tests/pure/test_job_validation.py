@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from infra.jobs.reading import JobRefused, judged, read
+from infra.jobs.reading import JobRefused, read_job, validate
 from infra.jobs.validation import check
 from tests.pure.job_world import cluster, job, values
 from tests.pure.mistakes.jobs import REFUSED
@@ -13,7 +13,7 @@ from tests.pure.mistakes.jobs import REFUSED
 
 def messages(given: dict[str, Any], **described: Any) -> str:
     with pytest.raises(JobRefused) as refused:
-        judged(given, cluster(**described))
+        validate(given, cluster(**described))
     return str(refused.value)
 
 
@@ -43,7 +43,7 @@ def test_without_a_repository_a_short_image_name_is_refused(image: str) -> None:
 
 @pytest.mark.parametrize("image", ["docker.io/library/ubuntu:24.04", "localhost/train:1", "registry:5000/train:1"])
 def test_a_full_image_name_needs_no_repository(image: str) -> None:
-    assert judged(values(image=image), cluster(image_repository="")).image == image
+    assert validate(values(image=image), cluster(image_repository="")).job.image == image
 
 
 def test_without_an_operator_mpijob_is_refused() -> None:
@@ -67,14 +67,14 @@ def test_without_an_operator_mpijob_is_refused() -> None:
 )
 def test_a_job_that_may_run_badly_is_accepted_with_a_warning(more: dict[str, Any], message: str) -> None:
     warnings: list[str] = []
-    judged(values(**more), cluster(), on_warning=lambda problem: warnings.append(str(problem)))
+    validate(values(**more), cluster(), on_warning=lambda problem: warnings.append(str(problem)))
     assert warnings == [message]
 
 
 @pytest.mark.parametrize("more", [{"image": f"i@sha256:{'0' * 64}"}, {"env": {"BYPASS_CACHE": "on", "NUM_PASSES": "3"}}])
 def test_a_pinned_image_and_harmless_names_get_no_warning(more: dict[str, Any]) -> None:
     warnings: list[str] = []
-    judged(values(**more), cluster(), on_warning=lambda problem: warnings.append(str(problem)))
+    validate(values(**more), cluster(), on_warning=lambda problem: warnings.append(str(problem)))
     assert warnings == []
 
 
@@ -108,7 +108,7 @@ def test_a_file_that_is_no_job_is_said_to_be_none(tmp_path: Path, text: str, mes
     file = tmp_path / "job.yaml"
     file.write_text(text)
     with pytest.raises(JobRefused, match=r".*") as refused:
-        read(file, cluster())
+        read_job(file, cluster())
     assert str(refused.value) == message
 
 
@@ -116,7 +116,7 @@ def test_a_key_that_is_written_twice_is_a_problem(tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
     file.write_text("name: a\npool: small\nworkers: 1\nimage: i:1\ncommand: [x]\nworkers: 2\n")
     with pytest.raises(JobRefused) as refused:
-        read(file, cluster())
+        read_job(file, cluster())
     assert str(refused.value) == "workers: is set twice, on lines 3 and 6; keep one"
 
 
@@ -124,8 +124,8 @@ def test_the_namespace_that_is_typed_wins_over_the_file_s_and_that_over_the_usua
     file = tmp_path / "job.yaml"
     text = "name: a\npool: small\nworkers: 1\nimage: i:1\ncommand: [x]\n"
     file.write_text(text)
-    assert read(file, cluster()).namespace is None
-    assert read(file, cluster(), None, "usual").namespace == "usual"
+    assert read_job(file, cluster()).job.namespace is None
+    assert read_job(file, cluster(), None, "usual").job.namespace == "usual"
     file.write_text(f"{text}namespace: own\n")
-    assert read(file, cluster(), None, "usual").namespace == "own"
-    assert read(file, cluster(), "typed", "usual").namespace == "typed"
+    assert read_job(file, cluster(), None, "usual").job.namespace == "own"
+    assert read_job(file, cluster(), "typed", "usual").job.namespace == "typed"

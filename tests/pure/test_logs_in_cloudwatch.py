@@ -16,12 +16,10 @@ from moto import mock_aws
 from cli.errors import NotFound
 from cli.jobs import cloudwatch_logs
 from cli.jobs.workdir import places
-from infra.jobs import files
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.in_pods import send_log, text
 from infra.jobs.in_pods.send_log import Lines, Stream, send
-from infra.jobs.pods import PlacedJob, user_containers
-from tests.pure.job_world import cluster, job, pieces
+from tests.pure.job_world import cluster, placed, pods
 
 GROUP, REGION = "/gpumpi/test/jobs", "us-west-2"
 ERRORS = (BotoCoreError, ClientError)
@@ -140,10 +138,9 @@ def test_a_pod_without_permissions_ends_with_a_note_in_its_log(
 
 
 def containers(launcher: str, **more: Any) -> list[dict[str, Any]]:
-    wanted = {"launcher": launcher, **more}
-    place = places.choose(PlacedJob.of(job(**wanted), described()), None, 200)
-    made = place.used_by(pieces(described(), **wanted))
-    return [one for piece in made for pod in files.rank_pods(piece.manifest) for one in user_containers(pod)]
+    place = places.choose(placed(described(), launcher=launcher, **more), None, 200)
+    objects = pods(described(), place.storage, launcher=launcher, **more)
+    return [pod["containers"][0] for role, pod in objects.items() if role != "keeper"]
 
 
 @pytest.mark.parametrize("launcher", ["mpijob", "standalone", "torchrun"])
@@ -160,13 +157,8 @@ def test_every_pod_writes_a_stream_that_ends_with_its_name(launcher: str) -> Non
 
 def test_a_folder_on_the_volume_has_no_copies_of_the_logs(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("")
-    place = places.choose(PlacedJob.of(job(), described()), tmp_path, 200)
-    for one in (
-        one
-        for piece in place.used_by(pieces(described()))
-        for pod in files.rank_pods(piece.manifest)
-        for one in user_containers(pod)
-    ):
+    place = places.choose(placed(described()), tmp_path, 200)
+    for one in (pod["containers"][0] for pod in pods(described(), place.storage).values()):
         assert one["workingDir"].startswith("/shared/.gpumpi/jobs/mpi-jobs/mnist.")
         assert [variable["value"] for variable in one["env"] if variable["name"] == "GPUMPI_LOG"] == ["/tmp/log"]
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from infra import validation
-from infra.jobs.reading import JobRefused, judged
+from infra.jobs.reading import JobRefused, validate
 from infra.settings.stack import Settings
 from tests.pure.job_world import cluster, values
 from tests.pure.mistakes.mount_paths import ACCEPTED, HOME, PROGRAMS, REFUSED, SYSTEM
@@ -64,23 +64,23 @@ def test_a_volume_that_would_hide_what_a_job_needs_is_refused(path: str, reason:
     fix = f'"{path}" {reason}. Use a path such as /data.'
     own = {"podOverrides": {"worker": {"volumes": [{"name": "own", "mountPath": path, "emptyDir": {}}]}}}
     with pytest.raises(JobRefused) as claim:
-        judged(values(volumes=[{"name": "mine", "mountPath": path}]), cluster())
+        validate(values(volumes=[{"name": "mine", "mountPath": path}]), cluster())
     with pytest.raises(JobRefused) as volume:
-        judged(values(**own), cluster())
+        validate(values(**own), cluster())
     assert str(claim.value) == f"volumes[0].mountPath: {fix}"
     assert str(volume.value) == f"podOverrides.worker.volumes[0].mountPath: {fix}"
 
 
 def test_a_job_decides_which_home_its_volumes_must_not_hide() -> None:
     with pytest.raises(JobRefused) as refused:
-        judged(values(home="/users/ada", volumes=[{"name": "mine", "mountPath": "/users"}]), cluster())
+        validate(values(home="/users/ada", volumes=[{"name": "mine", "mountPath": "/users"}]), cluster())
     assert (
         str(refused.value) == 'volumes[0].mountPath: "/users" would hide the home directory /users/ada. Use a path such as /data.'
     )
     for more in ({"home": "/users/ada"}, {"launcher": "torchrun"}):
-        judged(values(**more, volumes=[{"name": "mine", "mountPath": "/home/mpiuser"}]), cluster())
+        validate(values(**more, volumes=[{"name": "mine", "mountPath": "/home/mpiuser"}]), cluster())
 
 
 @pytest.mark.parametrize("path", ["/home/shared", "/var/data", "/opt/models", "/root"])
 def test_a_volume_that_hides_nothing_a_job_needs_is_accepted(path: str) -> None:
-    judged(values(volumes=[{"name": "mine", "mountPath": path}]), cluster())
+    validate(values(volumes=[{"name": "mine", "mountPath": path}]), cluster())

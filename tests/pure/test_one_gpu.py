@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from infra.jobs import controlled, smoke
+from infra.jobs import containers, smoke
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def one_gpu() -> Any:
 
 
 def test_it_sets_the_variables_of_jobs(one_gpu: Any) -> None:
-    assert one_gpu.RECORDER == controlled.FLIGHT_RECORDER
+    assert one_gpu.RECORDER == containers.FLIGHT_RECORDER
     assert one_gpu.NCCL_LOG == smoke.NCCL_LOG
 
 

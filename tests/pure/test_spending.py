@@ -45,9 +45,9 @@ def record(*workers: dict[str, Any], name: str = "simulate", namespace: str = "t
     return JobRecord(f"{name}-record", {**about, "workers": list(workers), **more})
 
 
-def used(*records: JobRecord, jobs: list[JobState] | None = None, controller: bool = True) -> Uses:
+def used(*records: JobRecord, jobs: list[JobState] | None = None) -> Uses:
     pools: Pools = {"train": ("p4d.24xlarge", "on-demand"), "system": ("m7i.large", "on-demand")}
-    return of_jobs(records, jobs or [], pools, controller=controller)
+    return of_jobs(records, jobs or [], pools)
 
 
 def spent(runs: list[Run], uses: Uses | None = None, since: datetime = START) -> Spending:
@@ -127,13 +127,12 @@ def test_a_record_that_lacks_its_oldest_workers_gives_a_lower_bound() -> None:
     assert found.unknown == ["the oldest workers of job simulate in team-a, which its record no longer contains"]
 
 
-def test_without_a_controller_jobs_are_estimated_from_their_objects() -> None:
+def test_jobs_without_a_record_are_estimated_from_their_objects() -> None:
     live = [job(workers=2, phase="Succeeded", ended=START + 3 * HOUR), job("waiting", phase="Queued")]
-    found = spent([run(), run("i-2")], used(jobs=live, controller=False))
+    found = spent([run(), run("i-2")], used(jobs=live))
     assert found.jobs[("team-a", "simulate")].usd == 4 * Decimal("21.95764")
     assert found.jobs.keys() == {("team-a", "simulate")}
     assert found.unknown == [
-        "deleted jobs: without a job controller, the cluster keeps no records of them",
         "jobs without a record, estimated as one node per worker from their creation to their end: simulate in team-a",
     ]
 

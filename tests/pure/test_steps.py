@@ -5,7 +5,7 @@ import re
 import pytest
 
 from cli.jobs.records import JobRecord
-from infra.jobs.progress_rules import problem_of_pattern
+from infra.jobs.progress import find_pattern_problem
 from infra.platform.job_controller.in_pod import progress, steps
 from infra.platform.job_controller.in_pod.progress import Seen
 from infra.platform.job_controller.in_pod.steps import Step
@@ -54,4 +54,4 @@ def test_the_helper_prints_what_the_documented_pattern_finds(
         helper.report(8, times=[0.5, 0.4, 1.2, 0.6])
     lines = [("t", line) for line in capsys.readouterr().out.splitlines()]
     assert steps.find(lines, pattern[1]) == [Step("t", 7, 1250), Step("t", 8, 0, 2, 2.18)]
-    assert problem_of_pattern(pattern[1]) is None
+    assert find_pattern_problem(pattern[1]) is None

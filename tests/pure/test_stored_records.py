@@ -21,16 +21,15 @@ from cli.jobs.workdir import in_bucket, in_cluster
 from cli.main import app
 from infra.jobs import files
 from infra.jobs.cluster import CONFIG_MAP, CONFIG_MAP_KEY
-from infra.jobs.pods import PlacedJob
 from infra.kubernetes import kubeconfigs
 from infra.naming import JOB_LABEL
-from tests.pure.job_world import cluster, job
+from tests.pure.job_world import cluster, placed
 
 Object = dict[str, Any]
 NAMESPACE, JOB = "mpi-jobs", "mnist"
 BUCKET, ACCOUNT = "gpumpi-test-keys", "123456789012"
 DESCRIBED = cluster(region="us-west-2", account=ACCOUNT, bucket=BUCKET)
-GENUINE = files.record(PlacedJob.of(job(name=JOB), DESCRIBED), "0123abcd")["data"]
+GENUINE = files.build_record(placed(DESCRIBED, name=JOB), "0123abcd")["data"]
 KEY = f"workdirs/{NAMESPACE}/{'a' * 64}/0123abcd.tar.gz"
 BINDING = {
     "apiVersion": "rbac.authorization.k8s.io/v1",

@@ -1,131 +1,200 @@
-"""Every container that runs the user's commands has what the job's `env`, `volumes` and `podOverrides` add to pods."""
+"""What docs/jobs.md promises to a user's commands, checked for every container that runs them, with every launcher."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from infra.jobs import files
-from tests.pure.job_world import cluster, pieces
+from infra.jobs.placed import Storage
+from infra.jobs.render import LAUNCHERS
+from tests.pure.job_world import EVERY_LAUNCHER, pieces
 
 SETTINGS = {"name": "settings", "mountPath": "/etc/train", "readOnly": True, "configMap": {"name": "settings"}}
 KEY = {"name": "key", "mountPath": "/key", "subPath": "a", "secret": {"secretName": "key"}}
-OF_USER: dict[str, Any] = {
-    "command": ["run-ranks"],
-    "setup": ["run-setup"],
-    "env": {"EPOCHS": "3"},
-    "secretEnv": {"TOKEN": {"name": "login", "key": "token"}},
-    "envFrom": [{"secretRef": {"name": "dataset"}, "prefix": "DATA_"}, {"configMapRef": {"name": "settings", "optional": True}}],
-    "workingDir": "/shared/code",
-    "volumes": [{"name": "shared"}, {"name": "scratch.claim", "mountPath": "/scratch"}],
-    "writableRoot": True,
-}
-KINDS: dict[str, dict[str, Any]] = {
-    "mpijob": {},
-    "standalone": {"launcher": "standalone"},
-    "standalone with keys on a volume": {"launcher": "standalone", "keyExchange": "volume"},
-    "standalone with keys in a bucket": {"launcher": "standalone", "keyExchange": "s3"},
-    "torchrun": {"launcher": "torchrun"},
-}
-every_kind = pytest.mark.parametrize("kind", KINDS)
-with_and_without_controller = pytest.mark.parametrize("controller", [True, False], ids=["controller", "no controller"])
-Found = list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]
+MAINTENANCE = {"key": "maintenance", "operator": "Exists", "effect": "NoSchedule"}
+AFFINITY = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}}
+every_launcher = pytest.mark.parametrize("launcher", EVERY_LAUNCHER)
+Container = tuple[dict[str, Any], dict[str, Any], dict[str, Any]]
 """Metadata of a pod, its spec, and one of its containers."""
 
 
-def user_containers(kind: str, controller: bool, **more: Any) -> Found:
-    """Return the containers with a word of the user's in their commands, and the workers, whose sshd starts ranks."""
-    found: Found = []
-    for piece in pieces(cluster(job_controller=controller), **{**OF_USER, **KINDS[kind], **more}):
-        spec = piece.manifest.get("spec", {})
-        for template in [*(one["template"] for one in spec.get("mpiReplicaSpecs", {}).values()), spec.get("template")]:
-            for one in [*template["spec"].get("initContainers", ()), *template["spec"]["containers"]] if template else ():
-                if {"run-ranks", "run-setup"} & set(one["command"]) or one["name"] == "worker":
-                    found.append((template["metadata"], template["spec"], one))
-    return found
+def templates(launcher: str, storage: Storage | None = None, **more: Any) -> list[dict[str, Any]]:
+    """Return the pod templates of a job with `setup`."""
+    values = {"command": ["run-ranks"], "setup": ["run-setup"], **EVERY_LAUNCHER[launcher], **more}
+    specs = [piece.manifest.get("spec", {}) for piece in pieces(storage=storage, **values)]
+    replicas = [replica["template"] for spec in specs for replica in spec.get("mpiReplicaSpecs", {}).values()]
+    return [*replicas, *(spec["template"] for spec in specs if "template" in spec)]
 
 
-def runs_setup(container: dict[str, Any]) -> bool:
-    return "run-setup" in container["command"]
+def containers(launcher: str, storage: Storage | None = None, **more: Any) -> list[Container]:
+    """Return all containers of a job with `setup`."""
+    return [
+        (template["metadata"], template["spec"], container)
+        for template in templates(launcher, storage, **more)
+        for container in (*template["spec"].get("initContainers", ()), *template["spec"]["containers"])
+    ]
 
 
-@every_kind
-@with_and_without_controller
-def test_setup_and_ranks_have_the_same_environment_folder_and_volumes(kind: str, controller: bool) -> None:
-    found = user_containers(kind, controller)
-    assert [runs_setup(one) for _, _, one in found].count(True) == 1
-    assert any("run-ranks" in one["command"] for _, _, one in found)
-    for _, pod, one in found:
-        env = {variable["name"]: variable.get("value", variable.get("valueFrom")) for variable in one["env"]}
-        assert (env["EPOCHS"], env["TOKEN"]) == ("3", {"secretKeyRef": {"name": "login", "key": "token"}}), one["name"]
-        assert [source.get("prefix") for source in one["envFrom"]] == ["DATA_", None], one["name"]
-        assert one["workingDir"] == "/shared/code", one["name"]
-        assert {"/shared", "/scratch", "/tmp"} <= {mount["mountPath"] for mount in one["volumeMounts"]}, one["name"]
-        assert {mount["name"] for mount in one["volumeMounts"]} <= {volume["name"] for volume in pod["volumes"]}
-        assert one["securityContext"]["readOnlyRootFilesystem"] is False, one["name"]
+def user_containers(launcher: str, storage: Storage | None = None, **more: Any) -> dict[str, Container]:
+    """Return the containers that run the user's words, and the workers, whose sshd starts ranks, by name."""
+    return {
+        container["name"]: (metadata, pod, container)
+        for metadata, pod, container in containers(launcher, storage, **more)
+        if {"run-ranks", "run-setup"} & set(container["command"]) or container["name"] == "worker"
+    }
 
 
-@every_kind
-@with_and_without_controller
-def test_setup_has_the_volumes_of_every_role(kind: str, controller: bool) -> None:
-    roles = {"worker": {"volumes": [SETTINGS]}, **({} if kind == "torchrun" else {"launcher": {"volumes": [KEY]}})}
-    wanted = {"worker": {"settings"}, "launcher": {"key"}, "setup": {"settings"} if kind == "torchrun" else {"settings", "key"}}
-    for _, pod, one in user_containers(kind, controller, podOverrides=roles):
-        role = "setup" if runs_setup(one) else one["name"]
-        mounts = {mount["name"]: mount for mount in one["volumeMounts"] if mount["name"] in ("settings", "key")}
-        assert mounts.keys() == wanted[role], role
-        sources = {volume["name"]: volume for volume in pod["volumes"]}
-        assert len(sources) == len(pod["volumes"]), "no volume is listed twice"
-        if "settings" in mounts:
-            assert mounts["settings"] == {"name": "settings", "mountPath": "/etc/train", "readOnly": True}
-            assert sources["settings"]["configMap"] == {"name": "settings"}
-        if "key" in mounts:
-            assert mounts["key"]["subPath"] == "a" and sources["key"]["secret"] == {"secretName": "key"}
+def roles_of(launcher: str) -> tuple[str, ...]:
+    return LAUNCHERS[EVERY_LAUNCHER[launcher]["launcher"]].roles
+
+
+def environment(container: dict[str, Any]) -> dict[str, Any]:
+    return {variable["name"]: variable.get("value", variable.get("valueFrom")) for variable in container["env"]}
+
+
+def paths(container: dict[str, Any]) -> set[str]:
+    return {mount["mountPath"] for mount in container["volumeMounts"]}
+
+
+SENT = "/shared/.gpumpi/jobs/mpi-jobs/mnist.1/workdir"
+PROMISES: dict[str, tuple[dict[str, Any], Storage, Callable[[dict[str, Any], dict[str, Any]], object]]] = {
+    "image": ({"image": "r.example.com/t:1"}, Storage(), lambda pod, one: one["image"] == "r.example.com/t:1"),
+    "env": ({"env": {"EPOCHS": "3"}}, Storage(), lambda pod, one: environment(one)["EPOCHS"] == "3"),
+    "secretEnv": (
+        {"secretEnv": {"TOKEN": {"name": "login", "key": "token"}}},
+        Storage(),
+        lambda pod, one: environment(one)["TOKEN"] == {"secretKeyRef": {"name": "login", "key": "token"}},
+    ),
+    "envFrom": (
+        {"envFrom": [{"secretRef": {"name": "dataset"}, "prefix": "DATA_"}, {"configMapRef": {"name": "settings"}}]},
+        Storage(),
+        lambda pod, one: [source.get("prefix") for source in one["envFrom"]] == ["DATA_", None],
+    ),
+    "workingDir": ({"workingDir": "/shared/code"}, Storage(), lambda pod, one: one["workingDir"] == "/shared/code"),
+    "volumes": (
+        {"volumes": [{"name": "shared"}, {"name": "scratch.claim", "mountPath": "/scratch"}]},
+        Storage(),
+        lambda pod, one: {"/shared", "/scratch", "/tmp"} <= paths(one),
+    ),
+    "volumes, by default": ({}, Storage(), lambda pod, one: {"/shared", "/tmp"} <= paths(one)),
+    "podOverrides.worker.volumes": (
+        {"podOverrides": {"worker": {"volumes": [SETTINGS]}}},
+        Storage(),
+        lambda pod, one: one["name"] == "launcher" or ("/etc/train" in paths(one)),
+    ),
+    "podOverrides.worker.volumes, in the pod": (
+        {"podOverrides": {"worker": {"volumes": [SETTINGS]}}},
+        Storage(),
+        lambda pod, one: one["name"] == "launcher" or {"name": "settings", "configMap": {"name": "settings"}} in pod["volumes"],
+    ),
+    "imagePullSecrets": (
+        {"imagePullSecrets": ["login"]},
+        Storage(),
+        lambda pod, one: pod["imagePullSecrets"] == [{"name": "login"}],
+    ),
+    "writableRoot": (
+        {"writableRoot": True},
+        Storage(),
+        lambda pod, one: one["securityContext"]["readOnlyRootFilesystem"] is False,
+    ),
+    "home": ({"home": "/home/ada"}, Storage(), lambda pod, one: environment(one)["HOME"] == "/home/ada"),
+    "workdir on a volume": ({}, Storage(workdir=SENT), lambda pod, one: one["workingDir"] == SENT),
+    "workdir in the bucket": (
+        {},
+        Storage(workdir="/gpumpi/workdir", archive="workdirs/mpi-jobs/0.tar.gz"),
+        lambda pod, one: one["workingDir"] in paths(one) and pod["initContainers"][0]["name"] == "workdir",
+    ),
+    "logs on a volume": (
+        {},
+        Storage(logs="/shared/logs"),
+        lambda pod, one: environment(one)["GPUMPI_LOG"] == "/shared/logs/$(GPUMPI_LOG_POD)" and "mkfifo" in one["command"][2],
+    ),
+    "logs in CloudWatch": (
+        {},
+        Storage(log_run="7"),
+        lambda pod, one: environment(one)["GPUMPI_LOG_STREAM"] == "mpi-jobs/mnist/7/$(GPUMPI_LOG_POD)",
+    ),
+}
+"""What docs/jobs.md promises -> values of the job, what `submit` stores, and the check of each pod and its container."""
+
+
+@every_launcher
+@pytest.mark.parametrize("promise", PROMISES)
+def test_every_container_with_a_users_command_keeps_the_promise(launcher: str, promise: str) -> None:
+    values, storage, is_kept = PROMISES[promise]
+    checked = user_containers(launcher, storage, **values)
+    assert checked.keys() == {*roles_of(launcher), "setup"}
+    assert [name for name, (_, pod, container) in checked.items() if not is_kept(pod, container)] == []
+
+
+@every_launcher
+def test_each_mount_refers_to_a_volume_of_its_pod(launcher: str) -> None:
+    for values, storage, _ in PROMISES.values():
+        for _, pod, container in containers(launcher, storage, **values):
+            volumes = [volume["name"] for volume in pod["volumes"]]
+            assert len(volumes) == len(set(volumes))
+            assert {mount["name"] for mount in container["volumeMounts"]} <= set(volumes), container["name"]
+
+
+@every_launcher
+def test_helper_containers_have_none_of_the_users_variables_and_secrets(launcher: str) -> None:
+    values, archive = {"env": {"EPOCHS": "3"}, "envFrom": [{"secretRef": {"name": "dataset"}}]}, Storage("/w", archive="key")
+    secret = {"secretEnv": {"TOKEN": {"name": "login", "key": "token"}}}
+    users = user_containers(launcher, archive, **values, **secret)
+    helpers = [one for *_, one in containers(launcher, archive, **values, **secret) if one["name"] not in users]
+    assert helpers, "each pod unpacks the archive"
+    assert [one["name"] for one in helpers if {"EPOCHS", "TOKEN"} & environment(one).keys() or "envFrom" in one] == []
+
+
+@every_launcher
+def test_the_job_has_one_container_for_setup_in_a_pod_without_ranks(launcher: str) -> None:
+    metadata, pod, container = user_containers(launcher)["setup"]
+    assert [one["name"] for *_, one in containers(launcher)].count("setup") == 1
+    assert (len(pod["containers"]), metadata["labels"]["gpumpi.io/role"]) == (1, "setup")
+    assert "nvidia.com/gpu" not in container["resources"]["limits"]
+
+
+@every_launcher
+def test_setup_mounts_the_volumes_of_every_role(launcher: str) -> None:
+    has_launcher = "launcher" in roles_of(launcher)
+    roles = {"worker": {"volumes": [SETTINGS]}, **({"launcher": {"volumes": [KEY]}} if has_launcher else {})}
+    added = {
+        name: {mount["mountPath"]: mount.get("subPath") for mount in container["volumeMounts"]}
+        for name, (_, _, container) in user_containers(launcher, podOverrides=roles).items()
+    }
+    assert "/etc/train" in added["worker"].keys() & added["setup"].keys()
+    if has_launcher:
+        assert added["launcher"]["/key"] == added["setup"]["/key"] == "a"
+        assert "/key" not in added["worker"] and "/etc/train" not in added["launcher"]
 
 
 @pytest.mark.parametrize("worker", [{**KEY, "name": "settings"}, {**KEY, "mountPath": "/etc/train/"}])
-@with_and_without_controller
-def test_the_launchers_volume_wins_over_a_workers_volume_with_its_name_or_path(controller: bool, worker: Any) -> None:
+def test_the_launchers_volume_replaces_a_workers_volume_with_its_name_or_path_in_setup(worker: Any) -> None:
     roles = {"worker": {"volumes": [worker]}, "launcher": {"volumes": [SETTINGS]}}
-    for _, pod, one in user_containers("mpijob", controller, podOverrides=roles):
-        if runs_setup(one):
-            assert [volume for volume in pod["volumes"] if "configMap" in volume or "secret" in volume] == [
-                {"name": "settings", "configMap": {"name": "settings"}}
-            ]
-            assert [mount["mountPath"] for mount in one["volumeMounts"] if mount["name"] == "settings"] == ["/etc/train"]
+    _, pod, container = user_containers("mpijob", podOverrides=roles)["setup"]
+    added = [volume for volume in pod["volumes"] if "configMap" in volume or "secret" in volume]
+    assert added == [{"name": "settings", "configMap": {"name": "settings"}}]
+    assert [mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] == "settings"] == ["/etc/train"]
 
 
-@every_kind
-@with_and_without_controller
-def test_setup_has_the_labels_tolerations_and_login_of_its_role(kind: str, controller: bool) -> None:
-    toleration = {"key": "maintenance", "operator": "Exists", "effect": "NoSchedule"}
+@every_launcher
+def test_setup_has_the_labels_tolerations_and_login_of_the_launcher(launcher: str) -> None:
     additions = {
         "labels": {"team": "vision"},
         "annotations": {"example.com/owner": "vision"},
-        "tolerations": [toleration],
+        "tolerations": [MAINTENANCE],
         "imagePullSecrets": ["other-login"],
         "ports": [{"containerPort": 6006}],
     }
-    role = "worker" if kind == "torchrun" else "launcher"
-    for metadata, pod, one in user_containers(kind, controller, podOverrides={role: additions}):
-        if runs_setup(one):
-            assert metadata["labels"]["team"] == metadata["annotations"]["example.com/owner"] == "vision"
-            assert metadata["labels"]["gpumpi.io/role"] == ("setup" if controller else role)
-            assert toleration in pod["tolerations"] and pod["imagePullSecrets"] == [{"name": "other-login"}]
-            assert "ports" not in one
+    role = roles_of(launcher)[0]
+    checked = user_containers(launcher, podOverrides={role: additions})
+    for name in (role, "setup"):
+        metadata, pod, container = checked[name]
+        assert metadata["labels"]["team"] == metadata["annotations"]["example.com/owner"] == "vision"
+        assert MAINTENANCE in pod["tolerations"] and pod["imagePullSecrets"] == [{"name": "other-login"}]
+        assert ({"containerPort": 6006} in container.get("ports", [])) == (name == role)
 
 
 def test_setup_of_torchrun_may_run_on_nodes_that_the_workers_affinity_excludes() -> None:
-    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}}
-    found = user_containers("torchrun", controller=True, podOverrides={"worker": {"affinity": affinity}})
-    assert {runs_setup(one): "affinity" in pod for _, pod, one in found} == {True: False, False: True}
-
-
-@with_and_without_controller
-def test_a_sent_folder_replaces_the_working_directory_everywhere(controller: bool) -> None:
-    place = files.JobFiles("/shared/.gpumpi/jobs/mpi-jobs", "mnist.1")
-    made = files.used_by(pieces(cluster(job_controller=controller), setup=["run-setup"]), place, workdir=True, logs=True)
-    found = [one for piece in made for pod in files.rank_pods(piece.manifest) for one in pod.get("initContainers", ())]
-    found += [one for piece in made for pod in files.rank_pods(piece.manifest) for one in pod.get("containers", ())]
-    assert {one["name"] for one in found} == {"launcher", "worker", "setup" if controller else "prepare"}
-    for one in found:
-        assert one["workingDir"] == "/shared/.gpumpi/jobs/mpi-jobs/mnist.1/workdir", one["name"]
+    checked = user_containers("torchrun", podOverrides={"worker": {"affinity": AFFINITY}})
+    assert {name: "affinity" in pod for name, (_, pod, _) in checked.items()} == {"setup": False, "worker": True}

@@ -19,9 +19,10 @@ from cli.jobs.workdir import in_cluster, places
 from cli.main import app
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.in_pods import UNUSABLE_IMAGE, workdir_from_bucket
-from infra.jobs.pods import PlacedJob
+from infra.jobs.placed import PlacedJob
 from infra.naming import KEY_BUCKET_CONFIG
-from tests.pure.job_world import cluster, job, pieces
+from tests.pure import job_world
+from tests.pure.job_world import cluster, pieces
 
 BUCKET, REGION, ACCOUNT = "stack-bucket", "us-west-2", "123456789012"
 
@@ -59,7 +60,7 @@ class Cluster:
 
 
 def placed(*, bucket: str = BUCKET, **more: Any) -> PlacedJob:
-    return PlacedJob.of(job(volumes=[], **more), cluster(region=REGION, account=ACCOUNT, bucket=bucket))
+    return job_world.placed(cluster(region=REGION, account=ACCOUNT, bucket=bucket), volumes=[], **more)
 
 
 def code(tmp_path: Path, answer: int = 41) -> Path:
@@ -194,7 +195,7 @@ def test_an_imported_job_starts_in_its_workdir_which_is_relative_to_the_imported
 @pytest.mark.parametrize("launcher", ["mpijob", "standalone", "torchrun"])
 def test_ranks_start_in_the_folder_after_it_was_unpacked(launcher: str, s3: Any, tmp_path: Path) -> None:
     place = places.choose(placed(launcher=launcher), code(tmp_path), 200)
-    pods = [pod for piece in place.used_by(pieces(launcher=launcher, volumes=[])) for pod in pods_of(piece.manifest)]
+    pods = [pod for piece in pieces(storage=place.storage, launcher=launcher, volumes=[]) for pod in pods_of(piece.manifest)]
     ranks = [(pod, one) for pod in pods for one in pod["containers"] if one["name"] in ("launcher", "worker")]
     assert ranks
     for pod, one in ranks:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.jobs.image_names import repository_of
-from infra.jobs.reading import read
+from infra.jobs.images import repository_of
+from infra.jobs.reading import read_job
 from infra.jobs.render import render
 from infra.plan.image_repositories import PROJECT_IMAGES
 from localcloud.images.catalogue import WORKLOAD_IMAGES, find
@@ -21,9 +21,10 @@ PAGE = (ROOT / "docs" / "jobs.md").read_text()
 
 @pytest.mark.parametrize("folder", WORKLOADS, ids=lambda folder: folder.name)
 def test_a_workload_is_a_valid_job_whose_image_has_its_program(folder: Path) -> None:
-    job = read(folder / "job.yaml", cluster())
+    placed = read_job(folder / "job.yaml", cluster())
+    job = placed.job
     assert job.name == folder.name
-    assert render(job, cluster(), lambda: KEYS)
+    assert render(placed, lambda: KEYS)
     image = find(job.image)
     assert image in WORKLOAD_IMAGES and repository_of(job.image) in PROJECT_IMAGES
     inside = {f"/{path}" for layer in image.layers if isinstance(layer, Source) for path, _ in layer.files()}

@@ -99,9 +99,6 @@ PREVIEWS: dict[str, list[Change]] = {
         change("platform.imageRepositories", True, both(creates("images-*"), DESCRIPTION)),
         change("jobs", REMOVED, deletes(JOB)),
     ],
-    "without a job controller": [
-        change("platform.jobController", False, both(deletes("job-controller-*"), updates("train"), DESCRIPTION)),
-    ],
     "broken nodes left alone; a namespace added, another removed": [
         change(
             "platform.nodeHealing",

@@ -7,7 +7,7 @@ from cli.clusters.acceptance.aws_reads import Image, Instance
 from cli.clusters.acceptance.checklist import Notebook
 from cli.clusters.status.node_rows import is_ready
 from infra.jobs.cluster import ClusterDescription, PoolDescription
-from infra.jobs.quantities import bytes_of
+from infra.jobs.sizing import bytes_of
 from infra.naming import EFA_RESOURCE, GPU_RESOURCE, HUGEPAGES_RESOURCE, POOL_LABEL
 
 Object = Mapping[str, Any]

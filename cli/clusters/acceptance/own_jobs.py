@@ -16,8 +16,9 @@ from cli.jobs.follow_log import Follower
 from cli.jobs.state import JobState
 from cli.within import within
 from infra.jobs.cluster import ClusterDescription
-from infra.jobs.model import Job, Launcher
-from infra.jobs.reading import JobRefused, judged
+from infra.jobs.model import LauncherName
+from infra.jobs.placed import PlacedJob
+from infra.jobs.reading import JobRefused, validate
 from infra.jobs.render import render
 from infra.naming import GPU_RESOURCE, JOB_LABEL
 
@@ -37,10 +38,10 @@ class JobWorld:
     """Time limit of one job, including the time to add nodes."""
 
     @property
-    def launcher(self) -> Launcher:
+    def launcher(self) -> LauncherName:
         return "mpijob" if self.described.mpi_operator else "standalone"
 
-    def job(self, name: str, pool: str, workers: int, command: Sequence[str], *, retries: int = 0) -> Job:
+    def job(self, name: str, pool: str, workers: int, command: Sequence[str], *, retries: int = 0) -> PlacedJob:
         """Return a validated job with one rank on each of `workers` nodes. Raises CommandError."""
         values = {
             "name": f"{PREFIX}{name}",
@@ -56,25 +57,25 @@ class JobWorld:
             "maxRestarts": retries,
         }
         try:
-            return judged(values, self.described)
+            return validate(values, self.described)
         except JobRefused as error:
             raise CommandError(f"the job {PREFIX}{name} cannot be created: {error}") from None
 
-    def submit(self, job: Job) -> None:
-        objects.submit(self.cluster, render(job, self.described))
+    def submit(self, placed: PlacedJob) -> None:
+        objects.submit(self.cluster, render(placed))
 
-    def follow(self, job: Job, on_line: Callable[[str], None]) -> JobState:
+    def follow(self, placed: PlacedJob, on_line: Callable[[str], None]) -> JobState:
         """Follow a job to its end, and return its last state. Raises CommandError if it was deleted or takes too long."""
-        follower = Follower(self.cluster, job.name, self.namespace, out=io.StringIO(), keep=on_line)
+        follower = Follower(self.cluster, placed.name, self.namespace, out=io.StringIO(), keep=on_line)
         try:
             state, _ = within(self.minutes * 60, follower.run)
         except TimeoutError:
-            raise CommandError(f"job {job.name} did not end within {self.minutes:g} minutes (--minutes)") from None
+            raise CommandError(f"job {placed.name} did not end within {self.minutes:g} minutes (--minutes)") from None
         if state is None:
-            raise CommandError(f"job {job.name} was deleted by someone else")
+            raise CommandError(f"job {placed.name} was deleted by someone else")
         return state
 
-    def run(self, job: Job, on_line: Callable[[str], None] = lambda line: None) -> tuple[JobState, list[str]]:
+    def run(self, placed: PlacedJob, on_line: Callable[[str], None] = lambda line: None) -> tuple[JobState, list[str]]:
         """Submit, follow and delete a job; return its last state and its log."""
         lines: list[str] = []
 
@@ -82,11 +83,11 @@ class JobWorld:
             lines.append(line)
             on_line(line)
 
-        self.submit(job)
+        self.submit(placed)
         try:
-            return self.follow(job, keep), lines
+            return self.follow(placed, keep), lines
         finally:
-            self.delete(job.name)
+            self.delete(placed.name)
 
     def delete(self, name: str) -> None:
         """Delete one of acceptance's jobs and wait until its pods are gone, so that the next job finds free GPUs."""

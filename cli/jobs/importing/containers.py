@@ -8,12 +8,12 @@ from typing import Any, Final
 
 from cli.jobs.importing.draft import Draft
 from cli.jobs.importing.source import COUNT, Source
-from infra.jobs import mpi_environment
+from infra.jobs import rank_environment
+from infra.jobs.mpi import SSH_PORT
 from infra.jobs.pod_overrides import VOLUME_KINDS, PodVolume
 from infra.jobs.pod_rules import OUR_VOLUMES, RESERVED_LABELS
-from infra.jobs.pods import SSH_PORT
-from infra.jobs.quantities import bytes_of
 from infra.jobs.rank_environment import MASTER_PORT
+from infra.jobs.sizing import bytes_of
 from infra.naming import EFA_RESOURCE, GPU_RESOURCE
 
 QUEUE: Final = "kueue.x-k8s.io/queue-name"
@@ -182,7 +182,7 @@ def environment(draft: Draft, container: Source) -> None:
         draft.set("envFrom", [*known, *(one for one in sources if one not in known)], "must exist in the job's namespace")
     for one in container.each("env"):
         name = str(one.take("name"))
-        if mpi_environment.is_reserved(name):
+        if rank_environment.is_reserved(name):
             for key in ("value", "valueFrom"):
                 one.drop(key, why=f"the launcher or the device plugin sets {name}")
         elif one.at("valueFrom").value is not None and not one.at("valueFrom", "secretKeyRef").value:

@@ -11,7 +11,7 @@ from cli.jobs.importing.errors import NotImportable
 from cli.jobs.importing.source import Note, Source
 from infra.config import yaml_text
 from infra.config.secrets import names_a_secret
-from infra.jobs.image_names import is_short
+from infra.jobs.images import is_short
 
 READERS: Final = {
     ("kubeflow.org", "MPIJob"): mpijob.read,

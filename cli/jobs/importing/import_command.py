@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -23,8 +24,7 @@ from cli.jobs.workdir.selection import LIMIT_MIB
 from infra.config.problems import Problem, without_echoes
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.model import Job
-from infra.jobs.pods import PlacedJob
-from infra.jobs.reading import JobRefused, examined_alone, judged
+from infra.jobs.reading import JobRefused, check_values, validate
 from infra.jobs.render import render
 
 POOL: Final = "train"
@@ -118,7 +118,7 @@ def _choose_pool(draft: Draft, cluster: ClusterDescription | None = None) -> Non
 
 def problems_of(draft: Draft) -> list[Problem]:
     """Return the errors in the job that can be found without a cluster."""
-    found = without_echoes(examined_alone(draft.values))
+    found = without_echoes(check_values(draft.values))
     return [problem for problem in dict.fromkeys(found) if problem.is_error]
 
 
@@ -129,11 +129,12 @@ def _submit(file: Path, imported: Imported, access: Access, namespace: str | Non
     _print_notes(imported)
     values = {"namespace": namespace or cluster.namespace, **imported.draft.values}
     try:
-        job = judged(values, described, on_warning=submit.warn)
+        placed = validate(values, described, on_warning=submit.warn)
     except JobRefused as error:
         raise submit.refused(file.name, error.problems) from None
-    files = places.choose(PlacedJob.of(job, described), submit.sent_folder(file, job), LIMIT_MIB)
-    return submit.create(cluster, job, files.used_by(render(job, described)), files, follow=follow, as_json=as_json)
+    files = places.choose(placed, submit.sent_folder(file, placed.job), LIMIT_MIB)
+    pieces = render(replace(placed, storage=files.storage))
+    return submit.create(cluster, placed.job, pieces, files, follow=follow, as_json=as_json)
 
 
 def _print_notes(imported: Imported) -> None:

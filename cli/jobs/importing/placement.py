@@ -7,7 +7,7 @@ from cli.jobs.importing.admission import Path, pods
 from infra.config.messages import all_of, shown
 from infra.config.problems import Problem, path_text
 from infra.jobs.cluster import ClusterDescription, NamespaceDescription, PoolDescription, TaintDescription
-from infra.jobs.quantities import bytes_of, mib, millis_of
+from infra.jobs.sizing import bytes_of, mib, millis_of
 from infra.naming import EFA_RESOURCE, GPU_RESOURCE, QUEUE_GROUP
 
 QUEUE_LABEL: Final = f"{QUEUE_GROUP}/queue-name"

@@ -5,7 +5,7 @@ import hashlib
 import re
 import secrets
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any, Final, TypeVar
 
@@ -20,11 +20,9 @@ from infra.config.messages import shown
 from infra.config.problems import Problem
 from infra.facts.clients import Clients, Denied, query
 from infra.facts.model import FactsError
-from infra.jobs import bucket_workdir
+from infra.jobs import storage
 from infra.jobs.cluster import ClusterDescription
-from infra.jobs.files import ROLE
-from infra.jobs.pieces import Piece
-from infra.jobs.pods import PlacedJob
+from infra.jobs.placed import PlacedJob, Storage
 from infra.jobs.reading import JobRefused
 
 Result = TypeVar("Result")
@@ -38,14 +36,15 @@ class FolderInBucket:
     def __init__(self, placed: PlacedJob, folder: Path, limit_mib: int) -> None:
         """Choose the files to send. Raises CommandError, before creating anything, if they cannot be sent."""
         self._placed, self._id, self._selection = placed, secrets.token_hex(4), select(folder, limit_mib)
-        self._key = f"{bucket_workdir.prefix(placed.namespace.name, digest(self._selection))}{self._id}.tar.gz"
+        self._key = f"{storage.archive_prefix(placed.namespace.name, digest(self._selection))}{self._id}.tar.gz"
 
-    def used_by(self, pieces: Sequence[Piece]) -> list[Piece]:
-        return bucket_workdir.used_by(pieces, self._placed, self._key)
+    @property
+    def storage(self) -> Storage:
+        return Storage(workdir=storage.UNPACKED_FOLDER, archive=self._key)
 
     def create(self, cluster: Cluster) -> None:
         """Record the folder in a ConfigMap, and send the archive. On errors, delete both and raise CommandError."""
-        cluster.create(bucket_workdir.record(self._placed, {KEY: self._key}, self._id))
+        cluster.create(storage.build_record(self._placed, self._id, {KEY: self._key}))
         try:
             sent = self._send(self._placed.cluster)
         except BaseException:
@@ -60,7 +59,7 @@ class FolderInBucket:
         s3, bucket = Clients(cluster.region).s3, cluster.bucket
         owner = {"ExpectedBucketOwner": cluster.account}
         files = len(self._selection.files)
-        same = bucket_workdir.prefix(self._placed.namespace.name, digest(self._selection))
+        same = storage.archive_prefix(self._placed.namespace.name, digest(self._selection))
         listed = _asked(cluster, lambda: s3.list_objects_v2(Bucket=bucket, Prefix=same, MaxKeys=1, **owner))
         if found := listed.get("Contents"):
             copy = {"CopySource": {"Bucket": bucket, "Key": found[0]["Key"]}, "ExpectedSourceBucketOwner": cluster.account}
@@ -76,7 +75,7 @@ class FolderInBucket:
     def remove(self, cluster: Cluster) -> None:
         """Remove the folder because its job could not be created."""
         remove_object(self._placed.cluster, self._key)
-        cluster.delete("ConfigMap", f"{self._placed.job.name}-{ROLE}-{self._id}", self._placed.namespace.name)
+        cluster.delete("ConfigMap", f"{self._placed.name}-{storage.ROLE}-{self._id}", self._placed.namespace.name)
 
 
 def digest(selection: Selection) -> str:
@@ -94,7 +93,7 @@ def is_record(record: Object) -> bool:
 def key_of(record: Object, cluster: ClusterDescription, namespace: str) -> str:
     """Return the key of the object. Raises JobRefused if it is not the key of a folder of this namespace."""
     key: str = record["data"][KEY]
-    pattern = bucket_workdir.prefix(re.escape(namespace), "[0-9a-f]{64}") + r"[0-9a-f]{8}\.tar\.gz"
+    pattern = storage.archive_prefix(re.escape(namespace), "[0-9a-f]{64}") + r"[0-9a-f]{8}\.tar\.gz"
     if not cluster.bucket or not re.fullmatch(pattern, key):
         raise JobRefused([Problem(KEY, f"{shown(key)} is not the key of a folder of namespace {namespace}.")])
     return key

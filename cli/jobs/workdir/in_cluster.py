@@ -25,8 +25,7 @@ from cli.jobs.workdir.sending import Sent, send
 from infra.jobs import files
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.files import JobFiles
-from infra.jobs.pieces import Piece
-from infra.jobs.pods import PlacedJob
+from infra.jobs.placed import PlacedJob, Storage
 from infra.jobs.reading import JobRefused
 from infra.naming import JOB_LABEL, WORKDIR_DAYS
 
@@ -42,28 +41,26 @@ class Files:
     def __init__(self, placed: PlacedJob, folder: Path | None, limit_mib: int) -> None:
         """Choose the files to send. Raises CommandError, before creating anything, if they cannot be sent."""
         self._placed, self._id = placed, _new_id()
-        self._files = files.of(placed, self._id)
+        self._files = files.locate(placed, self._id)
         self._selection: Selection | None = None
         if folder is not None:
             assert self._files is not None  # places.choose has checked this
             self._selection = select(folder, limit_mib)
 
-    def used_by(self, pieces: Sequence[Piece]) -> list[Piece]:
-        """Return the job's objects, changed so that ranks start in the folder.
-
-        Unless the logs go to CloudWatch, the changed objects also copy them to the volume.
-        """
+    @property
+    def storage(self) -> Storage:
+        """Where commands start, and where logs are copied unless they go to CloudWatch."""
         if self._files is None:
-            return list(pieces)
-        on_volume = not self._placed.cluster.log_group
-        return files.used_by(pieces, self._files, workdir=self._selection is not None, logs=on_volume)
+            return Storage()
+        workdir = self._files.workdir if self._selection is not None else ""
+        return Storage(workdir=workdir, logs="" if self._placed.cluster.log_group else self._files.logs)
 
     def create(self, cluster: Cluster) -> None:
         """Record the folder in a ConfigMap, and send the files. On errors, delete both and raise CommandError."""
         if self._files is None:
             return
         remove_expired(cluster, self._namespace)
-        cluster.create(files.record(self._placed, self._id))
+        cluster.create(files.build_record(self._placed, self._id))
         if self._selection is None:
             return
         try:
@@ -76,7 +73,7 @@ class Files:
         say(f"{NAME}: sent {sent} from {self._selection.root}")
 
     def _send(self, cluster: Cluster, selection: Selection, target: JobFiles) -> Sent:
-        with running(cluster, files.helper(self._placed, self._id)) as where:
+        with running(cluster, files.build_waiting_job(self._placed, self._id)) as where:
 
             def place(words: Sequence[str], stdin: IO[bytes], size: int) -> tuple[int, bytes, bytes]:
                 ran = pod_streams.run(cluster, where, words, stdin)
@@ -88,7 +85,7 @@ class Files:
         """Remove the files because their job could not be created."""
         if self._files is not None:
             _remove_folder(cluster, self._placed, self._files)
-            cluster.delete("ConfigMap", files.record(self._placed, self._id)["metadata"]["name"], self._namespace)
+            cluster.delete("ConfigMap", files.build_record(self._placed, self._id)["metadata"]["name"], self._namespace)
 
     @property
     def _namespace(self) -> str:
@@ -153,11 +150,11 @@ def _remove_one(cluster: Cluster, described: ClusterDescription, record: Object,
 def _recorded(record: Object, described: ClusterDescription, namespace: str) -> tuple[PlacedJob, JobFiles]:
     """Return the job and the folder of a record. Raises JobRefused if the record is invalid."""
     job = record["metadata"]["labels"].get(JOB_LABEL, "")
-    return files.recorded(job, record.get("data") or {}, described, namespace)
+    return files.read_record(job, record.get("data") or {}, described, namespace)
 
 
 def _remove_folder(cluster: Cluster, placed: PlacedJob, folder: JobFiles) -> None:
-    cluster.create(files.remover(placed, folder, _new_id()))
+    cluster.create(files.build_removing_job(placed, folder, _new_id()))
 
 
 def _new_id() -> str:
@@ -175,7 +172,7 @@ def kept_logs(cluster: Cluster, namespace: str, job: str) -> dict[str, list[str]
             placed, folder = _recorded(record, cluster.description(), namespace)
         except JobRefused:  # not a record of a folder
             continue
-        with running(cluster, files.helper(placed, _new_id())) as where:
+        with running(cluster, files.build_waiting_job(placed, _new_id())) as where:
             ran = pod_streams.run(cluster, where, ["/bin/sh", "-c", _READ_LOGS, "logs", folder.folder])
         return by_pod(ran.out.decode(errors="replace"))
     raise NotFound(f"no logs of job {job} are kept in namespace {namespace}")

@@ -5,7 +5,7 @@ The folder is on a shared volume or, without one, in the stack's bucket. The log
 """
 
 import secrets
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -14,15 +14,15 @@ from cli.errors import CommandError
 from cli.exit_codes import REFUSED
 from cli.jobs.workdir.in_bucket import FolderInBucket
 from cli.jobs.workdir.in_cluster import Files
-from infra.jobs import cloudwatch_logs, files
-from infra.jobs.pieces import Piece
-from infra.jobs.pods import PlacedJob
+from infra.jobs import files
+from infra.jobs.placed import PlacedJob, Storage
 
 
 class Place(Protocol):
     """Storage for the files of a job that is about to be submitted."""
 
-    def used_by(self, pieces: Sequence[Piece]) -> list[Piece]: ...
+    @property
+    def storage(self) -> Storage: ...
 
     def create(self, cluster: Cluster) -> None: ...
 
@@ -36,19 +36,19 @@ def choose(placed: PlacedJob, folder: Path | None, limit_mib: int) -> Place:
     """
     if placed.cluster.log_group:
         sent = _folder(placed, folder, limit_mib) if folder is not None else None
-        return LogsInCloudWatch(placed, sent)
+        return LogsInCloudWatch(sent)
     return _folder(placed, folder, limit_mib)
 
 
 class LogsInCloudWatch:
     """Storage of a job whose logs go to CloudWatch. A folder, if the job has one, is stored in `folder`."""
 
-    def __init__(self, placed: PlacedJob, folder: Place | None) -> None:
-        self._placed, self._folder, self._run = placed, folder, secrets.token_hex(4)
+    def __init__(self, folder: Place | None) -> None:
+        self._folder, self._run = folder, secrets.token_hex(4)
 
-    def used_by(self, pieces: Sequence[Piece]) -> list[Piece]:
-        started = self._folder.used_by(pieces) if self._folder else pieces
-        return cloudwatch_logs.used_by(started, self._placed, self._run)
+    @property
+    def storage(self) -> Storage:
+        return replace(self._folder.storage if self._folder else Storage(), log_run=self._run)
 
     def create(self, cluster: Cluster) -> None:
         if self._folder:
@@ -60,7 +60,7 @@ class LogsInCloudWatch:
 
 
 def _folder(placed: PlacedJob, folder: Path | None, limit_mib: int) -> Place:
-    has_volume = files.of(placed, "") is not None
+    has_volume = files.locate(placed, "") is not None
     if folder is None or has_volume:
         return Files(placed, folder, limit_mib)
     if placed.cluster.bucket:

@@ -99,6 +99,6 @@ def _uses(settings: Settings, connect: Callable[[], Cluster]) -> tuple[Uses | No
             return None, f"jobs: the kubeconfig belongs to cluster {described.cluster}"
         kept = [record for one in described.namespaces for record in records.all_records(cluster, one.name)]
         jobs = [job for one in described.namespaces for job in objects.all_jobs(cluster, one.name)]
-        return of_jobs(kept, jobs, _pools(settings), controller=described.job_controller), ""
+        return of_jobs(kept, jobs, _pools(settings)), ""
     except CommandError as error:
         return None, f"jobs: {error}"

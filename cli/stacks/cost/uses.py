@@ -59,12 +59,12 @@ class Uses:
         return frozenset(one.instance_type for one in self.workers) - {""}
 
 
-def of_jobs(records: Sequence[JobRecord], jobs: Sequence[JobState], pools: Pools, *, controller: bool) -> Uses:
+def of_jobs(records: Sequence[JobRecord], jobs: Sequence[JobState], pools: Pools) -> Uses:
     """Return the nodes that jobs used. Jobs in `jobs` that also have a record are counted only once, from the record."""
     recorded = {one.key for one in records}
     others = [one for one in jobs if (one.namespace, one.name, one.created) not in recorded and one.phase != "Queued"]
     lacking = [one.content for one in records if one.content.get("droppedGpuSeconds")]
-    notes = [] if controller else ["deleted jobs: without a job controller, the cluster keeps no records of them"]
+    notes = []
     if others:
         names = ", ".join(f"{one.name} in {one.namespace}" for one in others)
         notes.append(f"jobs without a record, estimated as one node per worker from their creation to their end: {names}")

@@ -8,7 +8,7 @@ from cli.errors import problem_count, problem_json, problem_line
 from cli.exit_codes import OK, REFUSED
 from infra.config import yaml_text
 from infra.config.problems import Problem, without_echoes
-from infra.jobs.reading import content_of, examined_alone
+from infra.jobs.reading import check_values, read_values
 
 LEFT_OUT: Final = "whether the cluster has the pool, namespace, volumes and priority; whether the job fits its nodes"
 
@@ -42,7 +42,7 @@ def run(path: Path, *, as_json: bool) -> int:
 
 
 def problems(path: Path) -> list[Problem]:
-    content, found = content_of(path)
+    content, found = read_values(path)
     if content is not None:
-        found += examined_alone(content)
+        found += check_values(content)
     return list(dict.fromkeys(without_echoes(found)))

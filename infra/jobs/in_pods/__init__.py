@@ -19,8 +19,7 @@ _FIRST: Final[Mapping[str, Sequence[str]]] = {
     "keys_on_volume.sh": ("refuse.sh",),
     "rendezvous.sh": ("wait.sh", "run.sh", "stop.sh"),
     "rank.sh": ("run.sh",),
-    "prepare.sh": ("run.sh",),
-    "first_only.sh": ("run.sh",),
+    "setup.sh": ("run.sh",),
 }
 """Script -> scripts that `text` puts before it."""
 
@@ -36,6 +35,6 @@ def python(name: str, *arguments: str) -> list[str]:
     return ["python3", "-c", text(name), *arguments]
 
 
-def shell(name: str, *arguments: str) -> list[str]:
-    """Return a container command that runs a shell script with arguments."""
-    return ["/bin/sh", "-c", text(name), name.removesuffix(".sh"), *arguments]
+def shell(name: str, *arguments: str, before: str = "") -> list[str]:
+    """Return a container command that runs a shell script with arguments. `before` is a script that runs before it."""
+    return ["/bin/sh", "-c", before + text(name), name.removesuffix(".sh"), *arguments]

@@ -72,14 +72,14 @@ class Driver:
 
     def gpu(self, index: int) -> "dict[str, str]":
         """Return a GPU's name and PCI address, and what is wrong with it."""
-        found = {"name": "", "bus": "", "error": ""}
+        result = {"name": "", "bus": "", "error": ""}
         try:
             device = ctypes.c_int()
             self.call("cuDeviceGet", ctypes.byref(device), ctypes.c_int(index))
             for key, name in (("name", "cuDeviceGetName"), ("bus", "cuDeviceGetPCIBusId")):
                 text = ctypes.create_string_buffer(100)
                 self.call(name, text, ctypes.c_int(len(text)), device)
-                found[key] = text.value.decode()
+                result[key] = text.value.decode()
             context = ctypes.c_void_p()
             self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
             try:
@@ -88,8 +88,8 @@ class Driver:
             finally:
                 self.call("cuDevicePrimaryCtxRelease_v2", device)
         except Failed as error:
-            found["error"] = str(error)
-        return found
+            result["error"] = str(error)
+        return result
 
     def _touch(self, first: int) -> None:
         """Fill a buffer on the current GPU, change it with the kernel, copy it back and check every word."""
@@ -100,7 +100,7 @@ class Driver:
         self.call("cuMemsetD32_v2", words, ctypes.c_uint(first), ctypes.c_size_t(WORDS))
         values = (words, ctypes.c_uint32(WORDS), ctypes.c_uint32(FACTOR))
         addresses = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
-        sizes = [ctypes.c_uint(one) for one in (WORDS // THREADS, 1, 1, THREADS, 1, 1, 0)]
+        sizes = [ctypes.c_uint(number) for number in (WORDS // THREADS, 1, 1, THREADS, 1, 1, 0)]
         self.call("cuLaunchKernel", kernel, *sizes, ctypes.c_void_p(), addresses, ctypes.c_void_p())
         self.call("cuCtxSynchronize")
         result = array.array("I", bytes(4 * WORDS))

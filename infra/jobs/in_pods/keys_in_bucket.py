@@ -55,9 +55,9 @@ class Peers:
         place = f"jobs/{self._namespace}/{pod}/{OBJECT}"
         self._s3.put_object(Bucket=self._bucket, Key=place, Body=key.encode(), ContentType="text/plain")
 
-    def workers(self, found: "dict[str, str]") -> "dict[str, str]":
+    def workers(self, keys: "dict[str, str]") -> "dict[str, str]":
         """Return the name and public key of each worker, in order. Empty until the keys of all workers are known."""
-        return {pod: found[pod] for pod in self._workers} if found.keys() >= set(self._workers) else {}
+        return {pod: keys[pod] for pod in self._workers} if keys.keys() >= set(self._workers) else {}
 
     def keys(self) -> "dict[str, str]":
         """Return the public keys of the job's pods by pod name. Omits malformed keys. Raises boto3's errors."""
@@ -65,13 +65,13 @@ class Peers:
         pod = rf"{re.escape(self._job)}-(?:worker-\d+|launcher-[a-z0-9]{{5}})"
         ours = re.compile(rf"{re.escape(prefix)}({pod})/{OBJECT}")
         pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=f"{prefix}{self._job}-")
-        found = {}
-        for listed in (one for page in pages for one in page.get("Contents", ())):
+        keys = {}
+        for listed in (item for page in pages for item in page.get("Contents", ())):
             place = ours.fullmatch(listed["Key"]) if listed["Size"] < LONGEST else None
             key = self._key(listed) if place else None
             if place and key:
-                found[place[1]] = key
-        return found
+                keys[place[1]] = key
+        return keys
 
     def _key(self, listed: "dict[str, Any]") -> "str | None":
         name, etag = listed["Key"], listed["ETag"]
@@ -87,8 +87,8 @@ class Peers:
         return key if KEY_FORM.fullmatch(key) else None
 
 
-def authorized_keys(found: "dict[str, str]") -> str:
-    return "".join(f"{key} {pod}\n" for pod, key in sorted(found.items()))
+def authorized_keys(keys: "dict[str, str]") -> str:
+    return "".join(f"{key} {pod}\n" for pod, key in sorted(keys.items()))
 
 
 def known_hosts(workers: "dict[str, str]") -> str:
@@ -139,9 +139,9 @@ def follow(peers: Peers, folder: Path, pod: str) -> None:
     changed = published = time.monotonic()
     while True:
         try:
-            found = peers.keys()
-            if workers := peers.workers(found):
-                both = put(folder / "authorized_keys", authorized_keys(found)), put(folder / "known_hosts", known_hosts(workers))
+            keys = peers.keys()
+            if workers := peers.workers(keys):
+                both = put(folder / "authorized_keys", authorized_keys(keys)), put(folder / "known_hosts", known_hosts(workers))
                 changed = time.monotonic() if any(both) else changed
             if time.monotonic() - published > AGAIN_SECONDS:
                 peers.publish(pod, public_key(folder))

@@ -80,8 +80,8 @@ def device_files(pattern: str, folder: str = "/dev") -> int:
 
 def assigned() -> int:
     """Return the number of GPUs that the device plugin assigned to this container."""
-    told = os.environ.get("NVIDIA_VISIBLE_DEVICES", "")
-    return 0 if told in ("", "none", "void", "all") else len(told.split(","))
+    devices = os.environ.get("NVIDIA_VISIBLE_DEVICES", "")
+    return 0 if devices in ("", "none", "void", "all") else len(devices.split(","))
 
 
 CUDA_SECONDS = 300
@@ -93,8 +93,8 @@ def cuda() -> dict[str, Any]:
     process = subprocess.Popen([sys.executable, "-c", CUDA_PROGRAM], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         output, errors = process.communicate(timeout=CUDA_SECONDS)
-        found: dict[str, Any] = json.loads(output.splitlines()[-1])
-        return found
+        report: dict[str, Any] = json.loads(output.splitlines()[-1])
+        return report
     except subprocess.TimeoutExpired:
         process.kill()  # do not wait: a process that the driver blocks in the kernel does not exit
         return {"error": f"the CUDA driver did not answer within {CUDA_SECONDS} s", "gpus": []}
@@ -109,17 +109,17 @@ EXCHANGED_BYTES, EXCHANGES = 64 << 20, 4
 def rounds(hosts: Sequence[str]) -> list[list[tuple[str, str]]]:
     """Return rounds of host pairs. Every host meets every other host, in at most one pair per round."""
     ring = [*hosts, *([""] if len(hosts) % 2 else [])]
-    found = []
+    result = []
     for _ in range(len(ring) - 1):
         pairs = [(ring[i], ring[-1 - i]) for i in range(len(ring) // 2)]
-        found.append([pair for pair in pairs if all(pair)])
+        result.append([pair for pair in pairs if all(pair)])
         ring = [ring[0], ring[-1], *ring[1:-1]]
-    return found
+    return result
 
 
 def rates(world: Any, mpi: Any, hosts: Sequence[str], firsts: dict[str, int]) -> dict[str, float]:
     """Return the transfer rates in GB/s between this worker and each other one. One rank per worker takes part."""
-    rank, found = world.Get_rank(), {}
+    rank, rates_by_host = world.Get_rank(), {}
     own = bytearray(EXCHANGED_BYTES if firsts[hosts[rank]] == rank else 0)
     theirs = bytearray(len(own))
     for pairs in rounds(sorted(firsts)):
@@ -131,23 +131,23 @@ def rates(world: Any, mpi: Any, hosts: Sequence[str], firsts: dict[str, int]) ->
             if turn == 1:
                 started = mpi.Wtime()
             world.Sendrecv([own, mpi.BYTE], dest=firsts[other], recvbuf=[theirs, mpi.BYTE], source=firsts[other])
-        found[other] = EXCHANGES * len(own) / (mpi.Wtime() - started) / 1e9
-    return found
+        rates_by_host[other] = EXCHANGES * len(own) / (mpi.Wtime() - started) / 1e9
+    return rates_by_host
 
 
-def transports(text: list[str], others: list[int]) -> list[str]:
+def transports(text: list[str], remote_ranks: list[int]) -> list[str]:
     """Return the transports to ranks on other hosts, according to the library's log."""
-    found = set()
+    transports = set()
     for line in text:
         for btl, rank in TO_RANK.findall(line):
-            if int(rank) in others:
-                found.add(btl)
+            if int(rank) in remote_ranks:
+                transports.add(btl)
         for names in OFI.findall(line):
             provider = next(name for name in names if name)
             if provider != "none":
-                found.add(provider.split(";")[0])
-        found.update(OTHER.findall(line))
-    return sorted(found)
+                transports.add(provider.split(";")[0])
+        transports.update(OTHER.findall(line))
+    return sorted(transports)
 
 
 def main(expected: Expected) -> int:
@@ -189,13 +189,13 @@ def _told(reports: list[dict[str, Any]] | None, expected: Expected) -> int:
     """Print all reports and the result of each check on rank 0; return the exit code."""
     if reports is None:
         return _quietly(0)
-    for one in reports:
-        print(json.dumps(one))
-    found = checks(reports, expected)
-    for check in found:
+    for report in reports:
+        print(json.dumps(report))
+    results = checks(reports, expected)
+    for check in results:
         for line in [f"FAILED: {sentence}" for sentence in check.failures] or [f"{check.result}: {check.name}: {check.detail}"]:
             print("smoke:", line)
-    return _quietly(int(any(check.failures for check in found)))
+    return _quietly(int(any(check.failures for check in results)))
 
 
 def _quietly(code: int) -> int:

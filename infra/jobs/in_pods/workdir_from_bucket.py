@@ -24,11 +24,11 @@ def refuse(code: int, sentence: str) -> None:
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    with tarfile.open(archive) as found:
+    with tarfile.open(archive) as content:
         if hasattr(tarfile, "data_filter"):
-            found.extractall(folder, filter="data")
+            content.extractall(folder, filter="data")
         else:  # no filters before Python 3.8.17, 3.9.17, 3.10.12 and 3.11.4; `submit` made the archive
-            found.extractall(folder)
+            content.extractall(folder)
 
 
 def main(key: str, folder: Path) -> None:

@@ -10,33 +10,15 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from infra.jobs.cluster import ClusterDescription
-from infra.jobs.keys import KeyPair
 from infra.jobs.model import Job
-from infra.jobs.pieces import Piece
-from infra.jobs.pods import Manifest
-from infra.jobs.render import of_a_stack, owner_reference, render
-from infra.jobs.standalone import KEEPER
-from infra.naming import COMPONENT, POLICY_ANNOTATION, ROLE_LABEL
+from infra.jobs.placed import Manifest, Piece, build_owner_reference
+from infra.jobs.render import place, render, without_time_to_live
+from infra.naming import COMPONENT
 from infra.platform import objects
 from infra.platform.site import Site
 
 RELEASED: Final = ['metadata.labels["kueue.x-k8s.io/queue-name"]', "spec.suspend", "spec.runPolicy.suspend", "spec.replicas"]
 """Properties that the job controller changes after a job's setup succeeds."""
-CONTROLLED: Final = {
-    "MPIJob": ("spec.runPolicy.backoffLimit",),
-    "Job": (
-        *("spec.backoffLimit", "spec.backoffLimitPerIndex", "spec.maxFailedIndexes", "spec.activeDeadlineSeconds"),
-        "spec.template",
-    ),
-    "Role": ("rules",),
-}
-"""Properties that depend on whether the cluster has a job controller (infra/jobs/controlled.py). Existing jobs keep
-their values: most of these properties cannot be changed in a Job, and a finished job must not run again when the
-cluster gets a controller.
-"""
-
-NO_KEYS = KeyPair("", "")
-"""Placeholder key pair, so that the digest of a job does not depend on generated keys."""
 
 
 @dataclass(frozen=True)
@@ -59,35 +41,35 @@ class StackJobs(pulumi.ComponentResource):
         super().__init__(f"{COMPONENT}:StackJobs", name, None, opts)
         self._name, self._args = name, args
         for job in args.jobs:
-            self._create(of_a_stack(job))
+            self._create(without_time_to_live(job))
         self.register_outputs({})
 
     def _create(self, job: Job) -> None:
-        pieces = render(job, self._args.cluster)
-        text = digest(render(job, _compared(job, self._args.cluster), lambda: NO_KEYS))
-        main, *others = pieces
+        main, *others = pieces = render(place(job, self._args.cluster))
+        trigger = digest(pieces)
         # Create the objects that pods need first, and the cleanup controller before the objects that it owns.
         created: list[pulumi.Resource] = []
         cleanup_owner: Manifest | None = None
         for piece in [*others, main]:
-            one = self._register(piece, text, created, cleanup_owner if piece.owner == "cleanup controller" else None)
-            if piece.manifest["kind"] == "Job" and piece.manifest["metadata"]["labels"].get(ROLE_LABEL) == KEEPER:
-                uid = one.metadata.apply(lambda metadata: metadata.uid or "")  # type: ignore[attr-defined]
-                cleanup_owner = owner_reference(piece.manifest, uid)
-            created.append(one)
+            owner = cleanup_owner if piece.owner == "cleanup controller" else None
+            options = pulumi.ResourceOptions(
+                depends_on=list(created), replacement_trigger=trigger, ignore_changes=_ignored(piece, has_setup=bool(job.setup))
+            )
+            resource = self._register(_unawaited(piece.manifest, owner), options)
+            if piece.is_cleanup_controller:
+                uid = resource.metadata.apply(lambda metadata: metadata.uid or "")  # type: ignore[attr-defined]
+                cleanup_owner = build_owner_reference(piece.manifest, uid)
+            created.append(resource)
 
-    def _register(
-        self, piece: Piece, text: str, after: Sequence[pulumi.Resource] = (), owner: Manifest | None = None
-    ) -> pulumi.CustomResource:
-        manifest = _unawaited(piece.manifest, owner)
-        secret = manifest["kind"] == "Secret"
+    def _register(self, manifest: Manifest, options: pulumi.ResourceOptions) -> pulumi.CustomResource:
         options = pulumi.ResourceOptions.merge(
-            self._args.site.options(self, *self._args.after, *after),
-            pulumi.ResourceOptions(
-                replacement_trigger=text,
-                delete_before_replace=True,  # the new objects have the same names
-                ignore_changes=_ignored(manifest),
-                additional_secret_outputs=["stringData", "data"] if secret else None,
+            self._args.site.options(self, *self._args.after),
+            pulumi.ResourceOptions.merge(
+                options,
+                pulumi.ResourceOptions(
+                    delete_before_replace=True,  # the new objects have the same names
+                    additional_secret_outputs=["stringData", "data"] if manifest["kind"] == "Secret" else None,
+                ),
             ),
         )
         if manifest["kind"] != "MPIJob":
@@ -104,32 +86,21 @@ class StackJobs(pulumi.ComponentResource):
 
 
 def digest(pieces: Sequence[Piece]) -> str:
-    """Return a digest of the job's objects. When the digest changes, Pulumi replaces the job."""
-    whole = json.dumps([piece.manifest for piece in pieces], sort_keys=True)
-    return hashlib.sha256(whole.encode()).hexdigest()[:16]
+    """Return a digest of the job's objects, except its Secret, whose keys are new in every run of this program. When the
+    digest changes, Pulumi replaces the job."""
+    compared = [piece.manifest for piece in pieces if piece.manifest["kind"] != "Secret"]
+    return hashlib.sha256(json.dumps(compared, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _compared(job: Job, cluster: ClusterDescription) -> ClusterDescription:
-    """Return the cluster description that goes into a job's digest. Installing a job controller changes only the
-    digests of jobs that need the controller from the start.
-    """
-    needs_controller = bool(job.setup or job.no_retry_exit_codes or job.progress)
-    return cluster if needs_controller else cluster.model_copy(update={"job_controller": False})
-
-
-def _ignored(manifest: Manifest) -> list[str] | None:
+def _ignored(piece: Piece, *, has_setup: bool) -> list[str] | None:
     """Return the properties that Pulumi ignores when it compares an object. Changes to them take effect when the object
     is replaced."""
-    kind, policy = manifest["kind"], manifest["metadata"]["annotations"].get(POLICY_ANNOTATION, "")
+    kind = piece.manifest["kind"]
     if kind == "Secret":
         # Every run of this program generates new keys. In Pulumi's state, the keys are in `data`, because the
         # Kubernetes provider converts `stringData`.
         return ["stringData", "data"]
-    if kind == "StatefulSet" or '"hold"' in policy:
-        return RELEASED
-    if kind not in CONTROLLED:
-        return None
-    return [f'metadata.annotations["{POLICY_ANNOTATION}"]', *CONTROLLED[kind]]
+    return RELEASED if kind == "StatefulSet" or (has_setup and piece.owner is None) else None
 
 
 def _unawaited(manifest: Manifest, owner: Manifest | None) -> Manifest:

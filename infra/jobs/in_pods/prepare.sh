@@ -1,3 +1,0 @@
-# `setup` of an MPI job.
-run "$@"
-exit "$code"

@@ -1,0 +1,1 @@
+"""Launchers: one module each, with one subclass of `infra.jobs.placed.Launcher`."""
