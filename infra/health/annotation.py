@@ -8,8 +8,8 @@ from typing import Any, Final, Literal, get_args
 
 from infra.health import documents
 from infra.health.faults import Action
+from infra.naming import TAKEN_OUT_ANNOTATION
 
-ANNOTATION: Final = "gpumpi.io/taken-out"
 FIRST: Final = datetime.min.replace(tzinfo=UTC)
 LONGEST_GRACE_SECONDS: Final = 7 * 86400
 """Longest grace period for which a node stays out of service; users may set any number in a pod."""
@@ -50,7 +50,7 @@ def read(node: Object) -> TakenOut | None:
     If the annotation is damaged, the node counts as drained and as taken out of service long ago. The node stays out of
     service until it has no fault.
     """
-    found = (node["metadata"].get("annotations") or {}).get(ANNOTATION)
+    found = (node["metadata"].get("annotations") or {}).get(TAKEN_OUT_ANNOTATION)
     return None if found is None else parsed(found)
 
 

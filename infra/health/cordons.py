@@ -16,9 +16,10 @@ from types import MappingProxyType
 from typing import Any
 
 from infra.health import annotation, faults
-from infra.health.annotation import ANNOTATION, Object, TakenOut
+from infra.health.annotation import Object, TakenOut
 from infra.health.brake import Brake
 from infra.health.faults import Action
+from infra.naming import TAKEN_OUT_ANNOTATION
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Cordon:
 
     def patch(self, now: datetime) -> dict[str, Any]:
         """Return the merge patch for the node. The API server rejects the patch if the node has changed."""
-        metadata = {"resourceVersion": self.version, "annotations": {ANNOTATION: self.taken_out(now).text()}}
+        metadata = {"resourceVersion": self.version, "annotations": {TAKEN_OUT_ANNOTATION: self.taken_out(now).text()}}
         return {"metadata": metadata, "spec": {"unschedulable": True}}
 
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final, Literal
+from typing import Final, Literal, TypedDict
 
 from infra.health import xids
 
@@ -128,15 +128,24 @@ def wait(condition: str) -> timedelta:
     return WAITS.get(condition, OTHER_WAIT)
 
 
-def repair_overrides() -> list[dict[str, Any]]:
+class RepairOverride(TypedDict):
+    """A fault for which a node group's default repair is overridden, with the keys of Pulumi's provider."""
+
+    node_monitoring_condition: str
+    node_unhealthy_reason: str
+    min_repair_wait_time_mins: int
+    repair_action: str
+
+
+def repair_overrides() -> tuple[RepairOverride, ...]:
     """Return the node group's overrides, which keep EKS from acting on faults that the controller owns."""
-    owned = [reason for reason in reasons() if decide(GPU_CONDITION, reason).owner == "controller"]
-    return [
-        {
-            "nodeMonitoringCondition": GPU_CONDITION,
-            "nodeUnhealthyReason": reason,
-            "minRepairWaitTimeMins": LEAST_WAIT_MINUTES,
-            "repairAction": "NoAction",
-        }
-        for reason in owned
-    ]
+    return tuple(
+        RepairOverride(
+            node_monitoring_condition=GPU_CONDITION,
+            node_unhealthy_reason=reason,
+            min_repair_wait_time_mins=LEAST_WAIT_MINUTES,
+            repair_action="NoAction",
+        )
+        for reason in reasons()
+        if decide(GPU_CONDITION, reason).owner == "controller"
+    )

@@ -7,9 +7,9 @@ from fractions import Fraction
 from typing import Any, Final
 
 from infra.health import faults
-from infra.health.annotation import ANNOTATION, Object, State, TakenOut
+from infra.health.annotation import Object, State, TakenOut
+from infra.naming import GPU_RESOURCE, TAKEN_OUT_ANNOTATION
 
-GPU: Final = "nvidia.com/gpu"
 VERIFYING: Final = timedelta(seconds=30)
 """How long a repaired node must stay healthy before it accepts jobs. In this time, the device plugin checks the GPUs,
 and the agent, which reports every 15 seconds, reports again.
@@ -49,7 +49,7 @@ def problem(node: Object, gpus: int, *, is_silent: bool = False) -> str:
         one = conditions.get(kind, {})
         if one.get("status") == "False" and faults.decide(kind, one.get("reason", "")).costs_node:
             return f"{kind} is False: {one.get('reason', '')}"
-    usable = whole(node["status"].get("allocatable", {}).get(GPU, 0))
+    usable = whole(node["status"].get("allocatable", {}).get(GPU_RESOURCE, 0))
     return "" if usable == gpus else f"{usable} of {gpus} GPUs can be used"
 
 
@@ -74,7 +74,7 @@ def next_step(
 def patch(version: str, out: TakenOut | None) -> dict[str, Any]:
     """Return the merge patch that writes a state; None puts the node back into service."""
     text = out.text() if out is not None else None
-    metadata = {"resourceVersion": version, "annotations": {ANNOTATION: text}}
+    metadata = {"resourceVersion": version, "annotations": {TAKEN_OUT_ANNOTATION: text}}
     return {"metadata": metadata} if out is not None else {"metadata": metadata, "spec": {"unschedulable": None}}
 
 

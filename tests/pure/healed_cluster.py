@@ -7,10 +7,11 @@ from fractions import Fraction
 from typing import Any
 
 from infra.health import journal
-from infra.health.annotation import ANNOTATION, read
+from infra.health.annotation import read
 from infra.health.brake import Brake
 from infra.health.faults import GPU_CONDITION
 from infra.health.healing import Policy, Pool
+from infra.naming import TAKEN_OUT_ANNOTATION
 from infra.platform.job_controller.in_pod.api import ApiError
 from infra.platform.job_controller.in_pod.mirror import trimmed_node
 from infra.platform.job_controller.in_pod.nodes import Nodes
@@ -53,10 +54,10 @@ class Cluster:
         found = self.nodes.get(name)
         if found is None or found["metadata"]["resourceVersion"] != body["metadata"]["resourceVersion"]:
             raise ApiError(409 if found else 404, "Conflict", name)
-        text = body["metadata"]["annotations"][ANNOTATION]
+        text = body["metadata"]["annotations"][TAKEN_OUT_ANNOTATION]
         if body.get("spec", {}).get("unschedulable"):
             self.cordoned.append((name, self.now))
-        found["metadata"]["annotations"] = {} if text is None else {ANNOTATION: text}
+        found["metadata"]["annotations"] = {} if text is None else {TAKEN_OUT_ANNOTATION: text}
         found["spec"] = {key: value for key, value in {**found["spec"], **body.get("spec", {})}.items() if value is not None}
         found["metadata"]["resourceVersion"] += "1"
         return found

@@ -19,7 +19,7 @@ BASE = {"naming", "versions"}
 ARROWS: dict[str, set[str]] = {
     "naming": set(),
     "cost": set(),
-    "health": set(),
+    "health": {"naming"},
     "monitoring": {"naming", "health"},
     "versions": set(),
     "settings": {"naming", "config", "jobs"},

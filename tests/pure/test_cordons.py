@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.health import cordons
-from infra.health.annotation import ANNOTATION
 from infra.health.brake import Brake
 from infra.health.cordons import Before
 from infra.health.faults import GPU_CONDITION
+from infra.naming import TAKEN_OUT_ANNOTATION
 
 START = datetime(2026, 11, 23, 12, tzinfo=UTC)
 WINDOW = timedelta(hours=1)
@@ -45,7 +45,7 @@ def test_a_broken_node_becomes_unschedulable_and_says_why() -> None:
     (found,) = cordons.decide([node(0), node(1, BUS)], Before(), START).cordons
     change = found.patch(START)
     assert change["spec"] == {"unschedulable": True}
-    assert json.loads(change["metadata"]["annotations"][ANNOTATION]) == {
+    assert json.loads(change["metadata"]["annotations"][TAKEN_OUT_ANNOTATION]) == {
         "at": "2026-11-23T12:00:00+00:00",
         "condition": GPU_CONDITION,
         "reason": BUS,
@@ -88,9 +88,9 @@ def test_a_node_that_broke_before_within_the_window_needs_no_second_release() ->
 
 def test_a_node_that_a_person_cordoned_or_uncordoned_is_left_alone() -> None:
     back = node(1, BUS, unschedulable=False)
-    back["metadata"]["annotations"] = {ANNOTATION: json.dumps({"at": "2020-01-01T00:00:00+00:00"})}
+    back["metadata"]["annotations"] = {TAKEN_OUT_ANNOTATION: json.dumps({"at": "2020-01-01T00:00:00+00:00"})}
     damaged = node(2, BUS)
-    damaged["metadata"]["annotations"] = {ANNOTATION: "?"}
+    damaged["metadata"]["annotations"] = {TAKEN_OUT_ANNOTATION: "?"}
     assert decided([node(0, BUS, unschedulable=True), back, damaged]) == ([], [])
 
 

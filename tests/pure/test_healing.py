@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infra.health import journal
-from infra.health.annotation import ANNOTATION
 from infra.health.healing import Policy
+from infra.naming import TAKEN_OUT_ANNOTATION
 from infra.platform.job_controller.in_pod.actions import DeletePod
 from infra.platform.job_controller.in_pod.job import cut_off
 from infra.platform.job_controller.in_pod.mirror import trimmed_node
@@ -312,7 +312,7 @@ def test_every_interrupted_look_is_completed_by_the_next_controller(size: int, f
 def test_a_damaged_journal_or_annotation_stops_nothing() -> None:
     cluster = Cluster(2)
     cluster.config_map = {"metadata": {"name": journal.CONFIG_MAP, "resourceVersion": "1"}, "data": {journal.KEY: "?"}}
-    cluster.nodes["n0"]["metadata"]["annotations"] = {ANNOTATION: json.dumps({"at": "soon"})}
+    cluster.nodes["n0"]["metadata"]["annotations"] = {TAKEN_OUT_ANNOTATION: json.dumps({"at": "soon"})}
     cluster.breaks("n1")
     cluster.round()
     assert (cluster.state("n0"), cluster.state("n1")) == ("verifying", "draining")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from cli.records import JobRecord
+from infra.naming import COMPLETION_INDEX
 from infra.platform.job_controller.in_pod import following, logs, progress, reconcile, stacks
 from infra.platform.job_controller.in_pod.actions import DeletePod, FailJob, Report
 from infra.platform.job_controller.in_pod.api import ApiError
@@ -15,7 +16,6 @@ from infra.platform.job_controller.in_pod.progress import Seen
 from infra.platform.job_controller.in_pod.record import Record
 from infra.platform.job_controller.in_pod.stacks import Dump, Rank
 from infra.platform.job_controller.in_pod.steps import Step
-from infra.platform.job_controller.in_pod.stragglers import INDEX
 from tests.pure.controlled_jobs import Controlled, Object, at, job, launcher, main, workers
 
 WITHIN = {"progress": {"pattern": r"step (\d+)", "within": 60}}
@@ -29,7 +29,7 @@ def pods_of(kind: str, attempt: int = 1) -> list[Object]:
     named = workers(uid="") if attempt == 1 else workers(since=10 * attempt)
     for index, one in enumerate(named):
         one["metadata"]["uid"] = f"worker-{attempt}-{index}"
-        one["metadata"]["labels"][INDEX] = str(index)
+        one["metadata"]["labels"][COMPLETION_INDEX] = str(index)
     if kind == "torchrun":
         return named
     made = launcher(attempt)

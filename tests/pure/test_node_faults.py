@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from pydantic.alias_generators import to_camel
 
 from infra.health import faults, xids
 from infra.health.faults import AGENT_CONDITIONS, GPU_CONDITION, NOTHING, decide
@@ -75,7 +76,7 @@ def test_pressure_on_memory_or_disks_is_no_fault() -> None:
 
 
 def test_eks_is_kept_from_what_the_controller_repairs_and_from_nothing_else() -> None:
-    overrides = faults.repair_overrides()
+    overrides = [{to_camel(key): value for key, value in override.items()} for override in faults.repair_overrides()]
     owned = {one["nodeUnhealthyReason"] for one in overrides}
     assert {(one["nodeMonitoringCondition"], one["repairAction"]) for one in overrides} == {(GPU_CONDITION, "NoAction")}
     assert owned == {reason for reason in faults.reasons() if decide(GPU_CONDITION, reason).owner == "controller"}

@@ -19,9 +19,9 @@ from cli.health.findings import NODE_GROUP_LABEL
 from cli.health.model import NodeHealth
 from cli.records import JobRecord
 from infra.health import journal
-from infra.health.annotation import ANNOTATION, TakenOut
+from infra.health.annotation import TakenOut
 from infra.health.faults import GPU_CONDITION
-from infra.naming import EMULATED_LABEL
+from infra.naming import EMULATED_LABEL, TAKEN_OUT_ANNOTATION
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 ON_EKS = {NODE_GROUP_LABEL: "train"}
@@ -297,7 +297,7 @@ def taken_out(state: str, *, cordoned: bool = True, drains: bool = True, silent:
     kind, reason, action = ("Ready", "KubeletSilent", "cordon") if silent else (GPU_CONDITION, BUS["reason"], "replace")
     out = TakenOut(NOW - timedelta(minutes=3), kind, reason, action, state, NOW, drains)  # type: ignore[arg-type]
     one = node("a", READY, *([] if silent else [BUS]), cordoned=cordoned, **more)
-    one["metadata"] |= {"annotations": {ANNOTATION: out.text()}, "uid": "uid-a"}
+    one["metadata"] |= {"annotations": {TAKEN_OUT_ANNOTATION: out.text()}, "uid": "uid-a"}
     return one
 
 
@@ -330,8 +330,8 @@ def taken_out(state: str, *, cordoned: bool = True, drains: bool = True, silent:
 )
 def test_a_node_that_the_controller_took_out_shows_its_state_and_what_is_next(one: dict[str, Any], following: str) -> None:
     found = health(one)
-    assert (found.state, found.next) == (json.loads(one["metadata"]["annotations"][ANNOTATION])["state"], following)
-    assert found.as_json()["takenOut"] == json.loads(one["metadata"]["annotations"][ANNOTATION])
+    assert (found.state, found.next) == (json.loads(one["metadata"]["annotations"][TAKEN_OUT_ANNOTATION])["state"], following)
+    assert found.as_json()["takenOut"] == json.loads(one["metadata"]["annotations"][TAKEN_OUT_ANNOTATION])
 
 
 def test_the_history_has_what_the_controller_did_also_of_a_node_that_is_gone() -> None:

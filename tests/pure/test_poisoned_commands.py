@@ -21,6 +21,7 @@ from cli.main import app
 from cli.records import all_records
 from cli.status.nodes import pool_status
 from infra.health import journal
+from infra.naming import RECORD_KEY, RECORD_LABEL
 from infra.platform.job_controller.in_pod import record
 from tests.pure.controlled_jobs import at, main, workers
 from tests.pure.job_world import TRAIN
@@ -56,8 +57,8 @@ class Cluster:
 
 
 def poison(text: str, **metadata: Any) -> dict[str, Any]:
-    about = {"name": "train-record-uid-trai", "namespace": "team-a", "labels": {record.LABEL: "train"}}
-    return {"metadata": {**about, **metadata}, "data": {record.KEY: text}}
+    about = {"name": "train-record-uid-trai", "namespace": "team-a", "labels": {RECORD_LABEL: "train"}}
+    return {"metadata": {**about, **metadata}, "data": {RECORD_KEY: text}}
 
 
 def run(cluster: Cluster, *arguments: str) -> Result:
@@ -103,7 +104,7 @@ def test_a_malformed_record_is_one_note(command: list[str], text: str) -> None:
 
 def test_a_record_of_another_namespace_or_job_is_not_shown() -> None:
     content = json.dumps(recorded())
-    forged = [poison(content, namespace="team-b"), poison(content, labels={record.LABEL: "good"})]
+    forged = [poison(content, namespace="team-b"), poison(content, labels={RECORD_LABEL: "good"})]
     assert [one.content["name"] for one in all_records(Cluster(*forged), None)] == ["good"]  # type: ignore[arg-type]
 
 

@@ -10,9 +10,9 @@ from typing import Any
 from . import moments
 from .api import Object
 from .job import ManagedJob, conditions, cut_off, disruption, ended_at, exits, is_terminal, started_at
+from .phases import Outcome
 from .record import ATTEMPTS_KEPT, Record
 
-SUCCEEDED, FAILED, DISRUPTED = "Succeeded", "Failed", "Disrupted"
 EVIDENCE_SECONDS = 120
 """How long after an attempt's end a lost node may still explain it: Kubernetes notices a dead kubelet after 50 s."""
 
@@ -58,15 +58,18 @@ def is_ending(record: Record, job: ManagedJob) -> bool:
 
 def _finish(record: Record, attempt: Attempt, job: ManagedJob, now: str) -> None:
     """Close the last attempt of the job."""
-    mine = [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in attempt["pods"]]
-    failed = [pod for pod in mine if pod["status"].get("phase") == FAILED]
-    if mine and not failed and all(map(is_terminal, mine)):
-        close_as(record, attempt, SUCCEEDED, "", max(map(ended_at, mine)) or now)
+    pods = _pods_of(attempt, job)
+    failed = list(filter(_has_failed, pods))
+    if pods and not failed and all(map(is_terminal, pods)):
+        close_as(record, attempt, Outcome.SUCCEEDED, "", max(map(ended_at, pods)) or now)
     elif job.verdict is not None:
         attempt["exits"] = _exits(failed, attempt)
-        kind, found = job.verdict
-        cause = record["verdict"]["message"] if "verdict" in record else str(found.get("message") or found.get("reason", ""))
-        close_as(record, attempt, kind, cause if kind == FAILED else "", moments.latest(*map(ended_at, mine)) or now)
+        phase, condition = job.verdict
+        outcome, cause = Outcome(phase), ""
+        if outcome is Outcome.FAILED:
+            verdict = record["verdict"]["message"] if "verdict" in record else ""
+            cause = verdict or str(condition.get("message") or condition.get("reason", ""))
+        close_as(record, attempt, outcome, cause, moments.latest(*map(ended_at, pods)) or now)
 
 
 def current(record: Record) -> Attempt | None:
@@ -111,30 +114,47 @@ def _fresh(record: Record, job: ManagedJob) -> list[Object]:
 
 
 def _update(record: Record, attempt: Attempt, job: ManagedJob, now: str) -> None:
-    mine = [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in attempt["pods"]]
-    lost = _lost(attempt, mine, job) or _cut_off(attempt, job)
-    failed = [pod for pod in mine if pod["status"].get("phase") == FAILED]
-    if not lost and not failed and job.launcher == "torchrun":  # after a restart, workers start at different times
-        mine = [*mine, *_fresh(record, job)]
-        attempt["pods"] = {pod["metadata"]["uid"]: pod["metadata"]["name"] for pod in mine}
+    pods = _pods_of(attempt, job)
+    losses = _losses(attempt, pods, job) or _cut_off(attempt, job)
+    failed = list(filter(_has_failed, pods))
+    if job.launcher == "torchrun" and not losses and not failed:  # after a restart, workers start at different times
+        pods = [*pods, *_fresh(record, job)]
+        attempt["pods"] = {pod["metadata"]["uid"]: pod["metadata"]["name"] for pod in pods}
     _watch_companions(record, attempt, job)
-    if attempt["running"] is None and _are_running(mine, job):
-        attempt["running"] = max(map(started_at, mine))
-    if mine and all(pod["status"].get("phase") == SUCCEEDED for pod in mine):
-        if job.launcher != "torchrun" or len(mine) >= job.size:
-            close_as(record, attempt, SUCCEEDED, "", max(map(ended_at, mine)) or now)
-        return
-    if not lost and not failed:
-        return
+    if attempt["running"] is None and _are_running(pods, job):
+        attempt["running"] = max(map(started_at, pods))
+    if pods and all(map(_has_succeeded, pods)):
+        if job.launcher != "torchrun" or len(pods) >= job.size:
+            close_as(record, attempt, Outcome.SUCCEEDED, "", max(map(ended_at, pods)) or now)
+    elif losses or failed:
+        _close_broken(record, attempt, job, failed, losses, now)
+
+
+def _close_broken(
+    record: Record, attempt: Attempt, job: ManagedJob, failed: Sequence[Object], losses: Sequence[str], now: str
+) -> None:
+    """Close an attempt that has failed or lost pods. A loss explains a failure, except one that a worker caused itself."""
     companions = [pod for pod in job.worker_pods if pod["metadata"]["uid"] in attempt["companions"]]
     attempt["exits"] = _exits([*failed, *companions], attempt)
     if not attempt["fault"]:
-        lost = lost or _lost_companions(attempt, job)
+        losses = losses or _lost_companions(attempt, job)
     when = moments.latest(*map(ended_at, failed)) or now
-    if lost:
-        close_as(record, attempt, DISRUPTED, lost[0], when)
+    if losses:
+        close_as(record, attempt, Outcome.DISRUPTED, losses[0], when)
     else:
-        close_as(record, attempt, FAILED, attempt["fault"] or _cause(attempt["exits"], failed), when)
+        close_as(record, attempt, Outcome.FAILED, attempt["fault"] or _cause(attempt["exits"], failed), when)
+
+
+def _pods_of(attempt: Attempt, job: ManagedJob) -> list[Object]:
+    return [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in attempt["pods"]]
+
+
+def _has_failed(pod: Object) -> bool:
+    return bool(pod["status"].get("phase") == "Failed")
+
+
+def _has_succeeded(pod: Object) -> bool:
+    return bool(pod["status"].get("phase") == "Succeeded")
 
 
 def _watch_companions(record: Record, attempt: Attempt, job: ManagedJob) -> None:
@@ -154,21 +174,21 @@ def _watch_companions(record: Record, attempt: Attempt, job: ManagedJob) -> None
 
 def _failed_by_itself(pod: Object, job: ManagedJob) -> bool:
     was_ended = pod["metadata"].get("deletionTimestamp") or disruption(pod, job.nodes)
-    return pod["status"]["phase"] == FAILED and not was_ended
+    return _has_failed(pod) and not was_ended
 
 
-def _are_running(mine: Sequence[Object], job: ManagedJob) -> bool:
-    wanted = job.size if job.launcher == "torchrun" else 1
-    return len(mine) >= wanted and all(map(started_at, mine))
+def _are_running(pods: Sequence[Object], job: ManagedJob) -> bool:
+    number = job.size if job.launcher == "torchrun" else 1
+    return len(pods) >= number and all(map(started_at, pods))
 
 
-def _lost(attempt: Attempt, mine: Sequence[Object], job: ManagedJob) -> list[str]:
+def _losses(attempt: Attempt, pods: Sequence[Object], job: ManagedJob) -> list[str]:
     """Return why the attempt lost pods. The exit code of a lost pod means nothing."""
-    mine = [pod for pod in mine if pod["status"].get("phase") != SUCCEEDED]
-    found = [why for pod in mine if (why := disruption(pod, job.nodes))]
-    found += [f"{pod['metadata']['name']} was deleted" for pod in mine if pod["metadata"].get("deletionTimestamp")]
+    unfinished = [pod for pod in pods if not _has_succeeded(pod)]
+    losses = [why for pod in unfinished if (why := disruption(pod, job.nodes))]
+    losses += [f"{pod['metadata']['name']} was deleted" for pod in unfinished if pod["metadata"].get("deletionTimestamp")]
     gone = attempt["pods"].keys() - {pod["metadata"]["uid"] for pod in job.attempt_pods}
-    return found + [f"{attempt['pods'][uid]} was deleted" for uid in sorted(gone)]
+    return losses + [f"{attempt['pods'][uid]} was deleted" for uid in sorted(gone)]
 
 
 def _cut_off(attempt: Attempt, job: ManagedJob) -> list[str]:
@@ -191,7 +211,7 @@ def _lost_companions(attempt: Attempt, job: ManagedJob) -> list[str]:
 def _revise(record: Record, attempt: Attempt, job: ManagedJob, now: str) -> None:
     """Turn a failure into a disruption if a node of the attempt turns out to be lost. The next attempt may already be
     running."""
-    if attempt["outcome"] != FAILED or moments.seconds(attempt["to"], now) > EVIDENCE_SECONDS:
+    if attempt["outcome"] != Outcome.FAILED or moments.seconds(attempt["to"], now) > EVIDENCE_SECONDS:
         return
     mine = {**attempt["pods"], **attempt["companions"]}
     pods = [pod for pod in job.pods if pod["metadata"]["uid"] in mine]
@@ -199,7 +219,7 @@ def _revise(record: Record, attempt: Attempt, job: ManagedJob, now: str) -> None
     if not attempt["fault"]:
         found += _lost_companions(attempt, job)
     if found:
-        attempt["outcome"], attempt["cause"] = DISRUPTED, found[0]
+        attempt["outcome"], attempt["cause"] = Outcome.DISRUPTED, found[0]
         record["failures"] -= 1
         record["disruptions"] += 1
 
@@ -219,14 +239,14 @@ def _cause(found: Sequence[dict[str, Any]], failed: Sequence[Object]) -> str:
     return reasons[0] if reasons else "failed"
 
 
-def close_as(record: Record, attempt: Attempt, outcome: str, cause: str, when: str) -> None:
+def close_as(record: Record, attempt: Attempt, outcome: Outcome, cause: str, when: str) -> None:
     attempt["outcome"], attempt["cause"], attempt["to"] = outcome, cause, moments.latest(when, attempt["from"])
-    record["failures"] += outcome == FAILED
-    record["disruptions"] += outcome == DISRUPTED
+    record["failures"] += outcome is Outcome.FAILED
+    record["disruptions"] += outcome is Outcome.DISRUPTED
 
 
 def close(record: Record, now: str, cause: str) -> None:
     """End the running attempt, because the job no longer exists."""
     attempt = current(record)
     if attempt is not None:
-        close_as(record, attempt, DISRUPTED, cause, now)
+        close_as(record, attempt, Outcome.DISRUPTED, cause, now)

@@ -5,11 +5,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from infra.health import documents
+from infra.naming import JOB_LABEL, LAUNCHER_LABEL, MPI_JOB_LABEL, RECORD_LABEL, ROLE_LABEL
 
-from . import record
 from .api import Api, ApiError, Object, resource_path
 from .health import Heart
-from .job import LAUNCHER, MPI_JOB, ROLE, ManagedJob, labels, name_of
+from .job import ManagedJob, labels, name_of
 from .mirror import Mirror, Trim, trimmed_node, trimmed_pod
 from .store import trimmed
 
@@ -18,9 +18,9 @@ NODE_LEASES = "apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 KINDS: Mapping[str, tuple[str, str, Trim]] = {
     "MPIJob": ("apis/kubeflow.org/v2beta1/namespaces/{}/mpijobs", "", dict),
     "Job": ("apis/batch/v1/namespaces/{}/jobs", "", dict),
-    "StatefulSet": ("apis/apps/v1/namespaces/{}/statefulsets", f"{ROLE}=workers", dict),
+    "StatefulSet": ("apis/apps/v1/namespaces/{}/statefulsets", f"{ROLE_LABEL}=workers", dict),
     "Pod": ("api/v1/namespaces/{}/pods", "", trimmed_pod),
-    "ConfigMap": ("api/v1/namespaces/{}/configmaps", record.LABEL, trimmed),
+    "ConfigMap": ("api/v1/namespaces/{}/configmaps", RECORD_LABEL, trimmed),
 }
 """API path, label selector and trimmed form of each mirrored kind of a job namespace."""
 
@@ -77,8 +77,11 @@ def assemble(found: Mapping[str, Sequence[Object]], nodes: Mapping[str, Object])
         for owner in one["metadata"].get("ownerReferences") or ():
             children[owner["uid"]].append(one)
     unowned = [one for one in found["Job"] if not one["metadata"].get("ownerReferences")]
-    setups = _by_job(one for one in unowned if labels(one).get(ROLE) == "setup")
-    mains = [*found["MPIJob"], *(one for one in found["Job"] if labels(one).get(ROLE) == "job" and LAUNCHER in labels(one))]
+    setups = _by_job(one for one in unowned if labels(one).get(ROLE_LABEL) == "setup")
+    mains = [
+        *found["MPIJob"],
+        *(one for one in found["Job"] if labels(one).get(ROLE_LABEL) == "job" and LAUNCHER_LABEL in labels(one)),
+    ]
     made = []
     for main in mains:
         workers_set = max(sets_of[name_of(main)], key=_created, default=None)
@@ -90,7 +93,7 @@ def assemble(found: Mapping[str, Sequence[Object]], nodes: Mapping[str, Object])
                 main,
                 list(filter(since, pods_of[name_of(main)])),
                 next((one for one in owned if one["metadata"]["name"] == f"{name_of(main)}-launcher"), None),
-                next((one for one in owned if labels(one).get(ROLE) == "setup"), None),
+                next((one for one in owned if labels(one).get(ROLE_LABEL) == "setup"), None),
                 workers_set,
                 nodes,
             )
@@ -110,7 +113,7 @@ def _is_since(created: str, found: Object) -> bool:
 def _by_job(objects: Iterable[Object]) -> Mapping[str, list[Object]]:
     found = defaultdict(list)
     for one in objects:
-        found[labels(one).get("gpumpi.io/job") or labels(one).get(MPI_JOB, "")].append(one)
+        found[labels(one).get(JOB_LABEL) or labels(one).get(MPI_JOB_LABEL, "")].append(one)
     return found
 
 

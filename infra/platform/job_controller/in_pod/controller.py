@@ -108,7 +108,7 @@ class Controller:
         with them, so that other namespaces do not."""
         now, began = moments.write(datetime.now(UTC)), time.monotonic()
         records = self._store.records(namespace, self._cluster.records(namespace))
-        named = {record.name_of(job.name, job.uid): job for job in jobs}
+        named = {record.config_map_name(job.name, job.uid): job for job in jobs}
         tasks = [(name, partial(self._look_at, job, records.get(name), now)) for name, job in named.items()]
         tasks += [(name, partial(self._finish, records[name], now)) for name in records.keys() - named.keys()]
         places = {name: place for place, name in enumerate(self._waiting.pop(namespace, []))}

@@ -6,16 +6,21 @@ from functools import cached_property
 from typing import Any
 
 from infra.health import documents, healing
-from infra.health.repairs import GPU, whole
+from infra.health.repairs import whole
+from infra.naming import (
+    GPU_RESOURCE,
+    JOB_LABEL,
+    MPI_JOB_LABEL,
+    MPI_ROLE_LABEL,
+    POLICY_ANNOTATION,
+    POOL_LABEL,
+    ROLE_LABEL,
+)
 
 from .api import Object
-from .record_shape import MOST_GPUS
+from .phases import INTERRUPTIONS, Phase, Signs
 
-JOB, ROLE, LAUNCHER = "gpumpi.io/job", "gpumpi.io/role", "gpumpi.io/launcher"
-MPI_JOB, MPI_ROLE = "training.kubeflow.org/job-name", "training.kubeflow.org/job-role"
-"""Labels that mpi-operator sets, for MPIJobs that were not submitted with `scripts/cluster`."""
-POLICY = "gpumpi.io/policy"
-"""Annotation that configures what the controller does for a job. Without it, the controller only writes the record."""
+MOST_GPUS = 10**4
 POLICY_VERSION = 1
 POLICY_FIELDS: Mapping[str, documents.Check] = {
     "version": documents.is_in((POLICY_VERSION,)),
@@ -30,7 +35,7 @@ POLICY_FIELDS: Mapping[str, documents.Check] = {
 
 
 def name_of(found: Object) -> str:
-    return str(labels(found).get(JOB) or labels(found).get(MPI_JOB) or found["metadata"]["name"])
+    return str(labels(found).get(JOB_LABEL) or labels(found).get(MPI_JOB_LABEL) or found["metadata"]["name"])
 
 
 def labels(found: Object) -> Mapping[str, str]:
@@ -44,7 +49,7 @@ def conditions(found: Object) -> Mapping[str, Object]:
 
 
 def role(pod: Object) -> str:
-    return str(labels(pod).get(ROLE) or labels(pod).get(MPI_ROLE, ""))
+    return str(labels(pod).get(ROLE_LABEL) or labels(pod).get(MPI_ROLE_LABEL, ""))
 
 
 def is_terminal(pod: Object) -> bool:
@@ -101,12 +106,13 @@ class ManagedJob:
         ignores none. Users can write the annotation."""
         document = self._annotation
         fields = sorted(document.keys() & POLICY_FIELDS.keys() - self.policy.keys()) if isinstance(document, dict) else ["all"]
-        is_there = POLICY in (self.main["metadata"].get("annotations") or {})
-        return f"annotation {POLICY}: ignored because it is invalid: {', '.join(fields)}" if is_there and fields else ""
+        if not fields or POLICY_ANNOTATION not in (self.main["metadata"].get("annotations") or {}):
+            return ""
+        return f"annotation {POLICY_ANNOTATION}: ignored because it is invalid: {', '.join(fields)}"
 
     @cached_property
     def _annotation(self) -> Any:
-        return documents.load((self.main["metadata"].get("annotations") or {}).get(POLICY))
+        return documents.load((self.main["metadata"].get("annotations") or {}).get(POLICY_ANNOTATION))
 
     @property
     def size(self) -> int:
@@ -128,14 +134,55 @@ class ManagedJob:
         spec = self.main["spec"]
         return bool((spec.get("runPolicy") or {}).get("suspend") if self.launcher == "mpijob" else spec.get("suspend"))
 
+    @property
+    def pool(self) -> str:
+        """Name of the pool that the workers run on; empty if unknown."""
+        spec = self.main["spec"]
+        if self.launcher == "mpijob":
+            owner = spec["mpiReplicaSpecs"].get("Worker", {})
+        else:
+            owner = spec if self.launcher == "torchrun" else (self.workers_set or {}).get("spec", {})
+        selector = owner.get("template", {}).get("spec", {}).get("nodeSelector") or {}
+        return str(self.policy.get("pool") or selector.get(POOL_LABEL, ""))
+
+    @property
+    def failures(self) -> int:
+        """Number of failed pods that Kubernetes or mpi-operator counts."""
+        status = self.main.get("status") or {}
+        if self.launcher == "mpijob":
+            status = (status.get("replicaStatuses") or {}).get("Launcher") or {}
+        return int(status.get("failed") or 0)
+
     @cached_property
-    def verdict(self) -> tuple[str, Object] | None:
+    def verdict(self) -> tuple[Phase, Object] | None:
         """Return `Succeeded` or `Failed` with its condition; None while the job has not ended."""
-        found = conditions(self.main)
+        current = conditions(self.main)
         for kind in ("Succeeded", "Complete"):
-            if kind in found:
-                return "Succeeded", found[kind]
-        return ("Failed", found["Failed"]) if "Failed" in found else None
+            if kind in current:
+                return Phase.SUCCEEDED, current[kind]
+        return (Phase.FAILED, current["Failed"]) if "Failed" in current else None
+
+    def signs(self, attempts: Sequence[Mapping[str, Any]] = ()) -> Signs:
+        """Return what the objects, and the attempts in the job's record, show about the phase."""
+        ended = {uid for attempt in attempts if attempt["outcome"] in INTERRUPTIONS for uid in attempt["pods"]}
+        pods = [pod for pod in self.attempt_pods if pod["metadata"]["uid"] not in ended and not _is_lost(pod)]
+        return Signs(
+            verdict=self.verdict[0] if self.verdict else None,
+            is_deleted="deletionTimestamp" in self.main["metadata"],
+            is_in_setup=self.setup is not None and not conditions(self.setup).keys() & {"Complete", "Failed"},
+            is_suspended=self.is_suspended,
+            is_running=self._are_running(pods),
+            was_interrupted=bool(ended or self.failures or any(map(_is_lost, self.attempt_pods))),
+        )
+
+    def _are_running(self, pods: Sequence[Object]) -> bool:
+        """Return whether all ranks run, or have ended, in these pods of an attempt."""
+        if not all(map(started_at, pods)):
+            return False
+        if self.launcher == "torchrun":
+            return len(pods) >= self.size
+        is_done = any(pod["status"].get("phase") == "Succeeded" for pod in pods)  # Kubernetes has not completed the job yet
+        return bool(pods) and (is_done or sum(map(is_ready, self.worker_pods)) >= self.size)
 
     @cached_property
     def worker_pods(self) -> list[Object]:
@@ -146,6 +193,10 @@ class ManagedJob:
         """Pods that end an attempt when they end, oldest first: the launcher's, or all pods of torchrun."""
         wanted = "worker" if self.launcher == "torchrun" else "launcher"
         return sorted((pod for pod in self.pods if role(pod) == wanted), key=lambda pod: pod["metadata"]["creationTimestamp"])
+
+
+def _is_lost(pod: Object) -> bool:
+    return pod["status"].get("phase") == "Failed" or "deletionTimestamp" in pod["metadata"]
 
 
 def exits(pod: Object) -> list[dict[str, Any]]:
@@ -177,7 +228,7 @@ def started_at(pod: Object) -> str:
 
 def gpus(pod: Object) -> int:
     limits = [one.get("resources", {}).get("limits", {}) for one in pod["spec"].get("containers", ())]
-    return min(sum(whole(one.get(GPU, 0)) for one in limits), MOST_GPUS)
+    return min(sum(whole(one.get(GPU_RESOURCE, 0)) for one in limits), MOST_GPUS)
 
 
 def cut_off(pod: Object, nodes: Mapping[str, Object]) -> str:

@@ -6,9 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from infra.health.annotation import ANNOTATION
 from infra.health.faults import AGENT_CONDITIONS, READY
-from infra.health.repairs import GPU
+from infra.naming import GPU_RESOURCE, TAKEN_OUT_ANNOTATION
 
 from .api import REQUEST_SECONDS, WATCH_SECONDS, Api, ApiError, Object, Unreachable
 from .health import Heart
@@ -125,10 +124,10 @@ def trimmed_pod(pod: Object) -> Object:
 def trimmed_node(node: Object) -> Object:
     metadata, spec, status = node["metadata"], node["spec"], node.get("status", {})
     kept = {key: metadata[key] for key in ("name", "uid", "labels", "creationTimestamp", "resourceVersion") if key in metadata}
-    marks = {key: text for key, text in (metadata.get("annotations") or {}).items() if key == ANNOTATION}
+    marks = {key: text for key, text in (metadata.get("annotations") or {}).items() if key == TAKEN_OUT_ANNOTATION}
     about = {"unschedulable": spec.get("unschedulable", False), "providerID": spec.get("providerID", "")}
     conditions = [one for one in status.get("conditions", ()) if one["type"] in (READY, *AGENT_CONDITIONS)]
-    usable = {key: amount for key, amount in (status.get("allocatable") or {}).items() if key == GPU}
+    usable = {key: amount for key, amount in (status.get("allocatable") or {}).items() if key == GPU_RESOURCE}
     where = {key: status[key] for key in ("addresses", "daemonEndpoints") if key in status}
     return {
         "metadata": {**kept, "annotations": marks},

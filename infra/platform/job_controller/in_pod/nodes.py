@@ -5,12 +5,10 @@ import os
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from fractions import Fraction
 from functools import partial
 
 from infra.health import healing, journal
 from infra.health.annotation import LONGEST_GRACE_SECONDS
-from infra.health.brake import SHARE, Brake
 from infra.health.healing import Policy, Pool
 from infra.health.journal import Journal
 
@@ -37,8 +35,7 @@ def policy(text: str | None) -> Policy | None:
         return None
     found = json.loads(text)
     pools = tuple(Pool(one["labels"], one["gpus"]) for one in found["pools"])
-    share = Fraction(found["sharePercent"], 100) if "sharePercent" in found else SHARE
-    return Policy(pools, bool(found.get("existing")), Brake(share))
+    return Policy(pools, bool(found.get("existing")))
 
 
 class Nodes:

@@ -9,14 +9,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from infra.naming import COMPLETION_INDEX
+
 from . import moments, stragglers
 from .api import Object
-from .attempts import FAILED, Attempt, close_as, current, is_ending
+from .attempts import Attempt, close_as, current, is_ending
 from .job import ManagedJob, conditions, disruption, is_ready, labels, started_at
 from .logs import Source
+from .phases import Outcome
 from .record import Record
 from .steps import STEP_LIMIT, Step
-from .stragglers import INDEX
 
 START_SECONDS = 600
 """Time for the first step of an attempt, in addition to `within`, to load libraries and data, and to compile."""
@@ -47,7 +49,7 @@ def source(record: Record, job: ManagedJob) -> Source | None:
     attempt = record["attempts"][-1]
     pods = [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in attempt["pods"]]
     if job.launcher == "torchrun":
-        pods = [pod for pod in pods if labels(pod).get(INDEX) == "0"]
+        pods = [pod for pod in pods if labels(pod).get(COMPLETION_INDEX) == "0"]
     if not pods or not started_at(pods[-1]):
         return None
     metadata, container = pods[-1]["metadata"], "worker" if job.launcher == "torchrun" else "launcher"
@@ -75,7 +77,7 @@ def observe(record: Record, job: ManagedJob, seen: Seen | None, now: str) -> Non
         lines = [line[:LOG_CHARACTERS] for line in seen.tail[-LOG_LINES:]]
         attempt["hang"] = {"at": now, "step": new and new["last"]["step"], "log": lines}
         attempt["fault"] = hang
-        close_as(record, attempt, FAILED, hang, now)
+        close_as(record, attempt, Outcome.FAILED, hang, now)
 
 
 def wanted(job: ManagedJob) -> tuple[str, int] | None:

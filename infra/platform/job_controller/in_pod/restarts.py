@@ -5,8 +5,9 @@ from typing import Any
 
 from . import moments, stacks
 from .actions import Action, DeletePod, FailJob, Report
-from .attempts import DISRUPTED, FAILED, Attempt
+from .attempts import Attempt
 from .job import ManagedJob, conditions, cut_off, is_terminal
+from .phases import INTERRUPTIONS, Outcome
 from .record import Record
 
 BROKEN_SECONDS = 5
@@ -55,7 +56,7 @@ def _last(record: Record) -> Attempt | None:
 
 
 def _last_failed(record: Record) -> Attempt | None:
-    return next((one for one in reversed(record["attempts"]) if one["outcome"] == FAILED), None)
+    return next((one for one in reversed(record["attempts"]) if one["outcome"] == Outcome.FAILED), None)
 
 
 def _not_retried(record: Record, job: ManagedJob) -> tuple[str, str] | None:
@@ -70,7 +71,7 @@ def _not_retried(record: Record, job: ManagedJob) -> tuple[str, str] | None:
 def _half_done(record: Record, job: ManagedJob) -> tuple[str, str] | None:
     """Return a verdict if some torchrun workers have succeeded: Kubernetes never restarts those workers."""
     last = _last(record)
-    if job.launcher != "torchrun" or last is None or last["outcome"] not in (FAILED, DISRUPTED):
+    if job.launcher != "torchrun" or last is None or last["outcome"] not in INTERRUPTIONS:
         return None
     done = [pod for pod in job.attempt_pods if pod["status"].get("phase") == "Succeeded"]
     if not done:
@@ -161,11 +162,11 @@ def _end_attempt(record: Record, job: ManagedJob) -> list[Action]:
     checkpoint."""
     if job.launcher != "torchrun":
         last = _last(record)
-        return _end_cut_off(last, job) if last and last["outcome"] == DISRUPTED and not last.get("hang") else []
+        return _end_cut_off(last, job) if last and last["outcome"] == Outcome.DISRUPTED and not last.get("hang") else []
     # The next attempt may have begun: a controller that was down sees a failed pod and its replacement at the same time.
-    torn = {uid: one["outcome"] for one in record["attempts"] if one["outcome"] in (FAILED, DISRUPTED) for uid in one["pods"]}
+    torn = {uid: one["outcome"] for one in record["attempts"] if one["outcome"] in INTERRUPTIONS for uid in one["pods"]}
     left = [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in torn and not is_terminal(pod) and _is_live(pod)]
-    return [_delete(pod, None if torn[pod["metadata"]["uid"]] == DISRUPTED else BROKEN_SECONDS) for pod in left]
+    return [_delete(pod, None if torn[pod["metadata"]["uid"]] == Outcome.DISRUPTED else BROKEN_SECONDS) for pod in left]
 
 
 def _end_cut_off(attempt: Attempt, job: ManagedJob) -> list[Action]:

@@ -2,13 +2,15 @@
 
 from typing import Any
 
+from infra.naming import QUEUE_LABEL
+
 from . import restarts
 from .actions import Action, Change
 from .api import resource_path
 from .job import ManagedJob, conditions
+from .phases import Outcome
 from .record import Record
 
-QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 BATCH, MPI, APPS = "apis/batch/v1", "apis/kubeflow.org/v2beta1", "apis/apps/v1"
 
 
@@ -17,7 +19,7 @@ def observe(record: Record, job: ManagedJob, now: str) -> None:
         return
     status, found = job.setup.get("status") or {}, conditions(job.setup)
     ended = found.get("Complete") or found.get("Failed") or {}
-    outcome = "Succeeded" if "Complete" in found else "Failed" if "Failed" in found else None
+    outcome = Outcome.SUCCEEDED if "Complete" in found else Outcome.FAILED if "Failed" in found else None
     times = {"from": status.get("startTime"), "to": ended.get("lastTransitionTime")}
     record["setup"] = {**times, "outcome": outcome, "failures": status.get("failed", 0)}
 
@@ -28,7 +30,7 @@ def decide(record: Record, job: ManagedJob, now: str) -> list[Action]:
     outcome = (record.get("setup") or {}).get("outcome")
     if not hold or job.verdict or outcome is None:
         return []
-    if outcome == "Failed":
+    if outcome == Outcome.FAILED:
         return _fail(record, job, now)
     return _release(job, hold)
 

@@ -19,7 +19,7 @@ SECONDS_PER_READ = 1.0
 PIECE_LIMIT = 500
 """Number of characters of each piece of a line in which to search for the step."""
 STEP_LIMIT, SECONDS_LIMIT = 10**15, 10**10
-"""Larger numbers cannot be stored in a record (record_shape.py)."""
+"""Larger numbers cannot be stored in a record (record.py)."""
 
 Lines = Sequence[tuple[str, str]]
 """Time and text of each line."""

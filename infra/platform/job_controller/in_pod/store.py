@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
-from . import moments, record, record_shape
+from . import moments, record
 from .api import Api, ApiError, Object, resource_path
 from .record import Record
 
@@ -48,7 +48,7 @@ class Store:
 
     def write(self, new: Record, found: Object | None) -> bool:
         """Write a record. Returns False if another client changed it; the mirror will get the change soon."""
-        if not record_shape.fits(new):
+        if not record.fits(new):
             raise ValueError("the record would not be valid")
         body = record.config_map(new, found)
         namespace, name = str(body["metadata"]["namespace"]), str(body["metadata"]["name"])

@@ -6,12 +6,13 @@ several steps in a row has a slow GPU, a busy node or more data than the others.
 
 from typing import Any
 
+from infra.naming import COMPLETION_INDEX
+
 from .job import ManagedJob, labels
 from .steps import Step
 
 SLOW_RATIO, SLOW_STEPS = 1.5, 5
 """A rank is slow if it takes this many times the median of all ranks, in this many steps in a row."""
-INDEX = "batch.kubernetes.io/job-completion-index"
 
 Slow = dict[str, Any]
 
@@ -39,6 +40,6 @@ def located(slow: Slow, job: ManagedJob) -> Slow:
     index = str(slow["rank"] // each)
     for pod in job.worker_pods:
         name = pod["metadata"]["name"]
-        if labels(pod).get(INDEX, name.rpartition("-")[2]) == index:
+        if labels(pod).get(COMPLETION_INDEX, name.rpartition("-")[2]) == index:
             return {**slow, "pod": name, "node": pod["spec"].get("nodeName", "")}
     return slow

@@ -2,12 +2,11 @@
 
 from typing import Any
 
+from infra.naming import CAPACITY_LABEL, INSTANCE_TYPE_LABEL, POOL_LABEL, ZONE_LABEL
+
 from . import moments
 from .job import ManagedJob, ended_at, gpus, is_terminal, labels
 from .record import WORKERS_KEPT, Record
-
-INSTANCE_TYPE, ZONE = "node.kubernetes.io/instance-type", "topology.kubernetes.io/zone"
-CAPACITY, POOL = "eks.amazonaws.com/capacityType", "gpumpi.io/pool"
 
 
 def observe(record: Record, job: ManagedJob, now: str) -> None:
@@ -41,10 +40,10 @@ def _entry(uid: str, pod: dict[str, Any], job: ManagedJob) -> dict[str, Any]:
         "uid": uid,
         "pod": pod["metadata"]["name"],
         "node": node,
-        "type": about.get(INSTANCE_TYPE, ""),
-        "zone": about.get(ZONE, ""),
-        "capacity": about.get(CAPACITY, ""),
-        "pool": about.get(POOL, ""),
+        "type": about.get(INSTANCE_TYPE_LABEL, ""),
+        "zone": about.get(ZONE_LABEL, ""),
+        "capacity": about.get(CAPACITY_LABEL, ""),
+        "pool": about.get(POOL_LABEL, ""),
         "gpus": gpus(pod),
         "from": pod["status"]["startTime"],
         "to": None,
