@@ -257,15 +257,6 @@ def job_labels(job: str, launcher: str | None = None, role: str | None = None) -
     return {JOB_LABEL: job, **managed, **{key: value for key, value in more.items() if value}}
 
 
-def launcher_of(label: str) -> str:
-    """Return the launcher for a value of the launcher label.
-
-    >>> launcher_of("openmpi"), launcher_of("torchrun")
-    ('standalone', 'torchrun')
-    """
-    return next((launcher for launcher, value in LAUNCHER_LABELS.items() if value == label), label)
-
-
 def autoscaler_tags(
     cluster: str, *, labels: Mapping[str, str], taints: tuple[Taint, ...], resources: Mapping[str, str]
 ) -> dict[str, str]:

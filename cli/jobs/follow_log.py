@@ -3,8 +3,8 @@
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TextIO
 
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_fixed
@@ -16,6 +16,8 @@ from cli.installation import NAME
 from cli.installation import command as program
 from cli.jobs import foreign_jobs, objects
 from cli.jobs.state import JobState, containers, lacks_reason, role, stuck, unusable_image, waits_for
+from infra.naming import COMPLETION_INDEX
+from infra.platform.job_controller.in_pod.phases import Phase
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)")
 
@@ -30,7 +32,7 @@ API_SERVER_SECONDS = 120.0
 """How long the API server may be unavailable while a job is followed, for example during a control plane upgrade."""
 
 
-def log_pods(found: list[Object], state: JobState) -> list[Object]:
+def log_pods(found: Sequence[Object], state: JobState) -> list[Object]:
     """Return the pods whose logs make up the job's log: the launcher of each attempt or, without one, rank 0's pod."""
     if state.launcher == "torchrun":
         chosen = [pod for pod in found if _index(pod) == "0" or role(pod) == "setup"]
@@ -41,7 +43,7 @@ def log_pods(found: list[Object], state: JobState) -> list[Object]:
     return sorted(chosen, key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]))
 
 
-def lacks_workers(found: list[Object], state: JobState) -> bool:
+def lacks_workers(found: Sequence[Object], state: JobState) -> bool:
     """Return whether the launcher is waiting for workers. The launcher's log must not be followed yet: meanwhile, the
     reason why the workers do not start would not be printed.
     """
@@ -52,7 +54,7 @@ def lacks_workers(found: list[Object], state: JobState) -> bool:
 
 
 def _index(pod: Object) -> str:
-    return str(pod["metadata"].get("annotations", {}).get("batch.kubernetes.io/job-completion-index", ""))
+    return str(pod["metadata"].get("annotations", {}).get(COMPLETION_INDEX, ""))
 
 
 def job_containers(pod: Object) -> list[Mapping[str, Any]]:
@@ -123,29 +125,25 @@ class Follower:
         last: JobState | None = None
         while True:
             try:
-                state, found = self._look()
+                state = self._look()
             except NotFound:
                 if last is None:
                     raise
                 self._note(f"job {self.name} was deleted")
                 return None, FAILED
             last = state
-            self._print_new(found, state)
+            self._print_new(state)
             if state.is_over:
-                self._drain(found, state)
-                return state, OK if state.phase == "Succeeded" else FAILED
-            if reason := unusable_image(found):
+                self._drain(state)
+                return state, OK if state.phase == Phase.SUCCEEDED else FAILED
+            if reason := unusable_image(state.pods):
                 fix = f"the job can never run. Cancel it: {program()} cancel {self.name}"
                 raise CommandError(f"{reason}; {fix}", FAILED)
-            self._note_why_it_waits(state, found)
+            self._note_why_it_waits(state)
             time.sleep(EVERY_SECONDS)
 
-    def _look(self) -> tuple[JobState, list[Object]]:
-        """Return the job and its pods. Retries while the API server is unavailable."""
-
-        def look() -> tuple[JobState, list[Object]]:
-            state = objects.find(self.cluster, self.name, self.namespace)
-            return state, objects.pods(self.cluster, state)
+    def _look(self) -> JobState:
+        """Return the job. Retries while the API server is unavailable."""
 
         def note(attempt: RetryCallState) -> None:
             self._note(f"{attempt.outcome.exception() if attempt.outcome else ''}; retrying")
@@ -157,11 +155,11 @@ class Follower:
             before_sleep=note,
             reraise=True,
         )
-        return retrying(look)
+        return retrying(objects.find, self.cluster, self.name, self.namespace)
 
-    def _print_new(self, found: list[Object], state: JobState) -> None:
-        if state.is_over or not lacks_workers(found, state):
-            for number, pod in enumerate(log_pods(found, state)):
+    def _print_new(self, state: JobState) -> None:
+        if state.is_over or not lacks_workers(state.pods, state):
+            for number, pod in enumerate(log_pods(state.pods, state)):
                 self._stream(pod, number)
 
     def _stream(self, pod: Object, number: int) -> None:
@@ -181,18 +179,18 @@ class Follower:
             if not log.is_complete:
                 log.is_complete = self._print(log) and "terminated" in state
 
-    def _drain(self, found: list[Object], state: JobState) -> None:
+    def _drain(self, state: JobState) -> None:
         """Print the missing lines: the rest of interrupted logs, and the logs of attempts that ran entirely between two
         polls.
         """
         end = time.monotonic() + DRAIN_SECONDS
         while True:
-            for number, pod in enumerate(log_pods(found, state)):
+            for number, pod in enumerate(log_pods(state.pods, state)):
                 self._stream(pod, number)
             if all(log.is_complete for log in self._logs.values()) or time.monotonic() > end:
                 return
             time.sleep(EVERY_SECONDS)
-            found = objects.pods(self.cluster, state)
+            state = replace(state, pods=objects.pods(self.cluster, state))
 
     def _print(self, log: PodLog) -> bool:
         """Print new lines; return whether the log was read to its end."""
@@ -205,19 +203,18 @@ class Follower:
             return False
         return True
 
-    def _note_why_it_waits(self, state: JobState, found: list[Object]) -> None:
-        warnings = objects.warnings(self.cluster, self.namespace) if lacks_reason(state, found) else []
-        suffix = self._stuck(state, found, warnings)
-        if state.phase not in ("Queued", "Starting"):
-            return
-        held = objects.workload(self.cluster, state) if state.phase == "Queued" else None
-        self._note(waits_for(state, found, held, warnings) + suffix)
+    def _note_why_it_waits(self, state: JobState) -> None:
+        warnings = objects.warnings(self.cluster, self.namespace) if lacks_reason(state, state.pods) else []
+        suffix = self._stuck(state, warnings)
+        if state.is_waiting:
+            workload = objects.workload(self.cluster, state) if state.phase == Phase.QUEUED else None
+            self._note(waits_for(state, state.pods, workload, warnings) + suffix)
 
-    def _stuck(self, state: JobState, found: list[Object], warnings: list[Object]) -> str:
+    def _stuck(self, state: JobState, warnings: list[Object]) -> str:
         """Return a suffix for the note about a job that cannot start; empty for other jobs. Raises CommandError after
         STUCK_SECONDS.
         """
-        reason = stuck(state, found, warnings)
+        reason = stuck(state, state.pods, warnings)
         if not reason:
             self._stuck_since = None
             return ""

@@ -1,13 +1,13 @@
 """Jobs that users create without `submit`: PyTorchJobs, TrainJobs, JobSets, RayJobs and plain Jobs.
 
-All functions are pure. `cli.jobs.state` converts a job's `Progress` into a `JobState`, as for submitted jobs.
+All functions are pure. `foreign_state` in `cli.jobs.state` converts a job's `Progress` into a `JobState`.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from infra.naming import JOB_LABEL, ROLE_LABEL
+from infra.naming import BATCH_JOB_LABEL, COMPLETION_INDEX, JOB_LABEL, MPI_JOB_LABEL, MPI_ROLE_LABEL, POOL_LABEL, ROLE_LABEL
 
 Object = Mapping[str, Any]
 Pod = TypeVar("Pod", bound=Object)
@@ -16,19 +16,17 @@ KINDS: Final = ("TrainJob", "JobSet", "PyTorchJob", "RayJob", "Job")
 """Kinds of jobs. Each kind precedes the kinds that its operator creates for it."""
 
 JOB_SET_LABEL: Final = "jobset.sigs.k8s.io/jobset-name"
-TRAINING_LABEL: Final = "training.kubeflow.org/job-name"
-BATCH_LABEL: Final = "batch.kubernetes.io/job-name"
 RAY_LABEL: Final = "ray.io/originated-from-cr-name"
 POD_LABELS: Final = {
     "TrainJob": JOB_SET_LABEL,
     "JobSet": JOB_SET_LABEL,
-    "PyTorchJob": TRAINING_LABEL,
-    "MPIJob": TRAINING_LABEL,
+    "PyTorchJob": MPI_JOB_LABEL,
+    "MPIJob": MPI_JOB_LABEL,
     "RayJob": RAY_LABEL,
-    "Job": BATCH_LABEL,
+    "Job": BATCH_JOB_LABEL,
 }
 """Kind of job -> pod label that contains the job's name. A TrainJob's JobSet has the same name as the TrainJob."""
-LABELS: Final = (JOB_LABEL, TRAINING_LABEL, JOB_SET_LABEL, RAY_LABEL, BATCH_LABEL)
+LABELS: Final = (JOB_LABEL, MPI_JOB_LABEL, JOB_SET_LABEL, RAY_LABEL, BATCH_JOB_LABEL)
 """Pod labels that contain the job's name, in order of preference: pods of a JobSet also have the label of the Job that
 created them.
 """
@@ -46,6 +44,7 @@ class Progress:
     failed: Object | None = None
     failures: int = 0
     ended: str | None = None
+    pool: str = ""
 
 
 def is_foreign(found: Object) -> bool:
@@ -66,10 +65,10 @@ def role_of(pod: Object) -> str:
     labels = pod["metadata"].get("labels") or {}
     if ROLE_LABEL in labels:
         return str(labels[ROLE_LABEL])
-    if "training.kubeflow.org/replica-type" in labels or "training.kubeflow.org/job-role" in labels:
-        replica = labels.get("training.kubeflow.org/job-role") or labels["training.kubeflow.org/replica-type"]
+    if "training.kubeflow.org/replica-type" in labels or MPI_ROLE_LABEL in labels:
+        replica = labels.get(MPI_ROLE_LABEL) or labels["training.kubeflow.org/replica-type"]
         return "launcher" if replica == "launcher" else "worker"
-    return "worker" if {JOB_SET_LABEL, RAY_LABEL, BATCH_LABEL} & labels.keys() else ""
+    return "worker" if {JOB_SET_LABEL, RAY_LABEL, BATCH_JOB_LABEL} & labels.keys() else ""
 
 
 def first_rank(pods: Sequence[Pod]) -> list[Pod]:
@@ -89,7 +88,7 @@ def _rank(pod: Object) -> tuple[int, int, int]:
     )
     leads = {"master", "launcher", "head"} & set(roles)
     outer = labels.get("jobset.sigs.k8s.io/job-index") or labels.get("training.kubeflow.org/replica-index")
-    return 0 if leads else 1, _number(outer), _number(annotations.get("batch.kubernetes.io/job-completion-index"))
+    return 0 if leads else 1, _number(outer), _number(annotations.get(COMPLETION_INDEX))
 
 
 def _number(text: str | None) -> int:
@@ -98,9 +97,11 @@ def _number(text: str | None) -> int:
 
 
 def progress_of(found: Object) -> Progress:
-    """Return the progress of a job whose kind is in KINDS, but is not Job."""
+    """Return the progress of a job whose kind is in KINDS."""
     spec, status = found["spec"], found.get("status") or {}
     match found["kind"]:
+        case "Job":
+            return _batch(spec, status)
         case "PyTorchJob":
             return _pytorch(spec, status)
         case "RayJob":
@@ -112,6 +113,21 @@ def progress_of(found: Object) -> Progress:
         one.get("replicas", 1) * (one["template"].get("spec") or {}).get("parallelism", 1) for one in spec["replicatedJobs"]
     )
     return _set(spec, status, workers, status.get("replicatedJobsStatus"), "Completed")
+
+
+def _batch(spec: Object, status: Object) -> Progress:
+    is_indexed = spec.get("completionMode") == "Indexed"
+    selector = (spec["template"].get("spec") or {}).get("nodeSelector") or {}
+    return Progress(
+        workers=spec.get("completions", 1) if is_indexed else 0,
+        suspended=bool(spec.get("suspend")),
+        running=status.get("ready", 0) >= spec.get("parallelism", 1),
+        succeeded=_condition(status, "Complete"),
+        failed=_condition(status, "Failed"),
+        failures=status.get("failed", 0),
+        ended=status.get("completionTime"),
+        pool=selector.get(POOL_LABEL, "") if is_indexed else "",
+    )
 
 
 def _pytorch(spec: Object, status: Object) -> Progress:

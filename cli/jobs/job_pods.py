@@ -10,9 +10,10 @@ from cli.installation import command as program
 from cli.jobs import objects
 from cli.jobs.follow_log import job_containers
 from cli.jobs.state import JobState, role
+from infra.naming import COMPLETION_INDEX
 
 _INDEXES = (
-    "batch.kubernetes.io/job-completion-index",
+    COMPLETION_INDEX,
     "training.kubeflow.org/replica-index",
     "apps.kubernetes.io/pod-index",
 )
@@ -66,8 +67,8 @@ def running_container(cluster: Cluster, state: JobState, worker: int, *, launche
     running.
     """
     check_worker(state, None if launcher else worker)
-    found = objects.pods(cluster, state)
-    chosen = launchers(found) if launcher else workers(found, worker)
+    pods = objects.pods(cluster, state)
+    chosen = launchers(pods) if launcher else workers(pods, worker)
     name = "launcher" if launcher else f"worker {worker}"
     for pod in reversed(chosen):
         for one in job_containers(pod):

@@ -14,11 +14,12 @@ from cli.ec2 import remote_runs
 from cli.exit_codes import OK
 from cli.jobs import objects, records
 from cli.jobs.records import JobRecord
-from cli.jobs.state import JobState
+from cli.jobs.state import JobState, recorded_state
 from cli.jobs.times import duration
 from cli.jobs.waits import Waits, shortened
+from infra.platform.job_controller.in_pod.phases import Phase
 
-STYLES = {"Succeeded": "green", "Failed": "red", "Running": "cyan"}
+STYLES = {Phase.SUCCEEDED: "green", Phase.FAILED: "red", Phase.RUNNING: "cyan"}
 
 
 def command(
@@ -45,9 +46,9 @@ def command(
     states = [replace(state, reason=state.reason or waits.reason(state)) for state in states]
     now = datetime.now(UTC)
     kept = records.all_records(cluster, place) if everything else []
-    rows = [(state, records.of_job(kept, state)) for state in states]
-    living = {(state.namespace, state.name, state.created) for state in states}
-    rows += [(one.state(), one) for one in kept if one.key not in living]
+    rows = [(state, records.of_job(kept, state.key)) for state in states]
+    living = {state.key for state in states}
+    rows += [(recorded_state(record), record) for record in kept if record.key not in living]
     rows.sort(key=lambda row: row[0].created, reverse=True)
     if as_json:
         print_json([{**state.as_json(now), **(record.as_json(now) if record else {})} for state, record in rows])

@@ -11,15 +11,14 @@ from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wa
 from cli.clusters.kubernetes_access import Cluster
 from cli.console import say_once
 from cli.installation import NAME
-from cli.jobs.state import JobState
 from cli.jobs.times import moment
 from infra.naming import RECORD_LABEL
 from infra.platform.job_controller.in_pod import record
 from infra.platform.job_controller.in_pod.stragglers import SLOW_STEPS
 
+Key = tuple[str, str, datetime]
+"""Namespace, name and creation time, which identify a job. The name alone can be reused by a later job."""
 COMPLETE_SECONDS, PAUSE_SECONDS = 20.0, 0.5
-PHASES = {"Setup": "Queued", "Restarting": "Starting"}
-"""Phase in a record -> phase that `jobs` shows, where they differ."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +29,7 @@ class JobRecord:
     content: Mapping[str, Any]
 
     @property
-    def key(self) -> tuple[str, str, datetime]:
-        """Namespace, name and creation time, which identify the job. The name alone can be reused by a later job."""
+    def key(self) -> Key:
         return self.content["namespace"], self.content["name"], moment(self.content["created"])
 
     def gpu_hours(self, now: datetime) -> float:
@@ -39,24 +37,6 @@ class JobRecord:
         open_ones = [one for one in self.content["workers"] if one["to"] is None]
         running = sum(one["gpus"] * max(0.0, (now - moment(one["from"])).total_seconds()) for one in open_ones)
         return float((self.content["gpuSeconds"] + running) / 3600)
-
-    def state(self) -> JobState:
-        """Return the state of a job that no longer exists."""
-        found = self.content
-        return JobState(
-            name=found["name"],
-            namespace=found["namespace"],
-            kind="",
-            object_name=found["name"],
-            launcher=found.get("launcher", ""),
-            pool=found.get("pool", ""),
-            workers=found.get("size", 0),
-            phase=PHASES.get(found["phase"], found["phase"]),
-            reason=found["reason"],
-            failures=found["failures"],
-            created=moment(found["created"]),
-            ended=moment(found["ended"]) if found["ended"] else None,
-        )
 
     @property
     def hang(self) -> str:
@@ -85,30 +65,30 @@ class JobRecord:
 def all_records(cluster: Cluster, namespace: str | None) -> list[JobRecord]:
     """Return the records of one namespace or of all namespaces. Skip malformed and newer records."""
     found = cluster.list_labeled("ConfigMap", RECORD_LABEL, namespace)
-    return [record for record in map(_read, found) if record is not None]
+    return [record for record in map(read, found) if record is not None]
 
 
-def of_job(records: Iterable[JobRecord], state: JobState) -> JobRecord | None:
-    """Return the record of an existing job, or None if the job has no record."""
-    return next((one for one in records if one.key == (state.namespace, state.name, state.created)), None)
+def of_job(records: Iterable[JobRecord], key: Key) -> JobRecord | None:
+    """Return the record of a job, or None if the job has no record."""
+    return next((record for record in records if record.key == key), None)
 
 
-def await_end(cluster: Cluster, state: JobState) -> None:
+def await_end(cluster: Cluster, key: Key) -> None:
     """Wait until the controller has completed the record of a deleted job.
 
     If the record were deleted earlier, the controller would recreate it.
     """
     polling = Retrying(retry=retry_if_result(bool), stop=stop_after_delay(COMPLETE_SECONDS), wait=wait_fixed(PAUSE_SECONDS))
     with suppress(RetryError):  # without a controller, the record stays as it is
-        polling(_is_open, cluster, state)
+        polling(_is_open, cluster, key)
 
 
-def _is_open(cluster: Cluster, state: JobState) -> bool:
-    found = of_job(all_records(cluster, state.namespace), state)
-    return found is not None and found.content["ended"] is None
+def _is_open(cluster: Cluster, key: Key) -> bool:
+    record = of_job(all_records(cluster, key[0]), key)
+    return record is not None and record.content["ended"] is None
 
 
-def _read(config_map: Mapping[str, Any]) -> JobRecord | None:
+def read(config_map: Mapping[str, Any]) -> JobRecord | None:
     """Return a record. Users of a namespace can write its ConfigMaps: a malformed record is left out, with one note."""
     content, metadata = record.read(dict(config_map)), config_map["metadata"]
     if content is not None:

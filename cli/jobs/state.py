@@ -1,19 +1,19 @@
 """Derive a job's phase, and the reason why it waits, from its Kubernetes objects. All functions are pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from cli.jobs import foreign_jobs
+from cli.jobs.records import JobRecord, Key
 from cli.jobs.times import moment
 from infra.jobs.in_pods import UNUSABLE_IMAGE
-from infra.naming import JOB_LABEL, LAUNCHER_LABEL, POOL_LABEL, launcher_of
-
-Phase = Literal["Queued", "Starting", "Running", "Succeeded", "Failed", "Ending", "Canceled"]
-ENDED: tuple[Phase, ...] = ("Succeeded", "Failed", "Canceled")
+from infra.platform.job_controller.in_pod.job import ManagedJob
+from infra.platform.job_controller.in_pod.phases import Phase, Signs, phase_of
 
 Object = Mapping[str, Any]
+_NOT_RUNNING = (Phase.STARTING, Phase.RESTARTING)
 PASSING = ("Unhealthy", "BackOff", "FailedScheduling", "NodeNotReady")
 """Reasons of warning events to ignore: they are normal while a pod starts, or repeat a condition of the pod."""
 STUCK = ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError")
@@ -46,15 +46,28 @@ class JobState:
     """Number of failed attempts."""
     created: datetime
     ended: datetime | None
+    pods: Sequence[dict[str, Any]] = field(default=(), compare=False, repr=False)
+    """The job's pods; possibly empty if the job has ended."""
+    record: JobRecord | None = field(default=None, compare=False, repr=False)
+    """The job's record, if it has one and the job has not ended."""
 
     @property
     def is_over(self) -> bool:
-        return self.phase in ENDED
+        return self.phase.is_final
+
+    @property
+    def key(self) -> Key:
+        return self.namespace, self.name, self.created
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the ranks do not run yet, or do not run again yet."""
+        return self.phase in (Phase.QUEUED, Phase.SETUP, Phase.STARTING, Phase.RESTARTING)
 
     @property
     def has_launcher(self) -> bool:
         """True if a launcher pod starts the ranks. Otherwise, rank 0's log is the log of the job."""
-        return self.kind == "MPIJob" or (self.kind == "Job" and self.launcher not in ("torchrun", "job"))
+        return self.launcher in ("mpijob", "standalone")
 
     def seconds(self, now: datetime) -> int:
         """Return the number of seconds from the job's creation to its end, or until now if it has not ended."""
@@ -76,109 +89,78 @@ class JobState:
         }
 
 
-def state_of(found: Object) -> JobState:
-    """Derive a job's state from its main Kubernetes object."""
-    match found["kind"]:
-        case "MPIJob":
-            return _of_mpi_job(found)
-        case "Job":
-            return _of_job(found)
-    return _of_foreign_job(found)
+def state_of(job: ManagedJob, record: JobRecord | None = None) -> JobState:
+    """Derive a submitted job's state, or that of any MPIJob, from its objects and its record."""
+    phase = phase_of(job.signs(record.content["attempts"] if record else ()))
+    condition = job.verdict[1] if job.verdict else {}
+    end = (job.main.get("status") or {}).get("completionTime") or condition.get("lastTransitionTime")
+    return JobState(
+        name=job.name,
+        namespace=job.namespace,
+        kind=job.main["kind"],
+        object_name=job.main["metadata"]["name"],
+        launcher=job.launcher,
+        pool=job.pool,
+        workers=job.size,
+        phase=phase,
+        reason=_text_of(condition) if phase == Phase.FAILED else "",
+        failures=job.failures,
+        created=moment(job.main["metadata"]["creationTimestamp"]),
+        ended=moment(end) if end and phase.is_final else None,
+        pods=job.pods,
+        record=record,
+    )
 
 
-def _of_foreign_job(found: Object) -> JobState:
-    metadata, progress = found["metadata"], foreign_jobs.progress_of(found)
-    phase: Phase = "Running" if progress.running else "Starting"
-    if "deletionTimestamp" in metadata:
-        phase = "Ending"
-    elif progress.succeeded:
-        phase = "Succeeded"
-    elif progress.failed:
-        phase = "Failed"
-    elif progress.suspended:
-        phase = "Queued"
-    end = progress.ended or (progress.succeeded or progress.failed or {}).get("lastTransitionTime")
-    reason = (progress.failed or {}) if phase == "Failed" else {}
+def foreign_state(main: Object, pods: Sequence[dict[str, Any]] = ()) -> JobState:
+    """Derive the state of a job that `submit` did not create, from its main object."""
+    metadata, progress = main["metadata"], foreign_jobs.progress_of(main)
+    verdict = Phase.SUCCEEDED if progress.succeeded else Phase.FAILED if progress.failed else None
+    phase = phase_of(
+        Signs(
+            verdict=verdict,
+            is_deleted="deletionTimestamp" in metadata,
+            is_suspended=progress.suspended,
+            is_running=progress.running,
+            was_interrupted=progress.failures > 0,
+        )
+    )
+    condition = progress.succeeded or progress.failed or {}
+    end = progress.ended or condition.get("lastTransitionTime")
     return JobState(
         name=metadata["name"],
         namespace=metadata["namespace"],
-        kind=found["kind"],
+        kind=main["kind"],
         object_name=metadata["name"],
-        launcher=found["kind"].lower(),
-        pool="",
+        launcher=main["kind"].lower(),
+        pool=progress.pool,
         workers=progress.workers,
         phase=phase,
-        reason=str(reason.get("message") or reason.get("reason") or ""),
+        reason=_text_of(condition) if phase == Phase.FAILED else "",
         failures=progress.failures,
         created=moment(metadata["creationTimestamp"]),
-        ended=moment(end) if end and phase in ENDED else None,
+        ended=moment(end) if end and phase.is_final else None,
+        pods=pods,
     )
 
 
-def _of_mpi_job(found: Object) -> JobState:
-    metadata, spec, status = found["metadata"], found["spec"], found.get("status", {})
-    worker = spec["mpiReplicaSpecs"].get("Worker", {})
-    conditions = _conditions(status)
-    phase: Phase = "Starting"
-    if "deletionTimestamp" in metadata:
-        phase = "Ending"
-    elif _is(conditions, "Succeeded"):
-        phase = "Succeeded"
-    elif _is(conditions, "Failed"):
-        phase = "Failed"
-    elif spec.get("runPolicy", {}).get("suspend"):
-        phase = "Queued"
-    elif _is(conditions, "Running"):
-        phase = "Running"
-    launcher = status.get("replicaStatuses", {}).get("Launcher", {})
+def recorded_state(record: JobRecord) -> JobState:
+    """Return the state of a job that no longer exists."""
+    content = record.content
     return JobState(
-        name=metadata["name"],
-        namespace=metadata["namespace"],
-        kind="MPIJob",
-        object_name=metadata["name"],
-        launcher="mpijob",
-        pool=_pool(worker.get("template", {})),
-        workers=worker.get("replicas", 0),
-        phase=phase,
-        reason=_reason(conditions, "Failed") if phase == "Failed" else "",
-        failures=launcher.get("failed", 0),
-        created=moment(metadata["creationTimestamp"]),
-        ended=moment(status["completionTime"]) if "completionTime" in status and phase in ENDED else None,
-    )
-
-
-def _of_job(found: Object) -> JobState:
-    metadata, spec, status = found["metadata"], found["spec"], found.get("status", {})
-    labels = metadata.get("labels", {})
-    conditions = _conditions(status)
-    phase: Phase = "Starting"
-    if "deletionTimestamp" in metadata:
-        phase = "Ending"
-    elif _is(conditions, "Complete"):
-        phase = "Succeeded"
-    elif _is(conditions, "Failed"):
-        phase = "Failed"
-    elif spec.get("suspend"):
-        phase = "Queued"
-    elif status.get("ready", 0) >= spec.get("parallelism", 1):
-        phase = "Running"
-    launcher = launcher_of(labels.get(LAUNCHER_LABEL, "job"))
-    indexed = spec.get("completionMode") == "Indexed"
-    failed = next((one for one in conditions if one["type"] == "Failed"), None)
-    end = status.get("completionTime") or (failed or {}).get("lastTransitionTime")
-    return JobState(
-        name=labels.get(JOB_LABEL, metadata["name"]),
-        namespace=metadata["namespace"],
-        kind="Job",
-        object_name=metadata["name"],
-        launcher=launcher,
-        pool=_pool(spec["template"]) if indexed else "",
-        workers=spec.get("completions", 1) if indexed else 0,
-        phase=phase,
-        reason=_reason(conditions, "Failed") if phase == "Failed" else "",
-        failures=status.get("failed", 0),
-        created=moment(metadata["creationTimestamp"]),
-        ended=moment(end) if end and phase in ENDED else None,
+        name=content["name"],
+        namespace=content["namespace"],
+        kind="",
+        object_name=content["name"],
+        launcher=content.get("launcher", ""),
+        pool=content.get("pool", ""),
+        workers=content.get("size", 0),
+        phase=Phase(content["phase"]),
+        reason=content["reason"],
+        failures=content["failures"],
+        created=moment(content["created"]),
+        ended=moment(content["ended"]) if content["ended"] else None,
+        record=record,
     )
 
 
@@ -187,16 +169,11 @@ def _conditions(status: Object) -> list[Object]:
 
 
 def _is(conditions: Sequence[Object], kind: str) -> bool:
-    return any(one["type"] == kind and one["status"] == "True" for one in conditions)
+    return any(condition["type"] == kind and condition["status"] == "True" for condition in conditions)
 
 
-def _reason(conditions: Sequence[Object], kind: str) -> str:
-    found = next((one for one in conditions if one["type"] == kind), {})
-    return str(found.get("message") or found.get("reason") or "").rstrip(": ")
-
-
-def _pool(template: Object) -> str:
-    return str(template.get("spec", {}).get("nodeSelector", {}).get(POOL_LABEL, ""))
+def _text_of(condition: Object) -> str:
+    return str(condition.get("message") or condition.get("reason") or "").rstrip(": ")
 
 
 # --- why a job waits ---------------------------------------------------------------------------------------------------
@@ -207,15 +184,15 @@ def waits_for(state: JobState, pods: Sequence[Object], workload: Object | None, 
 
     `events` are warning events. Pass them if `lacks_reason` returns True.
     """
-    if state.phase == "Queued" and (setup := [pod for pod in pods if role(pod) == "setup"]):
-        return f"setup: {_trouble(setup[-1]) or setup[-1]['status'].get('phase', 'Pending').lower()}"
-    if state.phase == "Queued":
-        held = [
-            one
-            for one in _conditions((workload or {}).get("status", {}))
-            if one["type"] == "QuotaReserved" and one["status"] == "False"
-        ]
-        return f"waits in the queue{': ' + held[-1]['message'] if held and held[-1].get('message') else ''}"
+    if state.phase == Phase.SETUP:
+        setup = [pod for pod in pods if role(pod) == "setup"]
+        return (
+            f"setup: {_trouble(setup[-1]) or setup[-1]['status'].get('phase', 'Pending').lower()}" if setup else "setup: pending"
+        )
+    if state.phase == Phase.QUEUED:
+        conditions = _conditions((workload or {}).get("status", {}))
+        reasons = [one.get("message") for one in conditions if (one["type"], one["status"]) == ("QuotaReserved", "False")]
+        return f"waits in the queue{': ' + reasons[-1] if reasons and reasons[-1] else ''}"
     workers = [pod for pod in pods if role(pod) == "worker"]
     ready = sum(_is(_conditions(pod["status"]), "Ready") for pod in workers)
     trouble = next((text for pod in pods if (text := _trouble(pod))), "") or warning(state, pods, events)
@@ -227,7 +204,7 @@ def waits_for(state: JobState, pods: Sequence[Object], workload: Object | None, 
 def lacks_reason(state: JobState, pods: Sequence[Object]) -> bool:
     """Return whether workers are missing or not ready and only events can explain why, for example rejected pods."""
     ready = sum(role(pod) == "worker" and _is(_conditions(pod["status"]), "Ready") for pod in pods)
-    return state.phase == "Starting" and ready < state.workers and not any(map(_trouble, pods))
+    return state.phase in _NOT_RUNNING and ready < state.workers and not any(map(_trouble, pods))
 
 
 def warning(state: JobState, pods: Sequence[Object], events: Sequence[Object]) -> str:
@@ -270,7 +247,7 @@ def _event_time(event: Object) -> datetime:
 
 def stuck(state: JobState, pods: Sequence[Object], events: Sequence[Object]) -> str:
     """Return why a job cannot start even when nodes become available; empty if it may still start."""
-    if state.phase != "Starting":
+    if state.phase not in _NOT_RUNNING:
         return ""
     for pod in pods:
         for container in containers(pod):
@@ -288,7 +265,8 @@ def stopped(state: JobState, workload: Object, events: Sequence[Object]) -> str:
     """
     if workload.get("spec", {}).get("active", True):
         return ""
-    evicted = _reason(_conditions(workload.get("status", {})), "Evicted") or "its workload is not active"
+    conditions = _conditions(workload.get("status", {}))
+    evicted = next((_text_of(one) for one in conditions if one["type"] == "Evicted"), "") or "its workload is not active"
     prefixes = tuple(f"{state.name}-{role}-" for role in ("worker", "launcher"))
     about = {event["involvedObject"].get("name", "") for event in events}
     gone = [{"metadata": {"name": name}, "status": {}} for name in sorted(about) if name.startswith(prefixes)]

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cli.clusters.kubernetes_access import Cluster, Object
 from cli.errors import CommandError, NotFound
@@ -21,7 +21,7 @@ def of_worker(index: int) -> Choice:
 
 
 def of_all(found: Sequence[Object], state: JobState) -> list[Object]:
-    return [*launchers(found), *workers(found)] or log_pods(list(found), state)
+    return [*launchers(found), *workers(found)] or log_pods(found, state)
 
 
 def latest(cluster: Cluster, found: Sequence[Object], state: JobState) -> Iterator[tuple[str, list[str]]]:
@@ -44,8 +44,8 @@ class FollowerOfPods(Follower):
     _threads: dict[tuple[str, str, int], threading.Thread] = field(default_factory=dict)
     _writing: threading.Lock = field(default_factory=threading.Lock)
 
-    def _print_new(self, found: list[Object], state: JobState) -> None:
-        for pod in self.choose(found, state):
+    def _print_new(self, state: JobState) -> None:
+        for pod in self.choose(state.pods, state):
             for one in job_containers(pod):
                 key = (pod["metadata"]["name"], one["name"], one.get("restartCount", 0))
                 ended = "terminated" in one.get("state", {})
@@ -72,13 +72,13 @@ class FollowerOfPods(Follower):
         except CommandError as error:
             self._note(str(error))
 
-    def _drain(self, found: list[Object], state: JobState) -> None:
+    def _drain(self, state: JobState) -> None:
         end = time.monotonic() + DRAIN_SECONDS
         while True:
-            self._print_new(found, state)
+            self._print_new(state)
             for thread in self._threads.values():
                 thread.join(max(0.0, end - time.monotonic()))
             if all(log.is_complete for log in self._logs.values()) or time.monotonic() > end:
                 return
             time.sleep(EVERY_SECONDS)
-            found = objects.pods(self.cluster, state)
+            state = replace(state, pods=objects.pods(self.cluster, state))

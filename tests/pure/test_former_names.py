@@ -10,7 +10,6 @@ from infra.jobs.component import digest
 from infra.jobs.model import Job
 from infra.jobs.reading import JobRefused, judged
 from infra.jobs.render import render
-from infra.naming import LAUNCHER_LABELS, launcher_of
 from infra.settings.stack import Settings
 from tests.pure import job_world
 from tests.pure.job_world import KEYS, cluster
@@ -68,11 +67,3 @@ def test_former_names_in_a_stack_are_warnings_with_their_path() -> None:
     assert [str(problem) for problem in found.problems] == [f"jobs[1].{text}" for text in WARNINGS]
     assert not any(problem.is_error for problem in found.problems) and not found.placeholders
     assert found.model is not None and found.model.jobs[0] == found.model.jobs[1]
-
-
-def test_labels_name_the_launcher_as_before() -> None:
-    assert {launcher_of(label): label for label in ("openmpi", "mpijob", "torchrun")} == {
-        "standalone": LAUNCHER_LABELS["standalone"],
-        "mpijob": "mpijob",
-        "torchrun": "torchrun",
-    }

@@ -6,12 +6,8 @@ from typing import Any
 
 import pytest
 
-<<<<<<< HEAD
-from cli.records import JobRecord
-from infra.naming import COMPLETION_INDEX
-=======
 from cli.jobs.records import JobRecord
->>>>>>> main
+from infra.naming import COMPLETION_INDEX
 from infra.platform.job_controller.in_pod import following, logs, progress, reconcile, stacks
 from infra.platform.job_controller.in_pod.actions import DeletePod, FailJob, Report
 from infra.platform.job_controller.in_pod.api import ApiError

@@ -355,7 +355,7 @@ def test_the_history_says_why_a_silent_node_was_taken_out() -> None:
 def test_a_node_that_the_brake_keeps_in_service_is_reported_as_held() -> None:
     broken = node("a", READY, BUS)
     held = findings.health(broken, (), (), NOW, {**journal.empty(), "held": ["a"]})
-    assert "a fifth of the nodes broke within an hour" in held.next
+    assert "20% of the nodes broke within 60 minutes" in held.next
     soon = findings.health(broken, (), (), NOW, journal.empty())
     assert soon.next == "the job controller takes it out of service"
 

@@ -21,7 +21,7 @@ from cli.jobs.records import all_records
 from cli.main import app
 from cli.nodes.health import findings
 from infra.health import journal
-from infra.naming import RECORD_KEY, RECORD_LABEL
+from infra.naming import JOB_LABEL, RECORD_KEY, RECORD_LABEL
 from infra.platform.job_controller.in_pod import record
 from tests.pure.controlled_jobs import at, main, workers
 from tests.pure.job_world import TRAIN
@@ -31,7 +31,8 @@ NOW = datetime(2026, 11, 23, 13, tzinfo=UTC)
 GOOD = record.config_map(record.new("uid-good", "good", "team-b", at(0)))
 JOB_OF_B = main("torchrun")
 JOB_OF_B["spec"]["template"] = {}
-JOB_OF_B["metadata"] |= {"namespace": "team-b", "name": "good", "labels": {"gpumpi.io/job": "good", "gpumpi.io/role": "job"}}
+JOB_OF_B["metadata"] |= {"namespace": "team-b", "name": "good"}
+JOB_OF_B["metadata"]["labels"] |= {JOB_LABEL: "good"}
 
 
 class Cluster:
@@ -47,7 +48,7 @@ class Cluster:
         return [one for one in self.config_maps if namespace in (None, one["metadata"].get("namespace"))]
 
     def list(self, kind: str, namespace: str | None = None, selector: Any = None, **more: Any) -> list[Any]:
-        return [*self.objects.get(kind, ()), *([JOB_OF_B] if kind == "Job" and selector else [])]
+        return [*self.objects.get(kind, ()), *([JOB_OF_B] if kind == "Job" else [])]
 
     def find(self, kind: str, name: str, namespace: str) -> Any:
         return None

@@ -12,6 +12,7 @@ from cli.clusters.status.cluster_status import Status
 from cli.jobs.records import JobRecord
 from cli.nodes.health.node_health import NodeHealth
 from cli.stacks.cost.spending import Spending
+from infra.platform.job_controller.in_pod.phases import Phase
 
 VERSION: Final = 1
 NO_GPU_METRICS: Final = "GPU utilization: no data source. The table shows the GPUs that jobs hold, not how busy they are."
@@ -157,8 +158,8 @@ def _job_tile(status: Status) -> dict[str, str]:
     if not _knows_jobs(status):
         return _tile("Jobs running", tables.UNKNOWN, "see below")
     counts = Counter(line.state.phase for line in status.jobs)
-    others = ", ".join(f"{number} {phase.lower()}" for phase, number in sorted(counts.items()) if phase != "Running")
-    return _tile("Jobs running", str(counts["Running"]), others or "none waiting")
+    others = ", ".join(f"{number} {phase.lower()}" for phase, number in sorted(counts.items()) if phase != Phase.RUNNING)
+    return _tile("Jobs running", str(counts[Phase.RUNNING]), others or "none waiting")
 
 
 def _cost_tile(spending: Spending | str) -> dict[str, str]:

@@ -7,13 +7,14 @@ from typing import Any, Final, Literal
 from cli.clusters.status.cluster_status import JobLine, PoolStatus, QueueStatus
 from cli.jobs import records
 from cli.jobs.goodput import time_account
-from cli.jobs.goodput.time_account import PHASES, Account
+from cli.jobs.goodput.time_account import PARTS, Account
 from cli.jobs.records import JobRecord
-from cli.jobs.state import JobState
+from cli.jobs.state import JobState, recorded_state
 from cli.jobs.times import duration, moment
 from cli.jobs.waits import shortened
 from cli.nodes.health.node_health import SEVERITIES, NodeHealth
 from cli.stacks.cost.spending import Spending, Spent
+from infra.platform.job_controller.in_pod.phases import Phase
 
 UNKNOWN: Final = "?"
 JOBS_SHOWN, ENDED_SHOWN, NODES_SHOWN = 100, 10, 100
@@ -24,7 +25,11 @@ Tone = Literal["", "good", "doubtful", "bad"]
 Row = dict[str, Any]
 """`key` identifies the row across refreshes; `cells` maps columns to `cell()`."""
 
-PHASE_TONES: Final[Mapping[str, Tone]] = {"Running": "good", "Succeeded": "good", "Failed": "bad", "Queued": "doubtful"}
+PHASE_TONES: Final[Mapping[Phase, Tone]] = {
+    **{Phase.RUNNING: "good", Phase.SUCCEEDED: "good", Phase.FAILED: "bad"},
+    **{Phase.QUEUED: "doubtful", Phase.RESTARTING: "doubtful"},
+}
+_ORDER: Final = (Phase.RUNNING, Phase.RESTARTING, Phase.STARTING, Phase.SETUP, Phase.ENDING, Phase.QUEUED)
 
 
 def cell(text: object, note: str = "", tone: Tone = "", **more: Any) -> dict[str, Any]:
@@ -118,12 +123,11 @@ def _node(node: NodeHealth, now: datetime) -> Row:
 
 def jobs(lines: Sequence[JobLine], found: Sequence[JobRecord] | str, now: datetime) -> list[Row]:
     """Return the running jobs, then those that are starting or waiting."""
-    order = ("Running", "Starting", "Ending", "Queued")
-    ordered = sorted(lines, key=lambda line: order.index(line.state.phase) if line.state.phase in order else len(order))
+    ordered = sorted(lines, key=lambda line: _ORDER.index(line.state.phase))
     readable = [] if isinstance(found, str) else found
     rows = []
     for line in ordered:
-        record = records.of_job(readable, line.state)
+        record = records.of_job(readable, line.state.key)
         rows.append(_job(line.state, line.waits_for or line.state.reason, record, now))
     return rows
 
@@ -134,7 +138,7 @@ def ended(found: Sequence[JobRecord], now: datetime) -> list[Row]:
 
 
 def _last_ended(found: Sequence[JobRecord]) -> list[tuple[JobState, JobRecord]]:
-    over = [(state, one) for one in found if (state := one.state()).ended is not None]
+    over = [(state, record) for record in found if (state := recorded_state(record)).ended is not None]
     over.sort(key=lambda pair: pair[0].ended or pair[0].created, reverse=True)
     return over[:ENDED_SHOWN]
 
@@ -143,7 +147,7 @@ def goodput(lines: Sequence[JobLine], found: Sequence[JobRecord], now: datetime)
     """Return the goodput of the jobs in `lines` and the recently ended ones as a sentence; empty if none has left the
     queue.
     """
-    exist = [record for line in lines if (record := records.of_job(found, line.state))]
+    exist = [record for line in lines if (record := records.of_job(found, line.state.key))]
     shown = {one.key: one for one in (*exist, *(record for _, record in _last_ended(found)))}
     every = [one for record in shown.values() if (one := time_account.of_job(record.content, now)).goodput is not None]
     blind = sum(one.lost_is_unknown for one in every)
@@ -216,17 +220,17 @@ def _progress_problem(record: JobRecord | None) -> str:
 
 
 def _parts(spent: Account | None) -> list[dict[str, Any]]:
-    """Return the parts of a job's bar: its phases in a fixed order."""
-    seconds = {phase: spent.spent[phase].total_seconds() for phase in PHASES} if spent else {}
-    return [{"name": phase, "seconds": round(number, 1)} for phase, number in seconds.items() if number >= 1]
+    """Return the parts of a job's bar: how it spent its time, in a fixed order."""
+    seconds = {part: spent.spent[part].total_seconds() for part in PARTS} if spent else {}
+    return [{"name": part, "seconds": round(number, 1)} for part, number in seconds.items() if number >= 1]
 
 
 def _phases(spent: Account | None) -> str:
-    """Return the phases as text. Without steps, lost time is unknown, as in `goodput`."""
+    """Return the parts as text. Without steps, lost time is unknown, as in `goodput`."""
     words = {one["name"]: duration(round(one["seconds"])) for one in _parts(spent)}
     if spent and spent.lost_is_unknown and spent.share:
         words["lost"] = UNKNOWN
-    return ", ".join(f"{phase} {words[phase]}" for phase in PHASES if phase in words)
+    return ", ".join(f"{part} {words[part]}" for part in PARTS if part in words)
 
 
 # --- cost ---------------------------------------------------------------------------------------------------------------

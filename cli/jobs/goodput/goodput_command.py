@@ -14,7 +14,7 @@ from cli.errors import NotFound
 from cli.exit_codes import OK
 from cli.jobs import records
 from cli.jobs.goodput import time_account
-from cli.jobs.goodput.time_account import PHASES, Account
+from cli.jobs.goodput.time_account import PARTS, Account
 from cli.jobs.records import JobRecord
 from cli.jobs.times import duration
 
@@ -40,7 +40,7 @@ def command(
     ] = None,
     as_json: options.Json = False,
 ) -> int:
-    """Shows the time of each job, each namespace and the cluster in six phases, from the records of the job controller.
+    """Shows the time of each job, each namespace and the cluster in six parts, from the records of the job controller.
     Goodput is the share of training in the time outside the queue, weighted by GPUs. Lost time needs `progress` in the
     job.
     """
@@ -78,7 +78,7 @@ def _about(record: Mapping[str, Any]) -> dict[str, Any]:
 def _values(found: Account) -> dict[str, Any]:
     return {
         "wallSeconds": found.wall.total_seconds(),
-        "seconds": {phase: found.spent[phase].total_seconds() for phase in PHASES},
+        "seconds": {part: found.spent[part].total_seconds() for part in PARTS},
         "lostIsKnown": found.has_steps,
         "goodput": None if found.goodput is None else round(found.goodput, 4),
     }
@@ -90,7 +90,7 @@ def _by_namespace(rows: Sequence[_Row]) -> Iterator[tuple[str, list[_Row]]]:
 
 
 def _listing(rows: Sequence[_Row], *, one_job: bool) -> Listing:
-    columns = ("time", *PHASES, "goodput")
+    columns = ("time", *PARTS, "goodput")
     listing = Listing("namespace", "job", *columns, right=columns)
     for row in rows:
         listing.add_row(row.namespace, row.record.content["name"], *_cells(row.account))
@@ -103,7 +103,7 @@ def _listing(rows: Sequence[_Row], *, one_job: bool) -> Listing:
 
 def _cells(found: Account) -> Iterator[str]:
     yield duration(round(found.wall.total_seconds()))
-    for phase in PHASES:
-        is_unknown = phase == "lost" and found.lost_is_unknown
-        yield UNKNOWN if is_unknown else duration(round(found.spent[phase].total_seconds()))
+    for part in PARTS:
+        is_unknown = part == "lost" and found.lost_is_unknown
+        yield UNKNOWN if is_unknown else duration(round(found.spent[part].total_seconds()))
     yield found.share

@@ -9,6 +9,7 @@ from typing import Any, Final
 from cli.nodes.health.node_health import Moment
 from infra.health import faults, journal
 from infra.health.annotation import TakenOut
+from infra.health.brake import SHARE, WINDOW
 from infra.health.journal import Journal
 from infra.health.repairs import VERIFYING
 
@@ -21,7 +22,10 @@ _DONE: Final = {
     journal.IN_SERVICE: "back in service",
     journal.GONE: "the node is gone",
 }
-HELD: Final = "the job controller leaves it in service: a fifth of the nodes broke within an hour; look for a common cause"
+HELD: Final = (
+    f"the job controller leaves it in service: {float(SHARE):.0%} of the nodes broke within {WINDOW.seconds // 60} minutes; "
+    "look for a common cause"
+)
 SOON: Final = "the job controller takes it out of service"
 
 
