@@ -32,25 +32,25 @@ API_SERVER_SECONDS = 120.0
 """How long the API server may be unavailable while a job is followed, for example during a control plane upgrade."""
 
 
-def log_pods(found: Sequence[Object], state: JobState) -> list[Object]:
+def log_pods(pods: Sequence[Object], state: JobState) -> list[Object]:
     """Return the pods whose logs make up the job's log: the launcher of each attempt or, without one, rank 0's pod."""
     if state.launcher == "torchrun":
-        chosen = [pod for pod in found if _index(pod) == "0" or role(pod) == "setup"]
+        chosen = [pod for pod in pods if _index(pod) == "0" or role(pod) == "setup"]
     elif not state.has_launcher:
-        chosen = foreign_jobs.first_rank(found)
+        chosen = foreign_jobs.first_rank(pods)
     else:
-        chosen = [pod for pod in found if role(pod) in ("launcher", "setup")]
+        chosen = [pod for pod in pods if role(pod) in ("launcher", "setup")]
     return sorted(chosen, key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]))
 
 
-def lacks_workers(found: Sequence[Object], state: JobState) -> bool:
+def lacks_workers(pods: Sequence[Object], state: JobState) -> bool:
     """Return whether the launcher is waiting for workers. The launcher's log must not be followed yet: meanwhile, the
     reason why the workers do not start would not be printed.
     """
     if state.launcher != "standalone":  # the MPI operator starts the launcher once the workers are ready
         return False
-    workers = [pod for pod in found if role(pod) == "worker"]
-    return not all(one.get("ready") for pod in workers for one in pod["status"].get("containerStatuses") or [{}])
+    workers = [pod for pod in pods if role(pod) == "worker"]
+    return not all(container.get("ready") for pod in workers for container in pod["status"].get("containerStatuses") or [{}])
 
 
 def _index(pod: Object) -> str:
@@ -62,8 +62,10 @@ def job_containers(pod: Object) -> list[Mapping[str, Any]]:
 
     Sidecars are left out because they never end.
     """
-    sidecars = {one["name"] for one in pod["spec"].get("initContainers", ()) if one.get("restartPolicy") == "Always"}
-    return [one for one in containers(pod) if one["name"] not in sidecars]
+    sidecars = {
+        container["name"] for container in pod["spec"].get("initContainers", ()) if container.get("restartPolicy") == "Always"
+    }
+    return [container for container in containers(pod) if container["name"] not in sidecars]
 
 
 @dataclass
@@ -165,17 +167,17 @@ class Follower:
     def _stream(self, pod: Object, number: int) -> None:
         """Print the logs of a pod's containers in order, each until the container or the connection ends."""
         name = pod["metadata"]["name"]
-        for one in job_containers(pod):
-            state = one.get("state", {})
+        for container in job_containers(pod):
+            state = container.get("state", {})
             if not ("running" in state or "terminated" in state):
                 return
-            restarts = one.get("restartCount", 0)
+            restarts = container.get("restartCount", 0)
             if (number or restarts) and not any(key[0] == name and key[2] >= restarts for key in self._logs):
                 self._note(f"attempt {number + restarts + 1}: {name}")
-            for (pod_name, container, count), earlier in self._logs.items():
-                earlier.is_complete |= (pod_name, container) == (name, one["name"]) and count < restarts
-            new = PodLog(self.cluster, name, self.namespace, one["name"])
-            log = self._logs.setdefault((name, one["name"], restarts), new)
+            for (pod_name, container_name, count), earlier in self._logs.items():
+                earlier.is_complete |= (pod_name, container_name) == (name, container["name"]) and count < restarts
+            new = PodLog(self.cluster, name, self.namespace, container["name"])
+            log = self._logs.setdefault((name, container["name"], restarts), new)
             if not log.is_complete:
                 log.is_complete = self._print(log) and "terminated" in state
 

@@ -47,10 +47,10 @@ class Progress:
     pool: str = ""
 
 
-def is_foreign(found: Object) -> bool:
+def is_foreign(main: Object) -> bool:
     """Return whether the object is an independent job: neither created by `submit` nor part of another job."""
-    metadata = found["metadata"]
-    owned = any(one.get("controller") for one in metadata.get("ownerReferences") or ())
+    metadata = main["metadata"]
+    owned = any(owner.get("controller") for owner in metadata.get("ownerReferences") or ())
     return not owned and JOB_LABEL not in (metadata.get("labels") or {})
 
 
@@ -96,10 +96,10 @@ def _number(text: str | None) -> int:
     return int(text) if text and text.isdecimal() and len(text) < 10 else 0
 
 
-def progress_of(found: Object) -> Progress:
+def progress_of(main: Object) -> Progress:
     """Return the progress of a job whose kind is in KINDS."""
-    spec, status = found["spec"], found.get("status") or {}
-    match found["kind"]:
+    spec, status = main["spec"], main.get("status") or {}
+    match main["kind"]:
         case "Job":
             return _batch(spec, status)
         case "PyTorchJob":
@@ -110,7 +110,7 @@ def progress_of(found: Object) -> Progress:
             # If numNodes is missing, the runtime sets the number of nodes, which is unknown here.
             return _set(spec, status, (spec.get("trainer") or {}).get("numNodes") or 0, status.get("jobsStatus"), "Complete")
     workers = sum(
-        one.get("replicas", 1) * (one["template"].get("spec") or {}).get("parallelism", 1) for one in spec["replicatedJobs"]
+        part.get("replicas", 1) * (part["template"].get("spec") or {}).get("parallelism", 1) for part in spec["replicatedJobs"]
     )
     return _set(spec, status, workers, status.get("replicatedJobsStatus"), "Completed")
 
@@ -133,12 +133,12 @@ def _batch(spec: Object, status: Object) -> Progress:
 def _pytorch(spec: Object, status: Object) -> Progress:
     replicas = spec.get("pytorchReplicaSpecs") or {}
     return Progress(
-        workers=sum(one.get("replicas", 1) for one in replicas.values()),
+        workers=sum(replica.get("replicas", 1) for replica in replicas.values()),
         suspended=bool((spec.get("runPolicy") or {}).get("suspend")),
         running=_condition(status, "Running") is not None,
         succeeded=_condition(status, "Succeeded"),
         failed=_condition(status, "Failed"),
-        failures=sum(one.get("failed", 0) for one in (status.get("replicaStatuses") or {}).values()),
+        failures=sum(replica.get("failed", 0) for replica in (status.get("replicaStatuses") or {}).values()),
         ended=status.get("completionTime"),
     )
 
@@ -148,10 +148,10 @@ def _set(spec: Object, status: Object, workers: int, jobs: Sequence[Object] | No
     return Progress(
         workers=workers,
         suspended=bool(spec.get("suspend")),
-        running=bool(jobs) and all(one.get("ready", 0) + one.get("succeeded", 0) > 0 for one in jobs or ()),
+        running=bool(jobs) and all(child.get("ready", 0) + child.get("succeeded", 0) > 0 for child in jobs or ()),
         succeeded=_condition(status, complete),
         failed=_condition(status, "Failed"),
-        failures=status.get("restarts", 0) or sum(one.get("failed", 0) for one in jobs or ()),
+        failures=status.get("restarts", 0) or sum(child.get("failed", 0) for child in jobs or ()),
     )
 
 
@@ -160,7 +160,7 @@ def _ray(spec: Object, status: Object) -> Progress:
     deployment, job = status.get("jobDeploymentStatus"), status.get("jobStatus")
     end = {"message": status.get("message") or status.get("reason") or "", "lastTransitionTime": status.get("endTime")}
     return Progress(
-        workers=1 + sum(one.get("replicas", 0) for one in groups),
+        workers=1 + sum(group.get("replicas", 0) for group in groups),
         suspended=bool(spec.get("suspend")),
         running=deployment == "Running",
         succeeded=end if deployment == "Complete" and job == "SUCCEEDED" else None,
@@ -172,5 +172,5 @@ def _ray(spec: Object, status: Object) -> Progress:
 
 def _condition(status: Object, kind: str) -> Object | None:
     """Return the condition of this type if its status is `True`, or else None."""
-    found: Sequence[Object] = status.get("conditions") or ()
-    return next((one for one in found if one["type"] == kind and one["status"] == "True"), None)
+    conditions: Sequence[Object] = status.get("conditions") or ()
+    return next((condition for condition in conditions if condition["type"] == kind and condition["status"] == "True"), None)

@@ -11,10 +11,12 @@ from infra.platform.job_controller.in_pod.stacks import listed
 
 def last_hang(cluster: Cluster, namespace: str, name: str) -> Mapping[str, Any]:
     """Return the last hung attempt of the newest job with this name, even if the job was deleted. Raises NotFound."""
-    found = sorted((one for one in all_records(cluster, namespace) if one.content["name"] == name), key=lambda one: one.key)
-    if not found:
+    own = sorted(
+        (record for record in all_records(cluster, namespace) if record.content["name"] == name), key=lambda record: record.key
+    )
+    if not own:
         raise NotFound(f"there is no record of job {name} in namespace {namespace}")
-    hung = [one for one in found[-1].content["attempts"] if one.get("hang")]
+    hung = [attempt for attempt in own[-1].content["attempts"] if attempt.get("hang")]
     if not hung:
         raise NotFound(f"no attempt of {name} ended because of a hang")
     attempt: Mapping[str, Any] = hung[-1]

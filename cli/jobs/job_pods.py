@@ -31,19 +31,19 @@ def worker_index(pod: Object) -> int | None:
     if role(pod) != "worker":
         return None
     metadata = pod["metadata"]
-    known = {**metadata.get("annotations", {}), **metadata.get("labels", {})}
-    number = next((known[name] for name in _INDEXES if name in known), metadata["name"].rpartition("-")[2])
+    keys = {**metadata.get("annotations", {}), **metadata.get("labels", {})}
+    number = next((keys[name] for name in _INDEXES if name in keys), metadata["name"].rpartition("-")[2])
     return int(number) if number.isdecimal() and len(number) < 10 else None
 
 
-def workers(found: Sequence[Object], index: int | None = None) -> list[Object]:
+def workers(pods: Sequence[Object], index: int | None = None) -> list[Object]:
     """Return the pods of all workers, or of one worker, sorted by worker and age."""
-    numbered = [(number, pod) for pod in found if (number := worker_index(pod)) is not None and index in (None, number)]
-    return [pod for _, pod in sorted(numbered, key=lambda one: (one[0], _age(one[1])))]
+    numbered = [(number, pod) for pod in pods if (number := worker_index(pod)) is not None and index in (None, number)]
+    return [pod for _, pod in sorted(numbered, key=lambda entry: (entry[0], _age(entry[1])))]
 
 
-def launchers(found: Sequence[Object]) -> list[Object]:
-    return sorted((pod for pod in found if role(pod) == "launcher"), key=_age)
+def launchers(pods: Sequence[Object]) -> list[Object]:
+    return sorted((pod for pod in pods if role(pod) == "launcher"), key=_age)
 
 
 def _age(pod: Object) -> tuple[str, str]:
@@ -71,9 +71,9 @@ def running_container(cluster: Cluster, state: JobState, worker: int, *, launche
     chosen = launchers(pods) if launcher else workers(pods, worker)
     name = "launcher" if launcher else f"worker {worker}"
     for pod in reversed(chosen):
-        for one in job_containers(pod):
-            if "running" in one.get("state", {}):
-                return Container(pod["metadata"]["name"], state.namespace, one["name"])
+        for container in job_containers(pod):
+            if "running" in container.get("state", {}):
+                return Container(pod["metadata"]["name"], state.namespace, container["name"])
     if launcher and state.launcher == "torchrun":
         raise NotFound(f"--launcher: job {state.name} has none, because torchrun runs in the workers. Use --worker 0.")
     raise NotFound(f"{name} of job {state.name} is not running (phase {state.phase}); see: {program()} jobs")

@@ -45,10 +45,10 @@ def command(
     waits = Waits(cluster)
     states = [replace(state, reason=state.reason or waits.reason(state)) for state in states]
     now = datetime.now(UTC)
-    kept = records.all_records(cluster, place) if everything else []
-    rows = [(state, records.of_job(kept, state.key)) for state in states]
+    recorded = records.all_records(cluster, place) if everything else []
+    rows = [(state, records.of_job(recorded, state.key)) for state in states]
     living = {state.key for state in states}
-    rows += [(recorded_state(record), record) for record in kept if record.key not in living]
+    rows += [(recorded_state(record), record) for record in recorded if record.key not in living]
     rows.sort(key=lambda row: row[0].created, reverse=True)
     if as_json:
         print_json([{**state.as_json(now), **(record.as_json(now) if record else {})} for state, record in rows])

@@ -46,11 +46,11 @@ def all_jobs(cluster: Cluster, namespace: str | None) -> list[JobState]:
     """Return the jobs of one namespace or of all namespaces, newest first."""
     listed = [*_listed(cluster, "MPIJob", namespace), *_listed(cluster, "Job", namespace)]
     listed += [main for kind in foreign_jobs.KINDS if kind != "Job" for main in _foreign(cluster, kind, namespace)]
-    if any(one["kind"] == "Job" for one in listed):  # for jobs of the standalone launcher, a StatefulSet runs the workers
+    if any(item["kind"] == "Job" for item in listed):  # for jobs of the standalone launcher, a StatefulSet runs the workers
         listed += _listed(cluster, "StatefulSet", namespace, {ROLE_LABEL: "workers"})
     by_namespace = defaultdict(list)
-    for one in listed:
-        by_namespace[one["metadata"]["namespace"]].append(one)
+    for item in listed:
+        by_namespace[item["metadata"]["namespace"]].append(item)
     states = [state for place, own in by_namespace.items() for state in _states_in(cluster, place, own)]
     if any(state.phase == Phase.QUEUED for state in states):
         workloads = cluster.list("Workload", namespace)
@@ -66,9 +66,9 @@ def _states_in(cluster: Cluster, namespace: str, listed: Sequence[Object]) -> li
     return _states(listed, cluster.list("Pod", namespace), records.all_records(cluster, namespace))
 
 
-def _states(listed: Sequence[Object], pods: Sequence[Object], kept: Sequence[JobRecord]) -> list[JobState]:
-    by_kind = {kind: [one for one in listed if one["kind"] == kind] for kind in ("MPIJob", "Job", "StatefulSet")}
-    states = [_readable(job.main, partial(_with_record, job, kept)) for job in assemble({**by_kind, "Pod": pods}, {})]
+def _states(listed: Sequence[Object], pods: Sequence[Object], recorded: Sequence[JobRecord]) -> list[JobState]:
+    by_kind = {kind: [item for item in listed if item["kind"] == kind] for kind in ("MPIJob", "Job", "StatefulSet")}
+    states = [_readable(job.main, partial(_with_record, job, recorded)) for job in assemble({**by_kind, "Pod": pods}, {})]
     pods_of = defaultdict(list)
     for pod in pods:
         pods_of[foreign_jobs.job_of(pod)].append(pod)
@@ -78,13 +78,13 @@ def _states(listed: Sequence[Object], pods: Sequence[Object], kept: Sequence[Job
     return [state for state in states if state is not None]
 
 
-def _with_record(job: ManagedJob, kept: Sequence[JobRecord]) -> JobState:
+def _with_record(job: ManagedJob, recorded: Sequence[JobRecord]) -> JobState:
     created = moment(job.main["metadata"]["creationTimestamp"])
-    return state_of(job, records.of_job(kept, (job.namespace, job.name, created)))
+    return state_of(job, records.of_job(recorded, (job.namespace, job.name, created)))
 
 
 def _listed(cluster: Cluster, kind: str, namespace: str | None, selector: Mapping[str, str] | None = None) -> list[Object]:
-    return [{**one, "kind": kind} for one in cluster.list(kind, namespace, selector)]
+    return [{**item, "kind": kind} for item in cluster.list(kind, namespace, selector)]
 
 
 def _foreign(cluster: Cluster, kind: str, namespace: str | None) -> list[Object]:
@@ -115,7 +115,7 @@ def find(cluster: Cluster, name: str, namespace: str) -> JobState:
     main = cluster.find("MPIJob", name, namespace)
     listed = [{**main, "kind": "MPIJob"}] if main is not None else []
     listed += _listed(cluster, "Job", namespace, {JOB_LABEL: name})
-    if main is None and not any(labels(one).get(ROLE_LABEL) == "job" for one in listed):
+    if main is None and not any(labels(item).get(ROLE_LABEL) == "job" for item in listed):
         return _find_foreign(cluster, name, namespace)
     if main is None:
         listed += _listed(cluster, "StatefulSet", namespace, {JOB_LABEL: name})
@@ -147,7 +147,7 @@ def _if_stopped(cluster: Cluster, state: JobState, workloads: Sequence[Object] |
     if state.phase != Phase.QUEUED:
         return state
     listed = workloads if workloads is not None else cluster.list("Workload", state.namespace)
-    own = next((one for one in listed if is_of(one, state)), None)
+    own = next((item for item in listed if is_of(item, state)), None)
     if own is None or own.get("spec", {}).get("active", True):
         return state
     return replace(state, phase=Phase.FAILED, reason=stopped(state, own, warnings(cluster, state.namespace)))
@@ -173,14 +173,14 @@ def _pods(cluster: Cluster, name: str, namespace: str, kind: str) -> list[Object
 
 def workload(cluster: Cluster, state: JobState) -> Object | None:
     """Return Kueue's Workload for the job; None if the job has no Workload."""
-    return next((one for one in cluster.list("Workload", state.namespace) if is_of(one, state)), None)
+    return next((item for item in cluster.list("Workload", state.namespace) if is_of(item, state)), None)
 
 
 def is_of(workload: Object, state: JobState) -> bool:
     """Return whether Kueue created the Workload for this job."""
     owners = workload["metadata"].get("ownerReferences", ())
     place = workload["metadata"].get("namespace", state.namespace)
-    return place == state.namespace and any((one["kind"], one["name"]) == (state.kind, state.object_name) for one in owners)
+    return place == state.namespace and any((owner["kind"], owner["name"]) == (state.kind, state.object_name) for owner in owners)
 
 
 def create(cluster: Cluster, pieces: Sequence[Piece]) -> None:
@@ -198,15 +198,15 @@ def create(cluster: Cluster, pieces: Sequence[Piece]) -> None:
             reference = owner_reference(owner, owner["metadata"]["uid"])
             manifest = {**manifest, "metadata": {**manifest["metadata"], "ownerReferences": [reference]}}
         try:
-            made = _create(cluster, manifest)
+            created = _create(cluster, manifest)
         except CommandError:
             if main is not None:
                 cluster.delete(main["kind"], main["metadata"]["name"], main["metadata"]["namespace"])
             raise
         if main is None:
-            main = made
+            main = created
         if manifest["metadata"]["labels"].get(ROLE_LABEL) == "keeper" and manifest["kind"] == "Job":
-            cleanup = made
+            cleanup = created
 
 
 def _create(cluster: Cluster, manifest: Object) -> Object:

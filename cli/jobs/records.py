@@ -34,14 +34,14 @@ class JobRecord:
 
     def gpu_hours(self, now: datetime) -> float:
         """Return the GPU hours that the job has used so far."""
-        open_ones = [one for one in self.content["workers"] if one["to"] is None]
-        running = sum(one["gpus"] * max(0.0, (now - moment(one["from"])).total_seconds()) for one in open_ones)
+        running_workers = [worker for worker in self.content["workers"] if worker["to"] is None]
+        running = sum(worker["gpus"] * max(0.0, (now - moment(worker["from"])).total_seconds()) for worker in running_workers)
         return float((self.content["gpuSeconds"] + running) / 3600)
 
     @property
     def hang(self) -> str:
         """Why the last attempt hung, or why the job is not monitored for hangs; empty if neither applies."""
-        ended = [one for one in self.content["attempts"] if one["outcome"]]
+        ended = [attempt for attempt in self.content["attempts"] if attempt["outcome"]]
         if not ended or not ended[-1].get("hang"):
             return str(self.content.get("progressProblem", ""))
         return "; ".join(filter(None, (f"restarted after a {ended[-1]['cause']}", ended[-1]["hang"].get("where", ""))))
@@ -58,14 +58,14 @@ class JobRecord:
 
     def as_json(self, now: datetime) -> dict[str, Any]:
         """Return the fields that `jobs --all --json` adds."""
-        kept = ("restarts", "failures", "disruptions", "exitCode", "phases", "attempts", "setup", "workers")
-        return {"gpuHours": round(self.gpu_hours(now), 3), **{key: self.content[key] for key in kept if key in self.content}}
+        keys = ("restarts", "failures", "disruptions", "exitCode", "phases", "attempts", "setup", "workers")
+        return {"gpuHours": round(self.gpu_hours(now), 3), **{key: self.content[key] for key in keys if key in self.content}}
 
 
 def all_records(cluster: Cluster, namespace: str | None) -> list[JobRecord]:
     """Return the records of one namespace or of all namespaces. Skip malformed and newer records."""
-    found = cluster.list_labeled("ConfigMap", RECORD_LABEL, namespace)
-    return [record for record in map(read, found) if record is not None]
+    config_maps = cluster.list_labeled("ConfigMap", RECORD_LABEL, namespace)
+    return [record for record in map(read, config_maps) if record is not None]
 
 
 def of_job(records: Iterable[JobRecord], key: Key) -> JobRecord | None:

@@ -191,7 +191,11 @@ def waits_for(state: JobState, pods: Sequence[Object], workload: Object | None, 
         )
     if state.phase == Phase.QUEUED:
         conditions = _conditions((workload or {}).get("status", {}))
-        reasons = [one.get("message") for one in conditions if (one["type"], one["status"]) == ("QuotaReserved", "False")]
+        reasons = [
+            condition.get("message")
+            for condition in conditions
+            if (condition["type"], condition["status"]) == ("QuotaReserved", "False")
+        ]
         return f"waits in the queue{': ' + reasons[-1] if reasons and reasons[-1] else ''}"
     workers = [pod for pod in pods if role(pod) == "worker"]
     ready = sum(_is(_conditions(pod["status"]), "Ready") for pod in workers)
@@ -216,7 +220,7 @@ def warning(state: JobState, pods: Sequence[Object], events: Sequence[Object]) -
     well = {pod["metadata"]["name"] for pod in pods if _is(_conditions(pod["status"]), "Ready")}
     names = {state.name, state.object_name, f"{state.name}-launcher", f"{state.name}-worker"}
     names |= {pod["metadata"]["name"] for pod in pods} - well
-    found = [
+    own = [
         event
         for event in events
         if (event["involvedObject"].get("name") in names or _is_part(event["involvedObject"], state))
@@ -224,9 +228,9 @@ def warning(state: JobState, pods: Sequence[Object], events: Sequence[Object]) -
         and event.get("reason") not in PASSING
         and _event_time(event) >= state.created
     ]
-    if not found:
+    if not own:
         return ""
-    last = max(found, key=_event_time)
+    last = max(own, key=_event_time)
     about, message = last["involvedObject"], " ".join(str(last.get("message", "")).split())
     return f"{about.get('kind', '')} {about['name']}: {last.get('reason', '')}: {message}"
 
@@ -255,7 +259,7 @@ def stuck(state: JobState, pods: Sequence[Object], events: Sequence[Object]) -> 
                 return _trouble(pod)
     roles = [role(pod) for pod in pods]
     complete = roles.count("worker") >= state.workers and ("launcher" in roles or not state.has_launcher)
-    return "" if complete else warning(state, pods, [one for one in events if one.get("reason") in REFUSED_PODS])
+    return "" if complete else warning(state, pods, [event for event in events if event.get("reason") in REFUSED_PODS])
 
 
 def stopped(state: JobState, workload: Object, events: Sequence[Object]) -> str:
@@ -266,7 +270,10 @@ def stopped(state: JobState, workload: Object, events: Sequence[Object]) -> str:
     if workload.get("spec", {}).get("active", True):
         return ""
     conditions = _conditions(workload.get("status", {}))
-    evicted = next((_text_of(one) for one in conditions if one["type"] == "Evicted"), "") or "its workload is not active"
+    evicted = (
+        next((_text_of(condition) for condition in conditions if condition["type"] == "Evicted"), "")
+        or "its workload is not active"
+    )
     prefixes = tuple(f"{state.name}-{role}-" for role in ("worker", "launcher"))
     about = {event["involvedObject"].get("name", "") for event in events}
     gone = [{"metadata": {"name": name}, "status": {}} for name in sorted(about) if name.startswith(prefixes)]

@@ -17,21 +17,21 @@ Choice = Callable[[Sequence[Object], JobState], list[Object]]
 
 
 def of_worker(index: int) -> Choice:
-    return lambda found, state: workers(found, index)
+    return lambda pods, state: workers(pods, index)
 
 
-def of_all(found: Sequence[Object], state: JobState) -> list[Object]:
-    return [*launchers(found), *workers(found)] or log_pods(found, state)
+def of_all(pods: Sequence[Object], state: JobState) -> list[Object]:
+    return [*launchers(pods), *workers(pods)] or log_pods(pods, state)
 
 
-def latest(cluster: Cluster, found: Sequence[Object], state: JobState) -> Iterator[tuple[str, list[str]]]:
+def latest(cluster: Cluster, pods: Sequence[Object], state: JobState) -> Iterator[tuple[str, list[str]]]:
     """Yield the label and the log lines of each pod, except pods that a newer pod has replaced."""
-    newest: Mapping[str, Object] = {label(pod, state): pod for pod in found if pod["status"].get("phase") != "Pending"}
+    newest: Mapping[str, Object] = {label(pod, state): pod for pod in pods if pod["status"].get("phase") != "Pending"}
     for name, pod in newest.items():
         lines: list[str] = []
-        for one in job_containers(pod):
-            if {"running", "terminated"} & set(one.get("state", {})):
-                lines += PodLog(cluster, pod["metadata"]["name"], state.namespace, one["name"]).lines(follow=False)
+        for container in job_containers(pod):
+            if {"running", "terminated"} & set(container.get("state", {})):
+                lines += PodLog(cluster, pod["metadata"]["name"], state.namespace, container["name"]).lines(follow=False)
         yield name, lines
 
 
@@ -46,10 +46,10 @@ class FollowerOfPods(Follower):
 
     def _print_new(self, state: JobState) -> None:
         for pod in self.choose(state.pods, state):
-            for one in job_containers(pod):
-                key = (pod["metadata"]["name"], one["name"], one.get("restartCount", 0))
-                ended = "terminated" in one.get("state", {})
-                if ended or "running" in one.get("state", {}):
+            for container in job_containers(pod):
+                key = (pod["metadata"]["name"], container["name"], container.get("restartCount", 0))
+                ended = "terminated" in container.get("state", {})
+                if ended or "running" in container.get("state", {}):
                     self._read(key, label(pod, state), ended)
 
     def _read(self, key: tuple[str, str, int], name: str, ended: bool) -> None:

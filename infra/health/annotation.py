@@ -50,8 +50,8 @@ def read(node: Object) -> TakenOut | None:
     If the annotation is damaged, the node counts as drained and as taken out of service long ago. The node stays out of
     service until it has no fault.
     """
-    found = (node["metadata"].get("annotations") or {}).get(TAKEN_OUT_ANNOTATION)
-    return None if found is None else parsed(found)
+    text = (node["metadata"].get("annotations") or {}).get(TAKEN_OUT_ANNOTATION)
+    return None if text is None else parsed(text)
 
 
 def parsed(text: str) -> TakenOut:

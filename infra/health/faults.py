@@ -80,8 +80,8 @@ def xid_of(reason: str) -> int | None:
     >>> xid_of("NvidiaXID79Error"), xid_of("NvidiaXID31Warning"), xid_of("KernelBug")
     (79, 31, None)
     """
-    found = _XID.fullmatch(reason)
-    return int(found[1]) if found else None
+    match = _XID.fullmatch(reason)
+    return int(match[1]) if match else None
 
 
 def decide(condition: str, reason: str) -> Decision:

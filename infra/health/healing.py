@@ -32,7 +32,7 @@ class Policy:
 
     def pool_of(self, node: Object) -> Pool | None:
         labels = node["metadata"].get("labels") or {}
-        return next((one for one in self.pools if one.labels.items() <= labels.items()), None)
+        return next((pool for pool in self.pools if pool.labels.items() <= labels.items()), None)
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Plan:
 
 def plan(
     nodes: Sequence[Object],
-    known: Journal,
+    stored: Journal,
     busy: Mapping[str, int],
     now: datetime,
     policy: Policy,
@@ -63,19 +63,19 @@ def plan(
     -> longest grace period of their pods, in seconds. `silent`: name of each node whose kubelet is silent -> time when
     the silence began.
     """
-    mine = [one for one in nodes if policy.pool_of(one) is not None]
-    after = journal.observed(known, mine, [str(one["metadata"]["uid"]) for one in nodes], now)
+    own = [node for node in nodes if policy.pool_of(node) is not None]
+    after = journal.observed(stored, own, [str(node["metadata"]["uid"]) for node in nodes], now)
     entries = after["entries"]
-    before = journal.before(after, mine)
-    verdict = cordons.decide(mine, before, now, existing=policy.existing, brake=policy.brake, silent=silent)
-    patches = [_step(one, entries, now, policy, is_busy=_name(one) in busy, is_silent=_name(one) in silent) for one in mine]
-    by_name = {_name(one): one for one in mine}
-    for one in verdict.cordons:
-        cordon = replace(one, ending=busy.get(one.node, 0)) if one.reason == faults.SILENT else one
+    before = journal.before(after, own)
+    verdict = cordons.decide(own, before, now, existing=policy.existing, brake=policy.brake, silent=silent)
+    patches = [_step(node, entries, now, policy, is_busy=_name(node) in busy, is_silent=_name(node) in silent) for node in own]
+    by_name = {_name(node): node for node in own}
+    for decision in verdict.cordons:
+        cordon = replace(decision, ending=busy.get(decision.node, 0)) if decision.reason == faults.SILENT else decision
         node = by_name[cordon.node]
         journal.note(entries, node, cordon.taken_out(now))
         patches.append(Patch(cordon.node, cordon.patch(now), f"taken out of service: {cordon.reason}"))
-    _withdraw(entries, mine, {one.node for one in verdict.cordons}, now)
+    _withdraw(entries, own, {decision.node for decision in verdict.cordons}, now)
     return Plan({**after, "held": sorted(verdict.held)}, tuple(filter(None, patches)))
 
 

@@ -42,13 +42,13 @@ def problem(node: Object, gpus: int, *, is_silent: bool = False) -> str:
     """
     if is_silent:
         return "the kubelet is silent"
-    conditions = {one["type"]: one for one in node["status"].get("conditions", ())}
+    conditions = {condition["type"]: condition for condition in node["status"].get("conditions", ())}
     if conditions.get(faults.READY, {}).get("status") != "True":
         return "the node is not ready"
     for kind in faults.AGENT_CONDITIONS:
-        one = conditions.get(kind, {})
-        if one.get("status") == "False" and faults.decide(kind, one.get("reason", "")).costs_node:
-            return f"{kind} is False: {one.get('reason', '')}"
+        condition = conditions.get(kind, {})
+        if condition.get("status") == "False" and faults.decide(kind, condition.get("reason", "")).costs_node:
+            return f"{kind} is False: {condition.get('reason', '')}"
     usable = whole(node["status"].get("allocatable", {}).get(GPU_RESOURCE, 0))
     return "" if usable == gpus else f"{usable} of {gpus} GPUs can be used"
 

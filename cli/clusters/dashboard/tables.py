@@ -48,15 +48,15 @@ def ago(at: datetime | None, now: datetime) -> str:
 # --- pools and queues ---------------------------------------------------------------------------------------------------
 
 
-def pools(found: Sequence[PoolStatus], now: datetime) -> list[Row]:
-    return [_pool(pool, now) for pool in found]
+def pools(statuses: Sequence[PoolStatus], now: datetime) -> list[Row]:
+    return [_pool(pool, now) for pool in statuses]
 
 
 def _pool(pool: PoolStatus, now: datetime) -> Row:
-    wanted = pool.there if pool.wanted is None else pool.wanted
-    enough = pool.ready is not None and pool.ready == wanted
+    expected = pool.there if pool.wanted is None else pool.wanted
+    enough = pool.ready is not None and pool.ready == expected
     bounds = f"{_shown(pool.minimum)} to {_shown(pool.maximum)}" if pool.maximum is not None else ""
-    of = f" of {wanted}" if wanted is not None else ""
+    of = f" of {expected}" if expected is not None else ""
     notes = [*([pool.block.sentence(now)] if pool.block else []), *pool.problems]
     if (launch := pool.failed_launch) and not launch.is_over:
         notes.append(f"last failed launch {ago(launch.at, now)}: {launch.reason}")
@@ -82,27 +82,27 @@ def _shown(number: int | None) -> str:
     return UNKNOWN if number is None else str(number)
 
 
-def queues(found: Sequence[QueueStatus]) -> list[Row]:
+def queues(statuses: Sequence[QueueStatus]) -> list[Row]:
     return [
         _row(
-            f"{one.namespace}/{one.name}",
-            queue=cell(one.name, f"namespace {one.namespace}"),
-            admitted=cell(one.admitted),
-            waiting=cell(one.waiting, tone="doubtful" if one.waiting else ""),
+            f"{queue.namespace}/{queue.name}",
+            queue=cell(queue.name, f"namespace {queue.namespace}"),
+            admitted=cell(queue.admitted),
+            waiting=cell(queue.waiting, tone="doubtful" if queue.waiting else ""),
         )
-        for one in found
+        for queue in statuses
     ]
 
 
 # --- nodes --------------------------------------------------------------------------------------------------------------
 
 
-def nodes(found: Sequence[NodeHealth], now: datetime) -> list[Row]:
+def nodes(healths: Sequence[NodeHealth], now: datetime) -> list[Row]:
     """Return the nodes, the most serious ones first. If there are more than NODES_SHOWN, omit only healthy nodes."""
     rank = {state: number for number, state in enumerate(SEVERITIES)}
-    ordered = sorted(found, key=lambda one: (rank[one.state], one.is_quiet, one.pool, one.name))
-    loud = sum(not one.is_quiet for one in ordered)
-    return [_node(one, now) for one in ordered[: max(NODES_SHOWN, loud)]]
+    ordered = sorted(healths, key=lambda node: (rank[node.state], node.is_quiet, node.pool, node.name))
+    loud = sum(not node.is_quiet for node in ordered)
+    return [_node(node, now) for node in ordered[: max(NODES_SHOWN, loud)]]
 
 
 def _node(node: NodeHealth, now: datetime) -> Row:
@@ -121,10 +121,10 @@ def _node(node: NodeHealth, now: datetime) -> Row:
 # --- jobs ---------------------------------------------------------------------------------------------------------------
 
 
-def jobs(lines: Sequence[JobLine], found: Sequence[JobRecord] | str, now: datetime) -> list[Row]:
+def jobs(lines: Sequence[JobLine], recorded: Sequence[JobRecord] | str, now: datetime) -> list[Row]:
     """Return the running jobs, then those that are starting or waiting."""
     ordered = sorted(lines, key=lambda line: _ORDER.index(line.state.phase))
-    readable = [] if isinstance(found, str) else found
+    readable = [] if isinstance(recorded, str) else recorded
     rows = []
     for line in ordered:
         record = records.of_job(readable, line.state.key)
@@ -132,25 +132,25 @@ def jobs(lines: Sequence[JobLine], found: Sequence[JobRecord] | str, now: dateti
     return rows
 
 
-def ended(found: Sequence[JobRecord], now: datetime) -> list[Row]:
+def ended(recorded: Sequence[JobRecord], now: datetime) -> list[Row]:
     """Return the jobs that ended most recently, including deleted ones."""
-    return [_job(state, state.reason, record, now) for state, record in _last_ended(found)]
+    return [_job(state, state.reason, record, now) for state, record in _last_ended(recorded)]
 
 
-def _last_ended(found: Sequence[JobRecord]) -> list[tuple[JobState, JobRecord]]:
-    over = [(state, record) for record in found if (state := recorded_state(record)).ended is not None]
+def _last_ended(recorded: Sequence[JobRecord]) -> list[tuple[JobState, JobRecord]]:
+    over = [(state, record) for record in recorded if (state := recorded_state(record)).ended is not None]
     over.sort(key=lambda pair: pair[0].ended or pair[0].created, reverse=True)
     return over[:ENDED_SHOWN]
 
 
-def goodput(lines: Sequence[JobLine], found: Sequence[JobRecord], now: datetime) -> str:
+def goodput(lines: Sequence[JobLine], recorded: Sequence[JobRecord], now: datetime) -> str:
     """Return the goodput of the jobs in `lines` and the recently ended ones as a sentence; empty if none has left the
     queue.
     """
-    exist = [record for line in lines if (record := records.of_job(found, line.state.key))]
-    shown = {one.key: one for one in (*exist, *(record for _, record in _last_ended(found)))}
-    every = [one for record in shown.values() if (one := time_account.of_job(record.content, now)).goodput is not None]
-    blind = sum(one.lost_is_unknown for one in every)
+    exist = [record for line in lines if (record := records.of_job(recorded, line.state.key))]
+    shown = {record.key: record for record in (*exist, *(record for _, record in _last_ended(recorded)))}
+    every = [spent for record in shown.values() if (spent := time_account.of_job(record.content, now)).goodput is not None]
+    blind = sum(spent.lost_is_unknown for spent in every)
     if not every:
         return ""
     sentence = f"Goodput of these and the most recently ended jobs: {time_account.total(every).share}, weighted by GPUs."
@@ -187,7 +187,7 @@ def _restarts(state: JobState, record: JobRecord | None) -> dict[str, Any]:
     if record is None:
         return cell(UNKNOWN, failures)
     number = int(record.content.get("restarts", 0))
-    hangs = sum(bool(one.get("hang")) for one in record.content.get("attempts", ()))
+    hangs = sum(bool(attempt.get("hang")) for attempt in record.content.get("attempts", ()))
     hung = f"{hangs} hang{'' if hangs == 1 else 's'}" if hangs else ""
     return cell(number, ", ".join(filter(None, (failures, hung))), "doubtful" if number or hangs else "")
 
@@ -195,7 +195,7 @@ def _restarts(state: JobState, record: JobRecord | None) -> dict[str, Any]:
 def _last_restart(record: JobRecord | None) -> str:
     """Return why the last failed attempt failed, in the same words as `jobs` prints; empty if no attempt has failed."""
     attempts = list(record.content.get("attempts", ())) if record else []
-    failed = [one for one in attempts if one.get("outcome") in ("Failed", "Disrupted") and one.get("cause")]
+    failed = [attempt for attempt in attempts if attempt.get("outcome") in ("Failed", "Disrupted") and attempt.get("cause")]
     if record is None or not failed:
         return ""
     cause, is_hang = failed[-1]["cause"], bool(failed[-1].get("hang"))
@@ -208,7 +208,7 @@ def progress(record: JobRecord | None, now: datetime) -> dict[str, Any]:
     """Return a cell with the last step in the record. A job reports steps only if its file sets `progress`."""
     attempts = record.content.get("attempts", ()) if record else ()
     problem = _progress_problem(record)
-    steps = next((one["steps"] for one in reversed(attempts) if one.get("steps")), None)
+    steps = next((attempt["steps"] for attempt in reversed(attempts) if attempt.get("steps")), None)
     tone: Tone = "doubtful" if problem else ""
     if steps is None:
         return cell(NOT_REPORTED, problem, tone)
@@ -227,7 +227,7 @@ def _parts(spent: Account | None) -> list[dict[str, Any]]:
 
 def _phases(spent: Account | None) -> str:
     """Return the parts as text. Without steps, lost time is unknown, as in `goodput`."""
-    words = {one["name"]: duration(round(one["seconds"])) for one in _parts(spent)}
+    words = {part_of_bar["name"]: duration(round(part_of_bar["seconds"])) for part_of_bar in _parts(spent)}
     if spent and spent.lost_is_unknown and spent.share:
         words["lost"] = UNKNOWN
     return ", ".join(f"{part} {words[part]}" for part in PARTS if part in words)

@@ -45,11 +45,14 @@ def command(
     job.
     """
     now = datetime.now(UTC)
-    found = records.all_records(Access(kubeconfig, context).connect(), namespace)
-    found = [one for one in found if job in (None, one.content["name"])]
-    if job and not found:
+    kept_records = records.all_records(Access(kubeconfig, context).connect(), namespace)
+    kept_records = [record for record in kept_records if job in (None, record.content["name"])]
+    if job and not kept_records:
         raise NotFound(f"job {job} has no record")
-    rows = [_Row(one, time_account.of_job(one.content, now)) for one in sorted(found, key=lambda one: one.key[2], reverse=True)]
+    rows = [
+        _Row(record, time_account.of_job(record.content, now))
+        for record in sorted(kept_records, key=lambda record: record.key[2], reverse=True)
+    ]
     if as_json:
         print_json(document(rows))
     elif not rows:
@@ -61,7 +64,7 @@ def command(
 
 def document(rows: Sequence[_Row]) -> dict[str, Any]:
     """Return the JSON document: jobs, their namespaces and the cluster."""
-    spaces = {space: _values(time_account.total([row.account for row in mine])) for space, mine in _by_namespace(rows)}
+    spaces = {space: _values(time_account.total([row.account for row in own])) for space, own in _by_namespace(rows)}
     return {
         "jobs": [{**_about(row.record.content), **_values(row.account)} for row in rows],
         "namespaces": spaces,
@@ -70,17 +73,17 @@ def document(rows: Sequence[_Row]) -> dict[str, Any]:
 
 
 def _about(record: Mapping[str, Any]) -> dict[str, Any]:
-    steps = [one["steps"] for one in record["attempts"] if one.get("steps")]
-    found = {key: record[key] for key in ("name", "namespace", "phase", "created", "ended", "restarts")}
-    return {**found, "step": steps[-1]["last"]["step"] if steps else None}
+    steps = [attempt["steps"] for attempt in record["attempts"] if attempt.get("steps")]
+    about = {key: record[key] for key in ("name", "namespace", "phase", "created", "ended", "restarts")}
+    return {**about, "step": steps[-1]["last"]["step"] if steps else None}
 
 
-def _values(found: Account) -> dict[str, Any]:
+def _values(account: Account) -> dict[str, Any]:
     return {
-        "wallSeconds": found.wall.total_seconds(),
-        "seconds": {part: found.spent[part].total_seconds() for part in PARTS},
-        "lostIsKnown": found.has_steps,
-        "goodput": None if found.goodput is None else round(found.goodput, 4),
+        "wallSeconds": account.wall.total_seconds(),
+        "seconds": {part: account.spent[part].total_seconds() for part in PARTS},
+        "lostIsKnown": account.has_steps,
+        "goodput": None if account.goodput is None else round(account.goodput, 4),
     }
 
 
@@ -95,15 +98,15 @@ def _listing(rows: Sequence[_Row], *, one_job: bool) -> Listing:
     for row in rows:
         listing.add_row(row.namespace, row.record.content["name"], *_cells(row.account))
     if not one_job:
-        for space, mine in _by_namespace(rows):
-            listing.add_row(space, "all jobs", *_cells(time_account.total([row.account for row in mine])))
+        for space, own in _by_namespace(rows):
+            listing.add_row(space, "all jobs", *_cells(time_account.total([row.account for row in own])))
         listing.add_row("cluster", "all jobs", *_cells(time_account.total([row.account for row in rows])))
     return listing
 
 
-def _cells(found: Account) -> Iterator[str]:
-    yield duration(round(found.wall.total_seconds()))
+def _cells(account: Account) -> Iterator[str]:
+    yield duration(round(account.wall.total_seconds()))
     for part in PARTS:
-        is_unknown = part == "lost" and found.lost_is_unknown
-        yield UNKNOWN if is_unknown else duration(round(found.spent[part].total_seconds()))
-    yield found.share
+        is_unknown = part == "lost" and account.lost_is_unknown
+        yield UNKNOWN if is_unknown else duration(round(account.spent[part].total_seconds()))
+    yield account.share

@@ -51,8 +51,8 @@ class Account:
     @property
     def goodput(self) -> float | None:
         """Training time as a share of the time outside the queue, weighted by GPUs; None before a job has left the queue."""
-        useful, held = self.weighted
-        return useful / held if held else None
+        useful, outside_queue = self.weighted
+        return useful / outside_queue if outside_queue else None
 
     @property
     def share(self) -> str:
@@ -73,37 +73,37 @@ def of_job(record: Record, now: datetime) -> Account:
     for phase, begin, end in _listed(record, now):
         for part, length in _parts(PART_OF_PHASE[phase], begin, end, marks):
             spent[part] += length
-    saved = timedelta(milliseconds=sum(one["steps"]["savedMs"] for one in _with_steps(record)))
+    saved = timedelta(milliseconds=sum(attempt["steps"]["savedMs"] for attempt in _with_steps(record)))
     saved = min(saved, spent["training"])
     spent["training"] -= saved
     spent["checkpointing"] += saved
     weight = _weight(record)
-    held = sum(spent.values(), timedelta()) - spent["queued"]
-    weighted = (weight * spent["training"].total_seconds(), weight * held.total_seconds())
+    outside_queue = sum(spent.values(), timedelta()) - spent["queued"]
+    weighted = (weight * spent["training"].total_seconds(), weight * outside_queue.total_seconds())
     return Account(spent, bool(_with_steps(record)), weighted)
 
 
 def total(accounts: Sequence[Account]) -> Account:
-    spent = {part: sum((one.spent[part] for one in accounts), timedelta()) for part in PARTS}
-    useful, held = (sum(one.weighted[index] for one in accounts) for index in (0, 1))
-    return Account(spent, all(one.has_steps for one in accounts), (useful, held))
+    spent = {part: sum((account.spent[part] for account in accounts), timedelta()) for part in PARTS}
+    useful, outside_queue = (sum(account.weighted[index] for account in accounts) for index in (0, 1))
+    return Account(spent, all(account.has_steps for account in accounts), (useful, outside_queue))
 
 
 def _listed(record: Record, now: datetime) -> Iterator[tuple[str, datetime, datetime]]:
     """Yield each phase that the record lists, with its start and end."""
-    for one in record["phases"]:
-        if one["phase"] in PART_OF_PHASE:
-            begin = moment(one["from"])
-            yield one["phase"], begin, max(begin, moment(one["to"]) if one["to"] else now)
+    for entry in record["phases"]:
+        if entry["phase"] in PART_OF_PHASE:
+            begin = moment(entry["from"])
+            yield entry["phase"], begin, max(begin, moment(entry["to"]) if entry["to"] else now)
 
 
 def _dropped(record: Record) -> dict[str, float]:
     """Return the seconds per phase that the record contains only in its sums, not in its list of phases."""
     sums = {phase: float(seconds) for phase, seconds in record["seconds"].items() if phase in PART_OF_PHASE}
-    for one in record["phases"]:
-        if one["to"] and one["phase"] in PART_OF_PHASE:
-            length = (moment(one["to"]) - moment(one["from"])).total_seconds()
-            sums[one["phase"]] = sums.get(one["phase"], 0.0) - length
+    for entry in record["phases"]:
+        if entry["to"] and entry["phase"] in PART_OF_PHASE:
+            length = (moment(entry["to"]) - moment(entry["from"])).total_seconds()
+            sums[entry["phase"]] = sums.get(entry["phase"], 0.0) - length
     return sums
 
 
@@ -130,27 +130,27 @@ def _marks(record: Record) -> Iterator[Mark]:
 
 
 def _unordered(record: Record) -> Iterator[Mark]:
-    for one in record["attempts"]:
-        goes_on = one is not record["attempts"][-1] or not record["ended"]
-        failed = one["outcome"] not in (None, "Succeeded")
-        yield moment(one["from"]), "starting" if one["number"] == 1 else "recovering"
-        if steps := one.get("steps"):
+    for attempt in record["attempts"]:
+        goes_on = attempt is not record["attempts"][-1] or not record["ended"]
+        failed = attempt["outcome"] not in (None, "Succeeded")
+        yield moment(attempt["from"]), "starting" if attempt["number"] == 1 else "recovering"
+        if steps := attempt.get("steps"):
             yield moment(steps["first"]["at"]), "lost"
             if steps["regained"]:
                 yield moment(steps["regained"]), "training"
             if failed:
                 yield moment(steps["last"]["at"]), "recovering" if goes_on else "lost"
         elif failed and goes_on:
-            yield moment(one["to"]), "recovering"
-        elif one["outcome"] == "Succeeded" and one["running"]:
-            yield moment(one["running"]), "training"
+            yield moment(attempt["to"]), "recovering"
+        elif attempt["outcome"] == "Succeeded" and attempt["running"]:
+            yield moment(attempt["running"]), "training"
 
 
 def _with_steps(record: Record) -> list[Mapping[str, Any]]:
-    return [one for one in record["attempts"] if one.get("steps")]
+    return [attempt for attempt in record["attempts"] if attempt.get("steps")]
 
 
 def _weight(record: Record) -> int:
     """Return the job's number of GPUs, or of workers if it has no GPUs."""
-    each = max((one["gpus"] for one in record["workers"]), default=0)
+    each = max((worker["gpus"] for worker in record["workers"]), default=0)
     return int(max(1, record.get("size", 1)) * (each or 1))

@@ -12,5 +12,5 @@ def node_events(cluster: Cluster) -> list[Object]:
 
 def read_journal(cluster: Cluster) -> Journal | None:
     """Return the journal; None if the job controller has never acted on a node."""
-    found = cluster.find("ConfigMap", journal.CONFIG_MAP, PLATFORM_NAMESPACE)
-    return None if found is None else journal.read((found.get("data") or {}).get(journal.KEY))
+    config_map = cluster.find("ConfigMap", journal.CONFIG_MAP, PLATFORM_NAMESPACE)
+    return None if config_map is None else journal.read((config_map.get("data") or {}).get(journal.KEY))

@@ -60,24 +60,24 @@ def _after_silence(out: TakenOut, *, by_eks: bool) -> str:
     return f"it accepts jobs again after its kubelet has returned{replaced}"
 
 
-def of_broken(name: str, condition: str, reason: str, known: Journal | None) -> str:
+def of_broken(name: str, condition: str, reason: str, stored: Journal | None) -> str:
     """Return the job controller's next action on a broken node that is still in service. Empty if another component
     handles the fault, or if there is no journal.
     """
-    if known is None or faults.decide(condition, reason).owner != "controller":
+    if stored is None or faults.decide(condition, reason).owner != "controller":
         return ""
-    return HELD if name in known["held"] else SOON
+    return HELD if name in stored["held"] else SOON
 
 
-def moments(known: Journal | None, name: str) -> list[Moment]:
+def moments(stored: Journal | None, name: str) -> list[Moment]:
     """Return the controller's actions on a node."""
-    found = []
-    for entry in journal.of_node(known, name) if known is not None else ():
+    rows = []
+    for entry in journal.of_node(stored, name) if stored is not None else ():
         for step in entry["steps"]:
             why = f": {_why(entry)}" if step["state"] == "draining" else ""
             text = f"{_DONE.get(step['state'], step['state'])}{why}"
-            found.append(Moment(datetime.fromisoformat(step["at"]), "controller", text))
-    return found
+            rows.append(Moment(datetime.fromisoformat(step["at"]), "controller", text))
+    return rows
 
 
 def _why(entry: journal.Entry) -> str:

@@ -31,8 +31,8 @@ def observe(record: Record, job: ManagedJob, now: str) -> None:
         if last is not None and last["outcome"] is None:
             _finish(record, last, job, now)
         return
-    for one in attempts:
-        _revise(record, one, job, now)
+    for attempt in attempts:
+        _revise(record, attempt, job, now)
     if last is not None and last["outcome"] is None:
         _update(record, last, job, now)
     while current(record) is None and _open(record, job):
@@ -106,10 +106,10 @@ def _open(record: Record, job: ManagedJob) -> bool:
 
 def _fresh(record: Record, job: ManagedJob) -> list[Object]:
     """Return the pods that do not belong to an attempt yet."""
-    known = {uid for one in record["attempts"] for uid in one["pods"]}
+    assigned = {uid for attempt in record["attempts"] for uid in attempt["pods"]}
     since = record.get("knownUntil", "")
     return [
-        pod for pod in job.attempt_pods if pod["metadata"]["uid"] not in known and pod["metadata"]["creationTimestamp"] > since
+        pod for pod in job.attempt_pods if pod["metadata"]["uid"] not in assigned and pod["metadata"]["creationTimestamp"] > since
     ]
 
 
@@ -161,7 +161,7 @@ def _watch_companions(record: Record, attempt: Attempt, job: ManagedJob) -> None
     """Record the workers of an MPI attempt, and whether one of them failed by itself."""
     if job.launcher == "torchrun":
         return
-    ended_by_us = {uid for one in record["attempts"] if one.get("hang") for uid in one["companions"]}
+    ended_by_us = {uid for earlier in record["attempts"] if earlier.get("hang") for uid in earlier["companions"]}
     for pod in job.worker_pods:
         uid, name = pod["metadata"]["uid"], pod["metadata"]["name"]
         if uid in ended_by_us:
@@ -194,18 +194,18 @@ def _losses(attempt: Attempt, pods: Sequence[Object], job: ManagedJob) -> list[s
 def _cut_off(attempt: Attempt, job: ManagedJob) -> list[str]:
     """Return why workers of an MPI attempt cannot continue. The launcher may not notice: a node without its kubelet
     keeps running containers, while Kubernetes already replaces the worker."""
-    pods = [] if job.launcher == "torchrun" else [one for one in job.worker_pods if not is_terminal(one)]
+    pods = [] if job.launcher == "torchrun" else [pod for pod in job.worker_pods if not is_terminal(pod)]
     return [why for pod in pods if pod["metadata"]["uid"] in attempt["companions"] and (why := cut_off(pod, job.nodes))]
 
 
 def _lost_companions(attempt: Attempt, job: ManagedJob) -> list[str]:
     """Return why workers were lost while the launcher ran."""
     live = {pod["metadata"]["uid"]: pod for pod in job.worker_pods}
-    found = [why for uid in attempt["companions"] if uid in live and (why := disruption(live[uid], job.nodes))]
+    losses = [why for uid in attempt["companions"] if uid in live and (why := disruption(live[uid], job.nodes))]
     for uid, name in sorted(attempt["companions"].items()):
         if uid not in live or live[uid]["metadata"].get("deletionTimestamp"):
-            found.append(f"{name} was deleted")
-    return found
+            losses.append(f"{name} was deleted")
+    return losses
 
 
 def _revise(record: Record, attempt: Attempt, job: ManagedJob, now: str) -> None:
@@ -213,26 +213,26 @@ def _revise(record: Record, attempt: Attempt, job: ManagedJob, now: str) -> None
     running."""
     if attempt["outcome"] != Outcome.FAILED or moments.seconds(attempt["to"], now) > EVIDENCE_SECONDS:
         return
-    mine = {**attempt["pods"], **attempt["companions"]}
-    pods = [pod for pod in job.pods if pod["metadata"]["uid"] in mine]
-    found = [why for pod in pods if (why := disruption(pod, job.nodes))]
+    names = {**attempt["pods"], **attempt["companions"]}
+    pods = [pod for pod in job.pods if pod["metadata"]["uid"] in names]
+    losses = [why for pod in pods if (why := disruption(pod, job.nodes))]
     if not attempt["fault"]:
-        found += _lost_companions(attempt, job)
-    if found:
-        attempt["outcome"], attempt["cause"] = Outcome.DISRUPTED, found[0]
+        losses += _lost_companions(attempt, job)
+    if losses:
+        attempt["outcome"], attempt["cause"] = Outcome.DISRUPTED, losses[0]
         record["failures"] -= 1
         record["disruptions"] += 1
 
 
 def _exits(pods: Sequence[Object], attempt: Attempt) -> list[dict[str, Any]]:
     """Return the containers that ended with an error during the attempt, in the order in which they ended."""
-    found = [one for pod in pods for one in exits(pod) if not one["at"] or one["at"] >= attempt["from"]]
-    return sorted(found, key=lambda one: one["at"])[:10]
+    ends = [end for pod in pods for end in exits(pod) if not end["at"] or end["at"] >= attempt["from"]]
+    return sorted(ends, key=lambda end: end["at"])[:10]
 
 
-def _cause(found: Sequence[dict[str, Any]], failed: Sequence[Object]) -> str:
-    if found:
-        first = found[0]
+def _cause(ends: Sequence[dict[str, Any]], failed: Sequence[Object]) -> str:
+    if ends:
+        first = ends[0]
         reason = "" if first["reason"] in ("", "Error") else f" ({first['reason']})"
         return f"{first['pod']}: exit code {first['code']}{reason}"
     reasons = [f"{pod['metadata']['name']}: {pod['status'].get('reason') or 'failed'}" for pod in failed]

@@ -65,56 +65,56 @@ class Cluster:
         return [pod for namespace in self.namespaces for pod in self._mirrors[namespace, "Pod"].objects()]
 
     def jobs(self, namespace: str) -> list[ManagedJob]:
-        nodes = {one["metadata"]["name"]: one for one in self.nodes()}
+        nodes = {node["metadata"]["name"]: node for node in self.nodes()}
         return assemble({kind: self._mirrors[namespace, kind].objects() for kind in KINDS}, nodes)
 
 
-def assemble(found: Mapping[str, Sequence[Object]], nodes: Mapping[str, Object]) -> list[ManagedJob]:
+def assemble(by_kind: Mapping[str, Sequence[Object]], nodes: Mapping[str, Object]) -> list[ManagedJob]:
     """Assemble the jobs of one namespace from its objects, which are grouped by kind."""
-    pods_of, sets_of = _by_job(found["Pod"]), _by_job(found["StatefulSet"])
+    pods_of, sets_of = _by_job(by_kind["Pod"]), _by_job(by_kind["StatefulSet"])
     children = defaultdict(list)
-    for one in found["Job"]:
-        for owner in one["metadata"].get("ownerReferences") or ():
-            children[owner["uid"]].append(one)
-    unowned = [one for one in found["Job"] if not one["metadata"].get("ownerReferences")]
-    setups = _by_job(one for one in unowned if labels(one).get(ROLE_LABEL) == "setup")
+    for child in by_kind["Job"]:
+        for owner in child["metadata"].get("ownerReferences") or ():
+            children[owner["uid"]].append(child)
+    unowned = [child for child in by_kind["Job"] if not child["metadata"].get("ownerReferences")]
+    setups = _by_job(child for child in unowned if labels(child).get(ROLE_LABEL) == "setup")
     mains = [
-        *found["MPIJob"],
-        *(one for one in found["Job"] if labels(one).get(ROLE_LABEL) == "job" and LAUNCHER_LABEL in labels(one)),
+        *by_kind["MPIJob"],
+        *(child for child in by_kind["Job"] if labels(child).get(ROLE_LABEL) == "job" and LAUNCHER_LABEL in labels(child)),
     ]
-    made = []
+    jobs = []
     for main in mains:
         workers_set = max(sets_of[name_of(main)], key=_created, default=None)
         # The objects of a stack's job may exist before its main object.
         since = functools.partial(_is_since, min(map(_created, (main, *([workers_set] if workers_set else [])))))
         owned = [*children[main["metadata"]["uid"]], *setups[name_of(main)]]
-        made.append(
+        jobs.append(
             ManagedJob(
                 main,
                 list(filter(since, pods_of[name_of(main)])),
-                next((one for one in owned if one["metadata"]["name"] == f"{name_of(main)}-launcher"), None),
-                next((one for one in owned if labels(one).get(ROLE_LABEL) == "setup"), None),
+                next((child for child in owned if child["metadata"]["name"] == f"{name_of(main)}-launcher"), None),
+                next((child for child in owned if labels(child).get(ROLE_LABEL) == "setup"), None),
                 workers_set,
                 nodes,
             )
         )
-    return made
+    return jobs
 
 
-def _created(found: Object) -> str:
-    return str(found["metadata"]["creationTimestamp"])
+def _created(item: Object) -> str:
+    return str(item["metadata"]["creationTimestamp"])
 
 
-def _is_since(created: str, found: Object) -> bool:
+def _is_since(created: str, item: Object) -> bool:
     """Return whether an object belongs to this job rather than to an earlier one with the same name."""
-    return bool(found["metadata"]["creationTimestamp"] >= created)
+    return bool(item["metadata"]["creationTimestamp"] >= created)
 
 
 def _by_job(objects: Iterable[Object]) -> Mapping[str, list[Object]]:
-    found = defaultdict(list)
-    for one in objects:
-        found[labels(one).get(JOB_LABEL) or labels(one).get(MPI_JOB_LABEL, "")].append(one)
-    return found
+    by_job = defaultdict(list)
+    for item in objects:
+        by_job[labels(item).get(JOB_LABEL) or labels(item).get(MPI_JOB_LABEL, "")].append(item)
+    return by_job
 
 
 def leases(api: Api) -> Mapping[str, str]:

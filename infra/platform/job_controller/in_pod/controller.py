@@ -122,40 +122,40 @@ class Controller:
         if must_prune:
             self._guard.run(f"old records in {namespace}", partial(self._store.prune, records, named, now))
 
-    def _look_at(self, job: ManagedJob, found: Object | None, now: str) -> None:
-        if found is not None and found.get("isNewer"):
+    def _look_at(self, job: ManagedJob, stored: Object | None, now: str) -> None:
+        if stored is not None and stored.get("isNewer"):
             return  # a newer controller handles the job
         if job.ignored and (job.uid, job.ignored) not in self._noted:
             self._noted.add((job.uid, job.ignored))
             print(f"{job.namespace}/{job.name}: {job.ignored}", file=sys.stderr, flush=True)
-        before = found["record"] if found else None
+        before = stored["record"] if stored else None
         if before is not None and before["uid"] != job.uid:
             before = None
-        if before is not None and is_over(before) and all(one["to"] for one in before["workers"]):
+        if before is not None and is_over(before) and all(worker["to"] for worker in before["workers"]):
             self._following.forget(job.uid)
             return
-        seen = self._following.look(job, before) if before is not None else None
+        log = self._following.look(job, before) if before is not None else None
         dump = self._stacks.look(job, before, now) if before is not None else None
-        after = reconcile.observe(before, job, now, seen, dump)
+        after = reconcile.observe(before, job, now, log, dump)
         alive: Mapping[str, str] = leases(self._api) if restarts.needs_leases(after, job) else {}
         actions = reconcile.decide(after, job, alive, now)
         if after != before:
             if before is None or after["phase"] != before["phase"]:
                 print(f"{job.namespace}/{job.name}: {after['phase']}", flush=True)
-            if not self._store.write(after, found):
+            if not self._store.write(after, stored):
                 return  # another client changed the record; the next round reads it
         for action in actions:
             print(f"{job.namespace}/{job.name}: {action}", flush=True)
             action.perform(self._api, now)
 
-    def _finish(self, found: Object, now: str) -> None:
+    def _finish(self, stored: Object, now: str) -> None:
         """Complete the record of a job that no longer exists."""
-        if found["record"] is None:
+        if stored["record"] is None:
             return
-        after = reconcile.ended_without_us(found["record"], now)
-        if after != found["record"]:
+        after = reconcile.ended_without_us(stored["record"], now)
+        if after != stored["record"]:
             print(f"{after['namespace']}/{after['name']}: {after['phase']}", flush=True)
-            self._store.write(after, found)
+            self._store.write(after, stored)
 
 
 def main(arguments: Sequence[str]) -> int:

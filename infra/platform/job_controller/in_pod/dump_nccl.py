@@ -64,9 +64,9 @@ def recorder(pipe: str, file: str, rank: str, seconds: str) -> str:
 def summary(dump: "dict[str, Any]") -> str:
     """Return the last completed collective and the oldest incomplete ones."""
     entries = dump.get("entries") or []
-    done = [one for one in entries if one["state"] == "completed"]
-    left = [one for one in entries if one["state"] != "completed"]
-    lines = [f"flight recorder: {_line(one)}" for one in [*done[-1:], *left[:LATEST]]]
+    done = [entry for entry in entries if entry["state"] == "completed"]
+    left = [entry for entry in entries if entry["state"] != "completed"]
+    lines = [f"flight recorder: {_line(entry)}" for entry in [*done[-1:], *left[:LATEST]]]
     if len(left) > LATEST:
         lines.append(f"flight recorder: {len(left) - LATEST} more are not completed")
     return "\n".join(lines) or "flight recorder: no collective yet"
@@ -76,7 +76,7 @@ def _line(entry: "dict[str, Any]") -> str:
     number = entry.get("collective_seq_id", entry.get("seq_id", "?"))
     frames: list[dict[str, Any]] = entry.get("frames") or [{}]
     # PyTorch's own calls come first: all_reduce in torch/distributed/distributed_c10d.py
-    frame = next((one for one in frames if "/torch/" not in one.get("filename", "")), frames[0])
+    frame = next((frame for frame in frames if "/torch/" not in frame.get("filename", "")), frames[0])
     place = f", from {frame['name']} ({Path(frame['filename']).name}:{frame['line']})" if frame else ""
     return f"{entry['state']}: {entry['profiling_name']} {number}{place}"
 

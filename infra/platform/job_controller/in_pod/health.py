@@ -48,8 +48,8 @@ class Health:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                known = self.path == "/healthz"
-                self.send_response(404 if not known else 200 if health.is_alive else 503)
+                is_health_check = self.path == "/healthz"
+                self.send_response(404 if not is_health_check else 200 if health.is_alive else 503)
                 self.end_headers()
 
             def log_message(self, format: str, *args: object) -> None:

@@ -34,18 +34,18 @@ POLICY_FIELDS: Mapping[str, documents.Check] = {
 }
 
 
-def name_of(found: Object) -> str:
-    return str(labels(found).get(JOB_LABEL) or labels(found).get(MPI_JOB_LABEL) or found["metadata"]["name"])
+def name_of(item: Object) -> str:
+    return str(labels(item).get(JOB_LABEL) or labels(item).get(MPI_JOB_LABEL) or item["metadata"]["name"])
 
 
-def labels(found: Object) -> Mapping[str, str]:
-    return found["metadata"].get("labels") or {}
+def labels(item: Object) -> Mapping[str, str]:
+    return item["metadata"].get("labels") or {}
 
 
-def conditions(found: Object) -> Mapping[str, Object]:
+def conditions(item: Object) -> Mapping[str, Object]:
     """Return the conditions that are true, by type."""
-    listed = (found.get("status") or {}).get("conditions") or ()
-    return {one["type"]: one for one in listed if one.get("status") == "True"}
+    listed = (item.get("status") or {}).get("conditions") or ()
+    return {condition["type"]: condition for condition in listed if condition.get("status") == "True"}
 
 
 def role(pod: Object) -> str:
@@ -191,8 +191,8 @@ class ManagedJob:
     @cached_property
     def attempt_pods(self) -> list[Object]:
         """Pods that end an attempt when they end, oldest first: the launcher's, or all pods of torchrun."""
-        wanted = "worker" if self.launcher == "torchrun" else "launcher"
-        return sorted((pod for pod in self.pods if role(pod) == wanted), key=lambda pod: pod["metadata"]["creationTimestamp"])
+        of_attempt = "worker" if self.launcher == "torchrun" else "launcher"
+        return sorted((pod for pod in self.pods if role(pod) == of_attempt), key=lambda pod: pod["metadata"]["creationTimestamp"])
 
 
 def _is_lost(pod: Object) -> bool:
@@ -201,34 +201,37 @@ def _is_lost(pod: Object) -> bool:
 
 def exits(pod: Object) -> list[dict[str, Any]]:
     """Return the exit codes of a pod's containers that ended with an error."""
-    found = []
+    ends = []
     status = pod["status"]
-    for one in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
+    for container in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
         for when in ("state", "lastState"):
-            ended = one.get(when, {}).get("terminated")
+            ended = container.get(when, {}).get("terminated")
             if ended and ended.get("exitCode"):
                 code, reason = ended["exitCode"], ended.get("reason", "")
-                known = {"pod": pod["metadata"]["name"], "container": one["name"], "code": code, "reason": reason}
-                found.append({**known, "at": ended.get("finishedAt") or ""})
-    return found
+                about = {"pod": pod["metadata"]["name"], "container": container["name"], "code": code, "reason": reason}
+                ends.append({**about, "at": ended.get("finishedAt") or ""})
+    return ends
 
 
 def ended_at(pod: Object) -> str:
     """Return when the last container of a pod ended; empty if unknown."""
-    found = [one.get("state", {}).get("terminated", {}).get("finishedAt") for one in pod["status"].get("containerStatuses") or ()]
-    return max((one for one in found if one), default="")
+    times = [
+        container.get("state", {}).get("terminated", {}).get("finishedAt")
+        for container in pod["status"].get("containerStatuses") or ()
+    ]
+    return max((time for time in times if time), default="")
 
 
 def started_at(pod: Object) -> str:
     """Return when the containers of a pod started; empty if they have not."""
-    states = [one.get("state", {}) for one in pod["status"].get("containerStatuses") or ()]
-    found = [(one.get("running") or one.get("terminated") or {}).get("startedAt") for one in states]
-    return max((one for one in found if one), default="")
+    states = [container.get("state", {}) for container in pod["status"].get("containerStatuses") or ()]
+    times = [(state.get("running") or state.get("terminated") or {}).get("startedAt") for state in states]
+    return max((time for time in times if time), default="")
 
 
 def gpus(pod: Object) -> int:
-    limits = [one.get("resources", {}).get("limits", {}) for one in pod["spec"].get("containers", ())]
-    return min(sum(whole(one.get(GPU_RESOURCE, 0)) for one in limits), MOST_GPUS)
+    limits = [container.get("resources", {}).get("limits", {}) for container in pod["spec"].get("containers", ())]
+    return min(sum(whole(limit.get(GPU_RESOURCE, 0)) for limit in limits), MOST_GPUS)
 
 
 def cut_off(pod: Object, nodes: Mapping[str, Object]) -> str:
@@ -250,8 +253,10 @@ def is_silent(node: Object) -> bool:
     """Return whether the node's kubelet is silent: Kubernetes reports the node's state as unknown, or the controller has
     noticed it earlier (`silence.py`).
     """
-    found = node.get("status", {}).get("conditions") or ()
-    return healing.is_silent(node) or any((one["type"], one["status"]) == ("Ready", "Unknown") for one in found)
+    listed = node.get("status", {}).get("conditions") or ()
+    return healing.is_silent(node) or any(
+        (condition["type"], condition["status"]) == ("Ready", "Unknown") for condition in listed
+    )
 
 
 def disruption(pod: Object, nodes: Mapping[str, Object]) -> str:
@@ -260,9 +265,9 @@ def disruption(pod: Object, nodes: Mapping[str, Object]) -> str:
     https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions
     """
     name, node = pod["metadata"]["name"], pod["spec"].get("nodeName", "")
-    if found := conditions(pod).get("DisruptionTarget"):
-        message = " ".join(str(found.get("message", "")).split())
-        return f"{name}: {found.get('reason', 'DisruptionTarget')}{': ' + message if message else ''}"
+    if condition := conditions(pod).get("DisruptionTarget"):
+        message = " ".join(str(condition.get("message", "")).split())
+        return f"{name}: {condition.get('reason', 'DisruptionTarget')}{': ' + message if message else ''}"
     if node and nodes and node not in nodes and pod["status"].get("startTime"):
         return f"{name}: its node {node} is gone"
     if node in nodes and "Ready" not in conditions(nodes[node]):

@@ -90,20 +90,20 @@ class Logs(threading.Thread):
     def follow(self, sources: Mapping[str, Source]) -> None:
         """From now on, read only the logs of these jobs, by job UID."""
         with self._lock:
-            known, self._readings = self._readings, {}
+            former, self._readings = self._readings, {}
             for job, source in sources.items():
-                found = known.get(job)
-                is_same = found is not None and found.source.uid == source.uid
-                self._readings[job] = found if found and is_same else _Reading(source, source.since)
+                reading = former.get(job)
+                is_same = reading is not None and reading.source.uid == source.uid
+                self._readings[job] = reading if reading and is_same else _Reading(source, source.since)
 
     def take(self, source: Source) -> NewLines:
         """Return what was read since the last call."""
         with self._lock:
-            found = next((one for one in self._readings.values() if one.source.uid == source.uid), None)
-            if found is None:
+            reading = next((candidate for candidate in self._readings.values() if candidate.source.uid == source.uid), None)
+            if reading is None:
                 return NewLines((), "")
-            lines, found.lines = found.lines, []
-            return NewLines(lines, found.complete)
+            lines, reading.lines = reading.lines, []
+            return NewLines(lines, reading.complete)
 
     def run(self) -> None:
         while True:

@@ -52,4 +52,4 @@ def latest(*times: str) -> str:
     >>> latest("", "2026-11-23T12:00:00Z", "2026-11-23T11:00:00Z")
     '2026-11-23T12:00:00Z'
     """
-    return max((one for one in times if one), key=read, default="")
+    return max((time for time in times if time), key=read, default="")

@@ -33,9 +33,9 @@ def policy(text: str | None) -> Policy | None:
     """
     if not text:
         return None
-    found = json.loads(text)
-    pools = tuple(Pool(one["labels"], one["gpus"]) for one in found["pools"])
-    return Policy(pools, bool(found.get("existing")))
+    document = json.loads(text)
+    pools = tuple(Pool(pool["labels"], pool["gpus"]) for pool in document["pools"])
+    return Policy(pools, bool(document.get("existing")))
 
 
 class Nodes:
@@ -43,8 +43,8 @@ class Nodes:
     restart, it needs some seconds to notice a silent node.
     """
 
-    def __init__(self, api: Api, namespace: str, wanted: Policy, silence: Silence | None = None) -> None:
-        self._api, self._policy = api, wanted
+    def __init__(self, api: Api, namespace: str, policy: Policy, silence: Silence | None = None) -> None:
+        self._api, self._policy = api, policy
         self._silence = silence or Silence(api)
         self._path = f"api/v1/namespaces/{namespace}/configmaps"
         self._namespace = namespace
@@ -54,18 +54,18 @@ class Nodes:
 
     @classmethod
     def from_environment(cls, api: Api) -> "Nodes | None":
-        wanted = policy(os.environ.get(VARIABLE))
-        return None if wanted is None else cls(api, os.environ["POD_NAMESPACE"], wanted)
+        of_nodes = policy(os.environ.get(VARIABLE))
+        return None if of_nodes is None else cls(api, os.environ["POD_NAMESPACE"], of_nodes)
 
     def look(self, nodes: Sequence[Object], pods: Sequence[Object], jobs: Sequence[ManagedJob], now: datetime) -> None:
         """Write the journal, then change nodes, then end the pods of jobs that must leave a node."""
-        known = self._journal()
+        stored = self._journal()
         silent = self._silence.look(nodes)
-        found = healing.plan(nodes, known, busy_nodes(pods), now.astimezone(UTC).replace(microsecond=0), self._policy, silent)
-        if found.journal != known and not self._write(found.journal):
+        plan = healing.plan(nodes, stored, busy_nodes(pods), now.astimezone(UTC).replace(microsecond=0), self._policy, silent)
+        if plan.journal != stored and not self._write(plan.journal):
             return  # another controller has written it; the next round starts from there
-        for one in found.patches:
-            self._guard.run(f"node {one.node}", partial(self._patch, one))
+        for patch in plan.patches:
+            self._guard.run(f"node {patch.node}", partial(self._patch, patch))
         stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
         for job in jobs:
             about = f"{job.namespace}/{job.name}"
@@ -73,14 +73,14 @@ class Nodes:
                 print(f"nodes: {action}", flush=True)
                 self._guard.run(f"pods of {about}", partial(action.perform, self._api, stamp))
 
-    def _patch(self, one: healing.Patch) -> None:
+    def _patch(self, patch: healing.Patch) -> None:
         try:
-            self._api.call("PATCH", resource_path("api/v1/nodes/{}", one.node), body=dict(one.body), kind=MERGE)
+            self._api.call("PATCH", resource_path("api/v1/nodes/{}", patch.node), body=dict(patch.body), kind=MERGE)
         except ApiError as error:
             if error.status not in DONE:
                 raise
             return  # the node has changed or was deleted: the next round decides again
-        print(f"{one.node}: {one.what}", flush=True)
+        print(f"{patch.node}: {patch.what}", flush=True)
 
     def _journal(self) -> Journal:
         if self._stored is None:
@@ -111,11 +111,11 @@ class Nodes:
 
 def busy_nodes(pods: Sequence[Object]) -> dict[str, int]:
     """Return the nodes that run pods, each with the longest grace period of its pods, in seconds."""
-    found: dict[str, int] = {}
-    for spec in (one["spec"] for one in pods if one["spec"].get("nodeName") and not is_terminal(one)):
+    grace_periods: dict[str, int] = {}
+    for spec in (pod["spec"] for pod in pods if pod["spec"].get("nodeName") and not is_terminal(pod)):
         grace = spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE_SECONDS)
-        found[spec["nodeName"]] = min(max(grace, found.get(spec["nodeName"], 0)), LONGEST_GRACE_SECONDS)
-    return found
+        grace_periods[spec["nodeName"]] = min(max(grace, grace_periods.get(spec["nodeName"], 0)), LONGEST_GRACE_SECONDS)
+    return grace_periods
 
 
 def _endings(nodes: Sequence[Object], job: ManagedJob) -> list[Action]:
@@ -129,13 +129,13 @@ def stranded(nodes: Sequence[Object], jobs: Sequence[ManagedJob]) -> list[Action
     https://kubernetes.io/docs/tasks/run-application/force-delete-stateful-set-pod/
     Ranks cannot continue there: MPI and torchrun stop all ranks of a job when one is lost.
     """
-    known = {node["metadata"]["name"]: node for node in nodes}
+    by_name = {node["metadata"]["name"]: node for node in nodes}
     return [
         DeletePod(job.namespace, pod["metadata"]["name"], pod["metadata"]["uid"], 0)
         for job in jobs
         if job.policy
         for pod in job.pods
-        if pod["metadata"].get("deletionTimestamp") and without_kubelet(pod, known)
+        if pod["metadata"].get("deletionTimestamp") and without_kubelet(pod, by_name)
     ]
 
 

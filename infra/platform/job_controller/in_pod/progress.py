@@ -57,24 +57,24 @@ def source(record: Record, job: ManagedJob) -> Source | None:
     return Source(metadata["namespace"], metadata["name"], metadata["uid"], container, since)
 
 
-def observe(record: Record, job: ManagedJob, seen: Seen | None, now: str) -> None:
+def observe(record: Record, job: ManagedJob, log: Seen | None, now: str) -> None:
     """Write new steps into the record, and end an attempt that hangs."""
-    attempt = next((one for one in record["attempts"] if seen and seen.uid in one["pods"]), None)
-    if seen is None or attempt is None or wanted(job) is None:
+    attempt = next((attempt for attempt in record["attempts"] if log and log.uid in attempt["pods"]), None)
+    if log is None or attempt is None or wanted(job) is None:
         return
-    if seen.is_too_slow:
+    if log.is_too_slow:
         record["progressProblem"] = TOO_SLOW
         return
-    new = _with_steps(attempt, seen.steps, _goal(record, attempt))
+    new = _with_steps(attempt, log.steps, _goal(record, attempt))
     if new is not None and "slow" in new:
         new["slow"] = stragglers.located(new["slow"], job)
-    hang = _hang(record, job, attempt, new, seen)
+    hang = _hang(record, job, attempt, new, log)
     if hang or _is_worth_a_write(attempt, new):
         attempt["steps"] = new
     if hang:
         for earlier in record["attempts"][:-HANGS_WITH_LOG]:
             earlier.get("hang", {}).pop("log", None)
-        lines = [line[:LOG_CHARACTERS] for line in seen.tail[-LOG_LINES:]]
+        lines = [line[:LOG_CHARACTERS] for line in log.tail[-LOG_LINES:]]
         attempt["hang"] = {"at": now, "step": new and new["last"]["step"], "log": lines}
         attempt["fault"] = hang
         close_as(record, attempt, Outcome.FAILED, hang, now)
@@ -84,8 +84,8 @@ def wanted(job: ManagedJob) -> tuple[str, int] | None:
     """Return the pattern and seconds of a job; None if they are missing or invalid: users may write the annotation
     themselves.
     """
-    found = job.policy.get("progress")
-    pattern, within = (found.get("pattern"), found.get("within")) if isinstance(found, dict) else (None, None)
+    policy = job.policy.get("progress")
+    pattern, within = (policy.get("pattern"), policy.get("within")) if isinstance(policy, dict) else (None, None)
     if not isinstance(pattern, str) or len(pattern) > PATTERN_LIMIT or not isinstance(within, int) or within < 1:
         return None
     return pattern, within
@@ -93,30 +93,30 @@ def wanted(job: ManagedJob) -> tuple[str, int] | None:
 
 def _goal(record: Record, attempt: Attempt) -> int | None:
     """Return the highest step of the earlier attempts."""
-    earlier = [one["steps"] for one in record["attempts"] if one["number"] < attempt["number"] and one.get("steps")]
-    found = [number for one in earlier for number in (one["highest"], one["goal"]) if number is not None]
-    return max(found, default=None)
+    earlier = [other["steps"] for other in record["attempts"] if other["number"] < attempt["number"] and other.get("steps")]
+    numbers = [number for steps in earlier for number in (steps["highest"], steps["goal"]) if number is not None]
+    return max(numbers, default=None)
 
 
 def _with_steps(attempt: Attempt, steps: Sequence[Step], goal: int | None) -> dict[str, Any] | None:
     """Return the steps of an attempt after these lines. Lines that were already read change nothing."""
-    known = copy.deepcopy(attempt.get("steps"))
-    for one in steps:
-        if known is not None and one.at <= known["until"]:
+    known_steps = copy.deepcopy(attempt.get("steps"))
+    for step in steps:
+        if known_steps is not None and step.at <= known_steps["until"]:
             continue
-        point = {"step": one.number, "at": one.at}
-        if known is None:
-            known = {"goal": goal, "first": point, "last": point, "highest": one.number, "regained": None, "savedMs": 0}
-        elif one.number != known["last"]["step"]:
-            known["last"] = point
-        known |= {"until": one.at, "highest": max(known["highest"], one.number)}
-        slow = stragglers.after(known.pop("slow", None), one)
-        known |= {"slow": slow} if slow else {}
-        if known["regained"] is not None:
-            known["savedMs"] = min(known["savedMs"] + one.saved_ms, STEP_LIMIT)
-        elif goal is None or one.number >= goal:
-            known["regained"] = one.at
-    return known
+        point = {"step": step.number, "at": step.at}
+        if known_steps is None:
+            known_steps = {"goal": goal, "first": point, "last": point, "highest": step.number, "regained": None, "savedMs": 0}
+        elif step.number != known_steps["last"]["step"]:
+            known_steps["last"] = point
+        known_steps |= {"until": step.at, "highest": max(known_steps["highest"], step.number)}
+        slow = stragglers.after(known_steps.pop("slow", None), step)
+        known_steps |= {"slow": slow} if slow else {}
+        if known_steps["regained"] is not None:
+            known_steps["savedMs"] = min(known_steps["savedMs"] + step.saved_ms, STEP_LIMIT)
+        elif goal is None or step.number >= goal:
+            known_steps["regained"] = step.at
+    return known_steps
 
 
 def _is_worth_a_write(attempt: Attempt, new: dict[str, Any] | None) -> bool:
@@ -128,17 +128,17 @@ def _is_worth_a_write(attempt: Attempt, new: dict[str, Any] | None) -> bool:
     return moments.seconds(old["until"], new["until"]) >= WRITE_SECONDS
 
 
-def _hang(record: Record, job: ManagedJob, attempt: Attempt, steps: dict[str, Any] | None, seen: Seen) -> str:
+def _hang(record: Record, job: ManagedJob, attempt: Attempt, steps: dict[str, Any] | None, log: Seen) -> str:
     """Return why an attempt hangs; empty if it does not. Only a log that was read to its end proves that nothing was
     printed."""
     _, within = wanted(job) or ("", 0)
     running_since = _running_since(job, attempt)
-    if not within or attempt is not current(record) or _is_ending(record, job) or not running_since or not seen.complete:
+    if not within or attempt is not current(record) or _is_ending(record, job) or not running_since or not log.complete:
         return ""
     if steps is not None:
-        silent = int(moments.seconds(steps["last"]["at"], seen.complete))
+        silent = int(moments.seconds(steps["last"]["at"], log.complete))
         return f"hang: no new step for {silent} s after step {steps['last']['step']}" if silent > within else ""
-    silent = int(moments.seconds(running_since, seen.complete))
+    silent = int(moments.seconds(running_since, log.complete))
     return f"hang: no step in the first {silent} s" if silent > within + START_SECONDS else ""
 
 
@@ -150,10 +150,10 @@ def _running_since(job: ManagedJob, attempt: Attempt) -> str:
     """Return when the last pod of the attempt became ready. Empty if a pod is not ready, is ending, or has lost its
     node, which explains why there are no steps.
     """
-    mine = [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in attempt["pods"]]
-    pods = mine if job.launcher == "torchrun" else [*mine, *job.worker_pods]
-    wanted = job.size + (job.launcher != "torchrun")
-    if len(pods) < wanted or not all(_runs(pod) and not disruption(pod, job.nodes) for pod in pods):
+    own = [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in attempt["pods"]]
+    pods = own if job.launcher == "torchrun" else [*own, *job.worker_pods]
+    number = job.size + (job.launcher != "torchrun")
+    if len(pods) < number or not all(_runs(pod) and not disruption(pod, job.nodes) for pod in pods):
         return ""
     return moments.latest(*map(_ready_since, pods))
 

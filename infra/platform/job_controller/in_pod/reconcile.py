@@ -12,8 +12,8 @@ from .record import MOST_WORKERS, Record
 from .stacks import Dump
 
 
-def observe(stored: Record | None, job: ManagedJob, now: str, seen: Seen | None = None, dump: Dump | None = None) -> Record:
-    """Return the record of a job that exists. `seen` is the state of its log, and `dump` shows what its ranks were
+def observe(stored: Record | None, job: ManagedJob, now: str, log: Seen | None = None, dump: Dump | None = None) -> Record:
+    """Return the record of a job that exists. `log` is the state of its log, and `dump` shows what its ranks were
     doing."""
     after = copy.deepcopy(stored) or record.new(job.uid, job.name, job.namespace, job.main["metadata"]["creationTimestamp"])
     about = {"launcher": job.launcher, "size": min(job.size, MOST_WORKERS), "pool": job.pool}
@@ -22,7 +22,7 @@ def observe(stored: Record | None, job: ManagedJob, now: str, seen: Seen | None 
     if not record.is_over(after):
         setup.observe(after, job, now)
         attempts.observe(after, job, now)
-        progress.observe(after, job, seen, now)
+        progress.observe(after, job, log, now)
         stacks.observe(after, dump, now)
         _observe_phase(after, job, now)
     return after

@@ -42,13 +42,13 @@ def decide(record: Record, job: ManagedJob, leases: Leases, now: str) -> list[Ac
 def _judge(record: Record, job: ManagedJob, leases: Leases, now: str) -> None:
     if "verdict" in record:
         return
-    found = _not_retried(record, job) or _half_done(record, job)
+    reason = _not_retried(record, job) or _half_done(record, job)
     limit = _exhausted(record, job)
-    if found is None and limit is not None and _nodes_were_alive(record, job, leases, now):
-        found = limit
-    found = found or _too_late(record, job, now)
-    if found is not None:
-        record["verdict"] = {"reason": found[0], "message": found[1], "at": now}
+    if reason is None and limit is not None and _nodes_were_alive(record, job, leases, now):
+        reason = limit
+    reason = reason or _too_late(record, job, now)
+    if reason is not None:
+        record["verdict"] = {"reason": reason[0], "message": reason[1], "at": now}
 
 
 def _last(record: Record) -> Attempt | None:
@@ -56,13 +56,13 @@ def _last(record: Record) -> Attempt | None:
 
 
 def _last_failed(record: Record) -> Attempt | None:
-    return next((one for one in reversed(record["attempts"]) if one["outcome"] == Outcome.FAILED), None)
+    return next((attempt for attempt in reversed(record["attempts"]) if attempt["outcome"] == Outcome.FAILED), None)
 
 
 def _not_retried(record: Record, job: ManagedJob) -> tuple[str, str] | None:
     failed = _last_failed(record)
     listed = job.policy.get("noRetryExitCodes") or ()
-    hit = next((one for one in (failed or {}).get("exits", ()) if one["code"] in listed), None)
+    hit = next((end for end in (failed or {}).get("exits", ()) if end["code"] in listed), None)
     if hit is None:
         return None
     return "ExitCodeNotRetried", f"{hit['pod']} ended with exit code {hit['code']}, which noRetryExitCodes lists"
@@ -137,11 +137,11 @@ def _end_hang(record: Record, job: ManagedJob) -> list[Action]:
 
 
 def _report_hangs(record: Record, job: ManagedJob) -> list[Action]:
-    found: list[Action] = []
-    for attempt in (one for one in record["attempts"] if _left(one, job)):
+    reports: list[Action] = []
+    for attempt in (earlier for earlier in record["attempts"] if _left(earlier, job)):
         message = f"{attempt['cause']}. All ranks are ended, which counts as a failure."
-        found.append(Report(f"{job.name}.hang-{attempt['number']}.{job.uid[:8]}", _reference(job), "Hang", message))
-    return found
+        reports.append(Report(f"{job.name}.hang-{attempt['number']}.{job.uid[:8]}", _reference(job), "Hang", message))
+    return reports
 
 
 def _left(attempt: Attempt, job: ManagedJob) -> list[dict[str, Any]]:
@@ -164,7 +164,12 @@ def _end_attempt(record: Record, job: ManagedJob) -> list[Action]:
         last = _last(record)
         return _end_cut_off(last, job) if last and last["outcome"] == Outcome.DISRUPTED and not last.get("hang") else []
     # The next attempt may have begun: a controller that was down sees a failed pod and its replacement at the same time.
-    torn = {uid: one["outcome"] for one in record["attempts"] if one["outcome"] in INTERRUPTIONS for uid in one["pods"]}
+    torn = {
+        uid: attempt["outcome"]
+        for attempt in record["attempts"]
+        if attempt["outcome"] in INTERRUPTIONS
+        for uid in attempt["pods"]
+    }
     left = [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in torn and not is_terminal(pod) and _is_live(pod)]
     return [_delete(pod, None if torn[pod["metadata"]["uid"]] == Outcome.DISRUPTED else BROKEN_SECONDS) for pod in left]
 
@@ -172,10 +177,10 @@ def _end_attempt(record: Record, job: ManagedJob) -> list[Action]:
 def _end_cut_off(attempt: Attempt, job: ManagedJob) -> list[Action]:
     """Delete the launcher of MPI, which ends by itself only if it notices the loss, and the workers on nodes that are
     cut off. If the launcher itself is cut off, its ranks keep running until their workers end."""
-    mine = {**attempt["pods"], **attempt["companions"]}
-    everywhere = any(cut_off(pod, job.nodes) for pod in job.attempt_pods if pod["metadata"]["uid"] in mine)
+    names = {**attempt["pods"], **attempt["companions"]}
+    everywhere = any(cut_off(pod, job.nodes) for pod in job.attempt_pods if pod["metadata"]["uid"] in names)
     pods = [*job.attempt_pods, *(pod for pod in job.worker_pods if everywhere or cut_off(pod, job.nodes))]
-    return [_delete(pod, None) for pod in pods if pod["metadata"]["uid"] in mine and not is_terminal(pod) and _is_live(pod)]
+    return [_delete(pod, None) for pod in pods if pod["metadata"]["uid"] in names and not is_terminal(pod) and _is_live(pod)]
 
 
 def _is_live(pod: dict[str, Any]) -> bool:

@@ -54,10 +54,10 @@ class Rank:
     def frames(self) -> tuple[str, ...]:
         """Python stack of the main thread, innermost call first."""
         first = next((line for line in self.lines if line.startswith("Thread")), "")
-        wanted = MAIN if MAIN in self.lines else first
-        start = self.lines.index(wanted) + 1 if wanted else 0
-        found = [FRAME.fullmatch(line) for line in self.lines[start:]]
-        return tuple(one[1] for one in takewhile(bool, found) if one)
+        heading = MAIN if MAIN in self.lines else first
+        start = self.lines.index(heading) + 1 if heading else 0
+        matches = [FRAME.fullmatch(line) for line in self.lines[start:]]
+        return tuple(match[1] for match in takewhile(bool, matches) if match)
 
     @property
     def place(self) -> str:
@@ -74,14 +74,14 @@ def own_call(frames: Sequence[str]) -> str:
     >>> own_call(["wait (threading.py:320)", "load (mine/data.py:7)", "<module> (mine/train.py:14)"])
     'load (mine/data.py:7)'
     """
-    program = next((_package(one) for one in reversed(frames) if one.startswith(MAIN_MODULE)), "")
-    own = (one for one in frames if _package(one) in ("", program) and not _is_standard(one))
+    program = next((_package(frame) for frame in reversed(frames) if frame.startswith(MAIN_MODULE)), "")
+    own = (frame for frame in frames if _package(frame) in ("", program) and not _is_standard(frame))
     return next(own, next(iter(frames), ""))
 
 
 def _path(frame: str) -> str:
-    found = PATH.search(frame)
-    return found[1] if found else ""
+    match = PATH.search(frame)
+    return match[1] if match else ""
 
 
 def _package(frame: str) -> str:
@@ -104,13 +104,13 @@ class Dump:
     def groups(self) -> list[dict[str, Any]]:
         """Return groups of ranks with the same stack, smallest first: the rank that the others wait for is usually
         alone."""
-        found: dict[tuple[str, ...], list[Rank]] = {}
+        by_stack: dict[tuple[str, ...], list[Rank]] = {}
         for rank in self.ranks:
-            found.setdefault((rank.place, *(rank.frames or rank.lines)), []).append(rank)
-        ordered = sorted(found.values(), key=lambda ranks: (len(ranks), ranks[0].number))
+            by_stack.setdefault((rank.place, *(rank.frames or rank.lines)), []).append(rank)
+        ordered = sorted(by_stack.values(), key=lambda ranks: (len(ranks), ranks[0].number))
         return [
             {
-                "ranks": sorted({one.number for one in ranks}),
+                "ranks": sorted({rank.number for rank in ranks}),
                 "at": ranks[0].place[:CHARACTERS],
                 "lines": _shortened(ranks[0].lines[:LINES]),
             }
@@ -123,7 +123,7 @@ def parse(texts: Sequence[str]) -> Dump:
     ranks: list[tuple[int, str, list[str]]] = []
     nccl: list[str] = []
     unknown = [text.removeprefix(UNKNOWN) for text in texts if text.startswith(UNKNOWN)]
-    for text in (one for one in texts if not one.startswith(UNKNOWN)):
+    for text in (answer for answer in texts if not answer.startswith(UNKNOWN)):
         lines: list[str] = []
         in_command = False
         for line in text.split("\n"):
@@ -166,7 +166,7 @@ def where(groups: Sequence[Mapping[str, Any]]) -> str:
     >>> where([{"ranks": [1], "at": "load (data.py:7)"}, {"ranks": [0, 2, 3], "at": "step (train.py:9)"}])
     'rank 1: load (data.py:7); ranks 0, 2-3: step (train.py:9)'
     """
-    named = [(listed(one["ranks"]), one["at"]) for one in groups if one["at"]]
+    named = [(listed(group["ranks"]), group["at"]) for group in groups if group["at"]]
     return "; ".join(f"rank{'' if ranks.isdigit() else 's'} {ranks}: {place}" for ranks, place in named)[:500]
 
 
@@ -182,7 +182,7 @@ def listed(numbers: Sequence[int]) -> str:
             parts[-1].append(number)
         else:
             parts.append([number])
-    return ", ".join(f"{one[0]}-{one[-1]}" if len(one) > 1 else str(one[0]) for one in parts)
+    return ", ".join(f"{part[0]}-{part[-1]}" if len(part) > 1 else str(part[0]) for part in parts)
 
 
 @dataclass
@@ -196,7 +196,9 @@ class Stacks:
     def look(self, job: ManagedJob, record: Record, now: str) -> Dump | None:
         """Return the finished dump of a hanging job. The first call starts the dump. `record` is the stored record."""
         attempt = awaited(record, now)
-        for key in [one for one in self._running if one[0] == job.uid and (attempt is None or one[1] != attempt["number"])]:
+        for key in [
+            started for started in self._running if started[0] == job.uid and (attempt is None or started[1] != attempt["number"])
+        ]:
             del self._running[key]
         if attempt is None:
             return None
@@ -204,7 +206,7 @@ class Stacks:
         if key not in self._running:
             self._running[key] = list(self._begin(job, attempt))
         parts = self._running[key]
-        texts = [one.result() for one in parts if one.done()]
+        texts = [future.result() for future in parts if future.done()]
         if silent := len(parts) - len(texts):
             if moments.seconds(attempt["hang"]["at"], now) < ENOUGH_SECONDS:
                 return None
@@ -212,8 +214,8 @@ class Stacks:
         return parse(texts)
 
     def _begin(self, job: ManagedJob, attempt: Attempt) -> Iterator["Future[str]"]:
-        mine = {**attempt["pods"], **attempt["companions"]}
-        pods = [pod["metadata"] for pod in job.worker_pods if pod["metadata"]["uid"] in mine and not is_terminal(pod)]
+        names = {**attempt["pods"], **attempt["companions"]}
+        pods = [pod["metadata"] for pod in job.worker_pods if pod["metadata"]["uid"] in names and not is_terminal(pod)]
         for index, pod in enumerate(pods[:PODS]):
             command = ["sh", "-c", SCRIPT, "dump", PROGRAM, *(["job"] if index == 0 else [])]
             yield self._pool.submit(self._ask, pod["namespace"], pod["name"], command)

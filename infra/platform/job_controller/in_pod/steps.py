@@ -82,20 +82,20 @@ def find(lines: Lines, pattern: str, limit: float = SECONDS_PER_READ) -> list[St
     steps: list[Step] = []
     with _ended_after(limit):
         try:
-            wanted = re.compile(pattern)
+            expression = re.compile(pattern)
         except (re.error, OverflowError, RecursionError, MemoryError):
             return []
         for at, text in lines:
-            matches = (wanted.search(piece[:PIECE_LIMIT]) for piece in reversed(text.split("\r")))
+            matches = (expression.search(piece[:PIECE_LIMIT]) for piece in reversed(text.split("\r")))
             last = next((step for match in matches if match and (step := _step(at, match)) is not None), None)
             steps += [last] if last else []
     return steps
 
 
-def _step(at: str, found: "re.Match[str]") -> Step | None:
-    named = found.groupdict()
+def _step(at: str, match: "re.Match[str]") -> Step | None:
+    named = match.groupdict()
     try:
-        number = int(named["step"] if "step" in named else found.group(1))
+        number = int(named["step"] if "step" in named else match.group(1))
         saved, ratio = float(named.get("saved") or 0), float(named.get("ratio") or 0)
         slowest = int(named["slowest"]) if named.get("slowest") else None
     except (IndexError, TypeError, ValueError):

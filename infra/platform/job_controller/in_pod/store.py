@@ -46,15 +46,15 @@ class Store:
                 by_name[key[1]] = written
         return by_name
 
-    def write(self, new: Record, found: Object | None) -> bool:
+    def write(self, new: Record, stored: Object | None) -> bool:
         """Write a record. Returns False if another client changed it; the mirror will get the change soon."""
         if not record.fits(new):
             raise ValueError("the record would not be valid")
-        body = record.config_map(new, found)
+        body = record.config_map(new, stored)
         namespace, name = str(body["metadata"]["namespace"]), str(body["metadata"]["name"])
         path = resource_path(CONFIG_MAPS, namespace)
         try:
-            if found is None:
+            if stored is None:
                 stored = self._api.call("POST", path, body=body)
             else:
                 stored = self._api.call("PUT", resource_path(f"{CONFIG_MAPS}/{{}}", namespace, name), body=body)
@@ -66,11 +66,11 @@ class Store:
         self._written[namespace, name] = {"metadata": stored["metadata"], "record": new}
         return True
 
-    def prune(self, found: Mapping[str, Object], living: Iterable[str], now: str) -> None:
+    def prune(self, config_maps: Mapping[str, Object], living: Iterable[str], now: str) -> None:
         """Delete old records of jobs that no longer exist. `living`: names of the records of existing jobs."""
         limit = moments.read(now) - timedelta(days=KEPT_DAYS)
-        for name in found.keys() - set(living):
-            old, metadata = found[name]["record"], found[name]["metadata"]
+        for name in config_maps.keys() - set(living):
+            old, metadata = config_maps[name]["record"], config_maps[name]["metadata"]
             if old is None or not old["ended"] or moments.read(old["ended"]) >= limit:
                 continue
             print(f"{metadata['namespace']}/{name}: record of {old['ended']} deleted", file=sys.stderr, flush=True)

@@ -17,13 +17,13 @@ SLOW_RATIO, SLOW_STEPS = 1.5, 5
 Slow = dict[str, Any]
 
 
-def after(known: Slow | None, step: Step) -> Slow | None:
+def after(slow: Slow | None, step: Step) -> Slow | None:
     """Return the rank that has been slow since some step, after one more step; None if there is none."""
     if step.slowest is None or step.ratio < SLOW_RATIO:
         return None
-    if known is None or known["rank"] != step.slowest:
-        known = {"rank": step.slowest, "since": step.number, "steps": 0}
-    return {**known, "ratio": round(step.ratio, 2), "steps": known["steps"] + 1}
+    if slow is None or slow["rank"] != step.slowest:
+        slow = {"rank": step.slowest, "since": step.number, "steps": 0}
+    return {**slow, "ratio": round(step.ratio, 2), "steps": slow["steps"] + 1}
 
 
 def reported(steps: dict[str, Any] | None) -> int | None:

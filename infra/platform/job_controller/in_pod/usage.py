@@ -12,24 +12,24 @@ from .record import WORKERS_KEPT, Record
 def observe(record: Record, job: ManagedJob, now: str) -> None:
     """Update the workers: one entry per pod, with its node, its GPUs, and how long it held them."""
     live = {pod["metadata"]["uid"]: pod for pod in job.worker_pods}
-    known = {one["uid"] for one in record["workers"]}
+    recorded = {worker["uid"] for worker in record["workers"]}
     for uid, pod in live.items():
-        if uid not in known and pod["spec"].get("nodeName") and pod["status"].get("startTime"):
+        if uid not in recorded and pod["spec"].get("nodeName") and pod["status"].get("startTime"):
             record["workers"].append(_entry(uid, pod, job))
-    for one in record["workers"]:
-        if one["to"] is None:
-            held = live.get(one["uid"])
-            if held is None:
-                one["to"] = moments.latest(now, one["from"])
-            elif is_terminal(held):
-                one["to"] = ended_at(held) or now
+    for worker in record["workers"]:
+        if worker["to"] is None:
+            current = live.get(worker["uid"])
+            if current is None:
+                worker["to"] = moments.latest(now, worker["from"])
+            elif is_terminal(current):
+                worker["to"] = ended_at(current) or now
     _sum(record)
 
 
 def close(record: Record, now: str) -> None:
     """End the use of all nodes, because the job no longer exists."""
-    for one in record["workers"]:
-        one["to"] = one["to"] or moments.latest(now, one["from"])
+    for worker in record["workers"]:
+        worker["to"] = worker["to"] or moments.latest(now, worker["from"])
     _sum(record)
 
 
@@ -53,12 +53,12 @@ def _entry(uid: str, pod: dict[str, Any], job: ManagedJob) -> dict[str, Any]:
 def _sum(record: Record) -> None:
     """Sum the GPU seconds of the entries that have ended, and drop the oldest ones if there are too many."""
     workers = record["workers"]
-    closed = [one for one in workers if one["to"] is not None]
+    closed = [worker for worker in workers if worker["to"] is not None]
     dropped = closed[: max(0, len(workers) - WORKERS_KEPT)]
     if dropped:
-        gone = {one["uid"] for one in dropped}
+        gone = {worker["uid"] for worker in dropped}
         record["droppedGpuSeconds"] = record.get("droppedGpuSeconds", 0.0) + sum(map(gpu_seconds, dropped))
-        record["workers"] = [one for one in workers if one["uid"] not in gone]
+        record["workers"] = [worker for worker in workers if worker["uid"] not in gone]
         closed = closed[len(dropped) :]
     record["gpuSeconds"] = record.get("droppedGpuSeconds", 0.0) + sum(map(gpu_seconds, closed))
 
