@@ -19,7 +19,7 @@ from cli.ec2.remote_run import RUNS
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import FAILED, OK, UNREACHABLE
 from cli.installation import NAME
-from cli.jobs.times import duration
+from cli.jobs.times import format_duration
 from cli.jobs.workdir.selection import Selection, select
 from cli.jobs.workdir.sending import send
 
@@ -201,7 +201,7 @@ def print_list(runs: "list[Run]", *, as_json: bool) -> int:
     listing = Listing("name", "phase", "restarts", "time", "command", "reason")
     for run in runs:
         seconds = run.seconds(now)
-        time = duration(seconds) if seconds is not None else ""
+        time = format_duration(seconds) if seconds is not None else ""
         listing.add_row(run.id, run.phase, str(run.restarts or ""), time, shlex.join(run.command), run.reason)
     make_console().print(listing)
     return OK

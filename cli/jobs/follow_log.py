@@ -15,7 +15,7 @@ from cli.exit_codes import FAILED, OK, UNREACHABLE
 from cli.installation import NAME
 from cli.installation import command as program
 from cli.jobs import foreign_jobs, objects
-from cli.jobs.state import JobState, containers, lacks_reason, role, stuck, unusable_image, waits_for
+from cli.jobs.state import JobState, explain_stuck, explain_unusable_image, explain_wait, find_role, lacks_reason, list_containers
 from infra.naming import COMPLETION_INDEX
 from infra.platform.job_controller.in_pod.phases import Phase
 
@@ -35,11 +35,11 @@ API_SERVER_SECONDS = 120.0
 def log_pods(pods: Sequence[Object], state: JobState) -> list[Object]:
     """Return the pods whose logs make up the job's log: the launcher of each attempt or, without one, rank 0's pod."""
     if state.launcher == "torchrun":
-        chosen = [pod for pod in pods if _index(pod) == "0" or role(pod) == "setup"]
+        chosen = [pod for pod in pods if _index(pod) == "0" or find_role(pod) == "setup"]
     elif not state.has_launcher:
-        chosen = foreign_jobs.first_rank(pods)
+        chosen = foreign_jobs.find_first_rank(pods)
     else:
-        chosen = [pod for pod in pods if role(pod) in ("launcher", "setup")]
+        chosen = [pod for pod in pods if find_role(pod) in ("launcher", "setup")]
     return sorted(chosen, key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]))
 
 
@@ -49,7 +49,7 @@ def lacks_workers(pods: Sequence[Object], state: JobState) -> bool:
     """
     if state.launcher != "standalone":  # the MPI operator starts the launcher once the workers are ready
         return False
-    workers = [pod for pod in pods if role(pod) == "worker"]
+    workers = [pod for pod in pods if find_role(pod) == "worker"]
     return not all(container.get("ready") for pod in workers for container in pod["status"].get("containerStatuses") or [{}])
 
 
@@ -65,7 +65,7 @@ def job_containers(pod: Object) -> list[Mapping[str, Any]]:
     sidecars = {
         container["name"] for container in pod["spec"].get("initContainers", ()) if container.get("restartPolicy") == "Always"
     }
-    return [container for container in containers(pod) if container["name"] not in sidecars]
+    return [container for container in list_containers(pod) if container["name"] not in sidecars]
 
 
 @dataclass
@@ -138,7 +138,7 @@ class Follower:
             if state.is_over:
                 self._drain(state)
                 return state, OK if state.phase == Phase.SUCCEEDED else FAILED
-            if reason := unusable_image(state.pods):
+            if reason := explain_unusable_image(state.pods):
                 fix = f"the job can never run. Cancel it: {program()} cancel {self.name}"
                 raise CommandError(f"{reason}; {fix}", FAILED)
             self._note_why_it_waits(state)
@@ -210,13 +210,13 @@ class Follower:
         suffix = self._stuck(state, warnings)
         if state.is_waiting:
             workload = objects.workload(self.cluster, state) if state.phase == Phase.QUEUED else None
-            self._note(waits_for(state, state.pods, workload, warnings) + suffix)
+            self._note(explain_wait(state, state.pods, workload, warnings) + suffix)
 
     def _stuck(self, state: JobState, warnings: list[Object]) -> str:
         """Return a suffix for the note about a job that cannot start; empty for other jobs. Raises CommandError after
         STUCK_SECONDS.
         """
-        reason = stuck(state, state.pods, warnings)
+        reason = explain_stuck(state, state.pods, warnings)
         if not reason:
             self._stuck_since = None
             return ""

@@ -54,13 +54,13 @@ def is_foreign(main: Object) -> bool:
     return not owned and JOB_LABEL not in (metadata.get("labels") or {})
 
 
-def job_of(pod: Object) -> str:
+def find_job_name(pod: Object) -> str:
     """Return the name of a pod's job; empty if it belongs to none."""
     labels = pod["metadata"].get("labels") or {}
     return str(next((labels[label] for label in LABELS if label in labels), ""))
 
 
-def role_of(pod: Object) -> str:
+def find_role(pod: Object) -> str:
     """Return `launcher` or `worker` for a pod of a job; empty for other pods."""
     labels = pod["metadata"].get("labels") or {}
     if ROLE_LABEL in labels:
@@ -71,7 +71,7 @@ def role_of(pod: Object) -> str:
     return "worker" if {JOB_SET_LABEL, RAY_LABEL, BATCH_JOB_LABEL} & labels.keys() else ""
 
 
-def first_rank(pods: Sequence[Pod]) -> list[Pod]:
+def find_first_rank(pods: Sequence[Pod]) -> list[Pod]:
     """Return the pods whose logs make up the log of a job: each attempt's launcher or, without one, rank 0."""
     ranks = [(_rank(pod), pod) for pod in pods]
     first = min((rank for rank, _ in ranks), default=None)
@@ -96,7 +96,7 @@ def _number(text: str | None) -> int:
     return int(text) if text and text.isdecimal() and len(text) < 10 else 0
 
 
-def progress_of(main: Object) -> Progress:
+def read_progress(main: Object) -> Progress:
     """Return the progress of a job whose kind is in KINDS."""
     spec, status = main["spec"], main.get("status") or {}
     match main["kind"]:

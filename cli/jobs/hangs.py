@@ -6,10 +6,10 @@ from typing import Any
 from cli.clusters.kubernetes_access import Cluster
 from cli.errors import NotFound
 from cli.jobs.records import all_records
-from infra.platform.job_controller.in_pod.stacks import listed
+from infra.platform.job_controller.in_pod.stacks import format_ranges
 
 
-def last_hang(cluster: Cluster, namespace: str, name: str) -> Mapping[str, Any]:
+def find_last_hang(cluster: Cluster, namespace: str, name: str) -> Mapping[str, Any]:
     """Return the last hung attempt of the newest job with this name, even if the job was deleted. Raises NotFound."""
     own = sorted(
         (record for record in all_records(cluster, namespace) if record.content["name"] == name), key=lambda record: record.key
@@ -23,7 +23,7 @@ def last_hang(cluster: Cluster, namespace: str, name: str) -> Mapping[str, Any]:
     return attempt
 
 
-def lines(attempt: Mapping[str, Any]) -> Iterator[str]:
+def format_report(attempt: Mapping[str, Any]) -> Iterator[str]:
     """Yield a readable report of a hang."""
     hang = attempt["hang"]
     yield f"attempt {attempt['number']}, {hang['at']}: {attempt['cause']}"
@@ -35,7 +35,7 @@ def lines(attempt: Mapping[str, Any]) -> Iterator[str]:
         yield "the ranks' stacks are unknown: no pod answered in time"
     yield from (f"    {line}" for line in hang.get("unknown", ()))
     for group in hang.get("ranks", ()):
-        numbers = listed(group["ranks"])
+        numbers = format_ranges(group["ranks"])
         yield ""
         yield f"rank{'' if numbers.isdigit() else 's'} {numbers}{': ' if group['at'] else ''}{group['at']}"
         yield from (f"    {line}" for line in group["lines"])

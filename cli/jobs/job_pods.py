@@ -9,7 +9,7 @@ from cli.exit_codes import USAGE
 from cli.installation import command as program
 from cli.jobs import objects
 from cli.jobs.follow_log import job_containers
-from cli.jobs.state import JobState, role
+from cli.jobs.state import JobState, find_role
 from infra.naming import COMPLETION_INDEX
 
 _INDEXES = (
@@ -28,7 +28,7 @@ def worker_index(pod: Object) -> int | None:
     >>> worker_index({"metadata": {"name": "a-worker-3", "labels": {"gpumpi.io/role": "worker"}}})
     3
     """
-    if role(pod) != "worker":
+    if find_role(pod) != "worker":
         return None
     metadata = pod["metadata"]
     keys = {**metadata.get("annotations", {}), **metadata.get("labels", {})}
@@ -43,7 +43,7 @@ def workers(pods: Sequence[Object], index: int | None = None) -> list[Object]:
 
 
 def launchers(pods: Sequence[Object]) -> list[Object]:
-    return sorted((pod for pod in pods if role(pod) == "launcher"), key=_age)
+    return sorted((pod for pod in pods if find_role(pod) == "launcher"), key=_age)
 
 
 def _age(pod: Object) -> tuple[str, str]:
@@ -53,7 +53,7 @@ def _age(pod: Object) -> tuple[str, str]:
 def label(pod: Object, state: JobState) -> str:
     """Return the prefix for a pod's log lines, such as `worker-0` or `launcher`."""
     number = worker_index(pod)
-    return f"worker-{number}" if number is not None else role(pod) or pod["metadata"]["name"].removeprefix(f"{state.name}-")
+    return f"worker-{number}" if number is not None else find_role(pod) or pod["metadata"]["name"].removeprefix(f"{state.name}-")
 
 
 def check_worker(state: JobState, worker: int | None) -> None:

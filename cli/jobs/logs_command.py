@@ -87,11 +87,11 @@ def command(
 
 
 def _show_hang(cluster: Cluster, namespace: str, name: str, *, as_json: bool) -> int:
-    attempt = hangs.last_hang(cluster, namespace, name)
+    attempt = hangs.find_last_hang(cluster, namespace, name)
     if as_json:
         print_json({key: attempt[key] for key in ("number", "cause", "hang")})
     else:
-        print("\n".join(hangs.lines(attempt)))
+        print("\n".join(hangs.format_report(attempt)))
     return OK
 
 

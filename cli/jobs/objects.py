@@ -16,8 +16,8 @@ from cli.installation import NAME
 from cli.installation import command as program
 from cli.jobs import foreign_jobs, records
 from cli.jobs.records import JobRecord
-from cli.jobs.state import JobState, foreign_state, state_of, stopped
-from cli.jobs.times import moment
+from cli.jobs.state import JobState, derive_foreign_state, derive_state, explain_stop
+from cli.jobs.times import parse_time
 from cli.local import crashed_parts
 from infra.config.messages import did_you_mean
 from infra.health import documents
@@ -25,7 +25,7 @@ from infra.jobs.pieces import Piece
 from infra.jobs.render import owner_reference
 from infra.naming import JOB_LABEL, JOB_NAMESPACE, RECORD_LABEL, ROLE_LABEL
 from infra.platform.job_controller.in_pod.cluster import assemble
-from infra.platform.job_controller.in_pod.job import ManagedJob, labels
+from infra.platform.job_controller.in_pod.job import ManagedJob, read_labels
 from infra.platform.job_controller.in_pod.phases import Phase
 
 UNSEEN_SECONDS, PAUSE_SECONDS = 15.0, 0.3
@@ -42,7 +42,7 @@ def default_namespace(cluster: Cluster, requested: str | None) -> str:
         return JOB_NAMESPACE
 
 
-def all_jobs(cluster: Cluster, namespace: str | None) -> list[JobState]:
+def list_jobs(cluster: Cluster, namespace: str | None) -> list[JobState]:
     """Return the jobs of one namespace or of all namespaces, newest first."""
     listed = [*_listed(cluster, "MPIJob", namespace), *_listed(cluster, "Job", namespace)]
     listed += [main for kind in foreign_jobs.KINDS if kind != "Job" for main in _foreign(cluster, kind, namespace)]
@@ -71,16 +71,16 @@ def _states(listed: Sequence[Object], pods: Sequence[Object], recorded: Sequence
     states = [_readable(job.main, partial(_with_record, job, recorded)) for job in assemble({**by_kind, "Pod": pods}, {})]
     pods_of = defaultdict(list)
     for pod in pods:
-        pods_of[foreign_jobs.job_of(pod)].append(pod)
+        pods_of[foreign_jobs.find_job_name(pod)].append(pod)
     for main in listed:
         if main["kind"] in foreign_jobs.KINDS and foreign_jobs.is_foreign(main):
-            states.append(_readable(main, partial(foreign_state, main, pods_of[main["metadata"]["name"]])))
+            states.append(_readable(main, partial(derive_foreign_state, main, pods_of[main["metadata"]["name"]])))
     return [state for state in states if state is not None]
 
 
 def _with_record(job: ManagedJob, recorded: Sequence[JobRecord]) -> JobState:
-    created = moment(job.main["metadata"]["creationTimestamp"])
-    return state_of(job, records.of_job(recorded, (job.namespace, job.name, created)))
+    created = parse_time(job.main["metadata"]["creationTimestamp"])
+    return derive_state(job, records.find_record(recorded, (job.namespace, job.name, created)))
 
 
 def _listed(cluster: Cluster, kind: str, namespace: str | None, selector: Mapping[str, str] | None = None) -> list[Object]:
@@ -115,7 +115,7 @@ def find(cluster: Cluster, name: str, namespace: str) -> JobState:
     main = cluster.find("MPIJob", name, namespace)
     listed = [{**main, "kind": "MPIJob"}] if main is not None else []
     listed += _listed(cluster, "Job", namespace, {JOB_LABEL: name})
-    if main is None and not any(labels(item).get(ROLE_LABEL) == "job" for item in listed):
+    if main is None and not any(read_labels(item).get(ROLE_LABEL) == "job" for item in listed):
         return _find_foreign(cluster, name, namespace)
     if main is None:
         listed += _listed(cluster, "StatefulSet", namespace, {JOB_LABEL: name})
@@ -129,7 +129,7 @@ def _find_foreign(cluster: Cluster, name: str, namespace: str) -> JobState:
     mains = [main for kind in foreign_jobs.KINDS for main in _foreign(cluster, kind, namespace)]
     main = next((main for main in mains if main["metadata"]["name"] == name), None)
     if main is None:
-        existing = [state.name for state in all_jobs(cluster, namespace)]
+        existing = [state.name for state in list_jobs(cluster, namespace)]
         raise NotFound(f"there is no job {name} in namespace {namespace}{did_you_mean(name, existing)}")
     states = _states([main], _pods(cluster, name, namespace, main["kind"]), ())
     return _if_stopped(cluster, _existing(states, main["kind"], name, namespace))
@@ -150,7 +150,7 @@ def _if_stopped(cluster: Cluster, state: JobState, workloads: Sequence[Object] |
     own = next((item for item in listed if is_of(item, state)), None)
     if own is None or own.get("spec", {}).get("active", True):
         return state
-    return replace(state, phase=Phase.FAILED, reason=stopped(state, own, warnings(cluster, state.namespace)))
+    return replace(state, phase=Phase.FAILED, reason=explain_stop(state, own, warnings(cluster, state.namespace)))
 
 
 def warnings(cluster: Cluster, namespace: str) -> list[Object]:

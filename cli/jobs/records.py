@@ -11,7 +11,7 @@ from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wa
 from cli.clusters.kubernetes_access import Cluster
 from cli.console import say_once
 from cli.installation import NAME
-from cli.jobs.times import moment
+from cli.jobs.times import parse_time
 from infra.naming import RECORD_LABEL
 from infra.platform.job_controller.in_pod import record
 from infra.platform.job_controller.in_pod.stragglers import SLOW_STEPS
@@ -30,12 +30,12 @@ class JobRecord:
 
     @property
     def key(self) -> Key:
-        return self.content["namespace"], self.content["name"], moment(self.content["created"])
+        return self.content["namespace"], self.content["name"], parse_time(self.content["created"])
 
     def gpu_hours(self, now: datetime) -> float:
         """Return the GPU hours that the job has used so far."""
         running_workers = [worker for worker in self.content["workers"] if worker["to"] is None]
-        running = sum(worker["gpus"] * max(0.0, (now - moment(worker["from"])).total_seconds()) for worker in running_workers)
+        running = sum(worker["gpus"] * max(0.0, (now - parse_time(worker["from"])).total_seconds()) for worker in running_workers)
         return float((self.content["gpuSeconds"] + running) / 3600)
 
     @property
@@ -68,7 +68,7 @@ def all_records(cluster: Cluster, namespace: str | None) -> list[JobRecord]:
     return [record for record in map(read, config_maps) if record is not None]
 
 
-def of_job(records: Iterable[JobRecord], key: Key) -> JobRecord | None:
+def find_record(records: Iterable[JobRecord], key: Key) -> JobRecord | None:
     """Return the record of a job, or None if the job has no record."""
     return next((record for record in records if record.key == key), None)
 
@@ -84,7 +84,7 @@ def await_end(cluster: Cluster, key: Key) -> None:
 
 
 def _is_open(cluster: Cluster, key: Key) -> bool:
-    record = of_job(all_records(cluster, key[0]), key)
+    record = find_record(all_records(cluster, key[0]), key)
     return record is not None and record.content["ended"] is None
 
 

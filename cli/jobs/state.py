@@ -7,7 +7,7 @@ from typing import Any
 
 from cli.jobs import foreign_jobs
 from cli.jobs.records import JobRecord, Key
-from cli.jobs.times import moment
+from cli.jobs.times import parse_time
 from infra.jobs.in_pods import UNUSABLE_IMAGE
 from infra.platform.job_controller.in_pod.job import ManagedJob
 from infra.platform.job_controller.in_pod.phases import Phase, Signs, phase_of
@@ -89,7 +89,7 @@ class JobState:
         }
 
 
-def state_of(job: ManagedJob, record: JobRecord | None = None) -> JobState:
+def derive_state(job: ManagedJob, record: JobRecord | None = None) -> JobState:
     """Derive a submitted job's state, or that of any MPIJob, from its objects and its record."""
     phase = phase_of(job.signs(record.content["attempts"] if record else ()))
     condition = job.verdict[1] if job.verdict else {}
@@ -105,16 +105,16 @@ def state_of(job: ManagedJob, record: JobRecord | None = None) -> JobState:
         phase=phase,
         reason=_text_of(condition) if phase == Phase.FAILED else "",
         failures=job.failures,
-        created=moment(job.main["metadata"]["creationTimestamp"]),
-        ended=moment(end) if end and phase.is_final else None,
+        created=parse_time(job.main["metadata"]["creationTimestamp"]),
+        ended=parse_time(end) if end and phase.is_final else None,
         pods=job.pods,
         record=record,
     )
 
 
-def foreign_state(main: Object, pods: Sequence[dict[str, Any]] = ()) -> JobState:
+def derive_foreign_state(main: Object, pods: Sequence[dict[str, Any]] = ()) -> JobState:
     """Derive the state of a job that `submit` did not create, from its main object."""
-    metadata, progress = main["metadata"], foreign_jobs.progress_of(main)
+    metadata, progress = main["metadata"], foreign_jobs.read_progress(main)
     verdict = Phase.SUCCEEDED if progress.succeeded else Phase.FAILED if progress.failed else None
     phase = phase_of(
         Signs(
@@ -138,13 +138,13 @@ def foreign_state(main: Object, pods: Sequence[dict[str, Any]] = ()) -> JobState
         phase=phase,
         reason=_text_of(condition) if phase == Phase.FAILED else "",
         failures=progress.failures,
-        created=moment(metadata["creationTimestamp"]),
-        ended=moment(end) if end and phase.is_final else None,
+        created=parse_time(metadata["creationTimestamp"]),
+        ended=parse_time(end) if end and phase.is_final else None,
         pods=pods,
     )
 
 
-def recorded_state(record: JobRecord) -> JobState:
+def read_recorded_state(record: JobRecord) -> JobState:
     """Return the state of a job that no longer exists."""
     content = record.content
     return JobState(
@@ -158,8 +158,8 @@ def recorded_state(record: JobRecord) -> JobState:
         phase=Phase(content["phase"]),
         reason=content["reason"],
         failures=content["failures"],
-        created=moment(content["created"]),
-        ended=moment(content["ended"]) if content["ended"] else None,
+        created=parse_time(content["created"]),
+        ended=parse_time(content["ended"]) if content["ended"] else None,
         record=record,
     )
 
@@ -179,13 +179,13 @@ def _text_of(condition: Object) -> str:
 # --- why a job waits ---------------------------------------------------------------------------------------------------
 
 
-def waits_for(state: JobState, pods: Sequence[Object], workload: Object | None, events: Sequence[Object] = ()) -> str:
+def explain_wait(state: JobState, pods: Sequence[Object], workload: Object | None, events: Sequence[Object] = ()) -> str:
     """Return one line that explains why the ranks are not running yet; empty if the reason is unknown.
 
     `events` are warning events. Pass them if `lacks_reason` returns True.
     """
     if state.phase == Phase.SETUP:
-        setup = [pod for pod in pods if role(pod) == "setup"]
+        setup = [pod for pod in pods if find_role(pod) == "setup"]
         return (
             f"setup: {_trouble(setup[-1]) or setup[-1]['status'].get('phase', 'Pending').lower()}" if setup else "setup: pending"
         )
@@ -197,9 +197,9 @@ def waits_for(state: JobState, pods: Sequence[Object], workload: Object | None, 
             if (condition["type"], condition["status"]) == ("QuotaReserved", "False")
         ]
         return f"waits in the queue{': ' + reasons[-1] if reasons and reasons[-1] else ''}"
-    workers = [pod for pod in pods if role(pod) == "worker"]
+    workers = [pod for pod in pods if find_role(pod) == "worker"]
     ready = sum(_is(_conditions(pod["status"]), "Ready") for pod in workers)
-    trouble = next((text for pod in pods if (text := _trouble(pod))), "") or warning(state, pods, events)
+    trouble = next((text for pod in pods if (text := _trouble(pod))), "") or find_warning(state, pods, events)
     if state.workers and ready < state.workers:
         return f"{ready} of {state.workers} workers ready{': ' + trouble if trouble else ''}"
     return trouble
@@ -207,11 +207,11 @@ def waits_for(state: JobState, pods: Sequence[Object], workload: Object | None, 
 
 def lacks_reason(state: JobState, pods: Sequence[Object]) -> bool:
     """Return whether workers are missing or not ready and only events can explain why, for example rejected pods."""
-    ready = sum(role(pod) == "worker" and _is(_conditions(pod["status"]), "Ready") for pod in pods)
+    ready = sum(find_role(pod) == "worker" and _is(_conditions(pod["status"]), "Ready") for pod in pods)
     return state.phase in _NOT_RUNNING and ready < state.workers and not any(map(_trouble, pods))
 
 
-def warning(state: JobState, pods: Sequence[Object], events: Sequence[Object]) -> str:
+def find_warning(state: JobState, pods: Sequence[Object], events: Sequence[Object]) -> str:
     """Return the text of the latest warning event about a job or its pods that are not ready; empty if there is none.
 
     If the API server rejects a pod because of Pod Security, a quota or a webhook, the pod's controller reports the
@@ -246,23 +246,23 @@ def _is_part(involved: Object, state: JobState) -> bool:
 
 def _event_time(event: Object) -> datetime:
     when = event.get("lastTimestamp") or event.get("eventTime") or event["metadata"]["creationTimestamp"]
-    return moment(when)
+    return parse_time(when)
 
 
-def stuck(state: JobState, pods: Sequence[Object], events: Sequence[Object]) -> str:
+def explain_stuck(state: JobState, pods: Sequence[Object], events: Sequence[Object]) -> str:
     """Return why a job cannot start even when nodes become available; empty if it may still start."""
     if state.phase not in _NOT_RUNNING:
         return ""
     for pod in pods:
-        for container in containers(pod):
+        for container in list_containers(pod):
             if container.get("state", {}).get("waiting", {}).get("reason") in STUCK:
                 return _trouble(pod)
-    roles = [role(pod) for pod in pods]
+    roles = [find_role(pod) for pod in pods]
     complete = roles.count("worker") >= state.workers and ("launcher" in roles or not state.has_launcher)
-    return "" if complete else warning(state, pods, [event for event in events if event.get("reason") in REFUSED_PODS])
+    return "" if complete else find_warning(state, pods, [event for event in events if event.get("reason") in REFUSED_PODS])
 
 
-def stopped(state: JobState, workload: Object, events: Sequence[Object]) -> str:
+def explain_stop(state: JobState, workload: Object, events: Sequence[Object]) -> str:
     """Return why Kueue has deactivated the job's Workload, so that the job never runs; empty if it is active.
 
     https://kueue.sigs.k8s.io/docs/concepts/workload/#active
@@ -277,17 +277,17 @@ def stopped(state: JobState, workload: Object, events: Sequence[Object]) -> str:
     prefixes = tuple(f"{state.name}-{role}-" for role in ("worker", "launcher"))
     about = {event["involvedObject"].get("name", "") for event in events}
     gone = [{"metadata": {"name": name}, "status": {}} for name in sorted(about) if name.startswith(prefixes)]
-    why = warning(state, gone, events)
+    why = find_warning(state, gone, events)
     return f"the queue stopped it: {evicted}{f' ({why})' if why else ''}"
 
 
-def role(pod: Object) -> str:
-    return foreign_jobs.role_of(pod)
+def find_role(pod: Object) -> str:
+    return foreign_jobs.find_role(pod)
 
 
-def unusable_image(pods: Sequence[Object]) -> str:
+def explain_unusable_image(pods: Sequence[Object]) -> str:
     """Return why the job's image cannot be used, as reported by one of its pods; empty if no pod reports a reason."""
-    return next((text for pod in pods for container in containers(pod) if (text := _unusable(pod, container))), "")
+    return next((text for pod in pods for container in list_containers(pod) if (text := _unusable(pod, container))), "")
 
 
 def _unusable(pod: Object, container: Object) -> str:
@@ -298,7 +298,7 @@ def _unusable(pod: Object, container: Object) -> str:
     return ""
 
 
-def containers(pod: Object) -> list[Object]:
+def list_containers(pod: Object) -> list[Object]:
     """Return the statuses of a pod's containers, init containers first."""
     return [*pod["status"].get("initContainerStatuses", ()), *pod["status"].get("containerStatuses", ())]
 
@@ -306,7 +306,7 @@ def containers(pod: Object) -> list[Object]:
 def _trouble(pod: Object) -> str:
     """Return the reason why a pod is not running; empty if it is running or the reason is unknown."""
     name, status = pod["metadata"]["name"], pod["status"]
-    for container in containers(pod):
+    for container in list_containers(pod):
         if unusable := _unusable(pod, container):
             return unusable
         waiting = container.get("state", {}).get("waiting", {})

@@ -3,17 +3,17 @@
 from datetime import UTC, datetime
 
 
-def moment(text: str) -> datetime:
+def parse_time(text: str) -> datetime:
     """
-    >>> moment("2026-11-23T12:00:00Z").isoformat()
+    >>> parse_time("2026-11-23T12:00:00Z").isoformat()
     '2026-11-23T12:00:00+00:00'
     """
     return datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone(UTC)
 
 
-def duration(seconds: int) -> str:
+def format_duration(seconds: int) -> str:
     """
-    >>> duration(7), duration(200), duration(7300)
+    >>> format_duration(7), format_duration(200), format_duration(7300)
     ('7s', '3m20s', '2h1m')
     """
     minutes, rest = divmod(seconds, 60)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from cli.clusters.kubernetes_access import Cluster, Object
 from cli.errors import CommandError
 from cli.jobs import objects
-from cli.jobs.state import JobState, lacks_reason, waits_for
+from cli.jobs.state import JobState, explain_wait, lacks_reason
 from infra.naming import GPU_RESOURCE
 from infra.platform.job_controller.in_pod.phases import Phase
 
@@ -36,7 +36,7 @@ class Waits:
         workloads = self._list("Workload", state.namespace) if state.phase == Phase.QUEUED else []
         workload = next((item for item in workloads if objects.is_of(item, state)), None)
         events = self._list("Event", state.namespace) if lacks_reason(state, state.pods) else []
-        reason = waits_for(state, state.pods, workload, events)
+        reason = explain_wait(state, state.pods, workload, events)
         return reason or (state.record.slow or state.record.hang if state.record else "")
 
     def _list(self, kind: str, namespace: str) -> list[Object]:
@@ -50,10 +50,10 @@ class Waits:
         return self._lists[kind, namespace]
 
 
-def shortened(reason: str) -> str:
+def shorten(reason: str) -> str:
     """Shorten the reason why a job waits: reduce Kueue's quota message to the missing GPUs, truncate other reasons.
 
-    >>> shortened("waits in the queue: x, insufficient unused quota for nvidia.com/gpu in flavor train, 2 more needed, y")
+    >>> shorten("waits in the queue: x, insufficient unused quota for nvidia.com/gpu in flavor train, 2 more needed, y")
     'waits in the queue: 2 more nvidia.com/gpu of pool train needed'
     """
     lacking = re.search(rf"insufficient unused quota for {re.escape(GPU_RESOURCE)} in flavor ([\w-]+), (\d+) more needed", reason)

@@ -41,7 +41,7 @@ class TakenOut:
 
     def text(self) -> str:
         values = asdict(self)
-        return json.dumps({**values, "at": _written(self.at), "since": _written(self.since)})
+        return json.dumps({**values, "at": _format(self.at), "since": _format(self.since)})
 
 
 def read(node: Object) -> TakenOut | None:
@@ -51,10 +51,10 @@ def read(node: Object) -> TakenOut | None:
     service until it has no fault.
     """
     text = (node["metadata"].get("annotations") or {}).get(TAKEN_OUT_ANNOTATION)
-    return None if text is None else parsed(text)
+    return None if text is None else parse(text)
 
 
-def parsed(text: str) -> TakenOut:
+def parse(text: str) -> TakenOut:
     """Return the content of an annotation. The node itself can write it."""
     document = documents.load(text)
     if not _IS_TAKEN_OUT(document):
@@ -79,5 +79,5 @@ _IS_TAKEN_OUT: Final = documents.has_fields(
 )
 
 
-def _written(when: datetime) -> str:
+def _format(when: datetime) -> str:
     return when.astimezone(UTC).isoformat()

@@ -82,25 +82,25 @@ def decide(
     cordons them. `silent`: name of each node whose kubelet is silent -> time when the silence began.
     """
     used = brake or Brake()
-    broken = {cordon.node: cordon for cordon in broken_nodes(nodes, silent, existing=existing)}
+    broken = {cordon.node: cordon for cordon in find_broken_nodes(nodes, silent, existing=existing)}
     # A node that breaks repeatedly counts once per window.
     free = broken.keys() & used.recent(before.counted, now)
     waiting = [name for name in broken if name not in free]
     counted = {name: before.counted[name] for name in used.recent(before.counted, now)}
-    released = {*free, *used.released(waiting, {**before.gone, **counted, **taken_out(nodes)}, map(_name, nodes), now)}
+    released = {*free, *used.released(waiting, {**before.gone, **counted, **find_taken_out(nodes)}, map(_name, nodes), now)}
     return Verdict(
         tuple(cordon for name, cordon in broken.items() if name in released),
         tuple(name for name in broken if name not in released),
     )
 
 
-def taken_out(nodes: Iterable[Object]) -> dict[str, datetime]:
+def find_taken_out(nodes: Iterable[Object]) -> dict[str, datetime]:
     """Return the nodes that are out of service, each with the time when it was taken out. A node with a damaged
     annotation gets an early date and stays out of service."""
     return {_name(node): out.at for node in nodes if (out := annotation.read(node)) is not None}
 
 
-def broken_nodes(nodes: Iterable[Object], silent: Mapping[str, str], *, existing: bool) -> list[Cordon]:
+def find_broken_nodes(nodes: Iterable[Object], silent: Mapping[str, str], *, existing: bool) -> list[Cordon]:
     """Return the nodes in service that the controller should take out, in the order in which they broke."""
     faults_by_time = []
     for node in nodes:

@@ -29,7 +29,7 @@ steps."""
 Journal = dict[str, Any]
 
 
-def empty() -> Journal:
+def new() -> Journal:
     return {"version": VERSION, "entries": [], "held": []}
 
 
@@ -38,7 +38,7 @@ def read(text: str | None) -> Journal:
     format."""
     document = documents.load(text)
     if not _IS_JOURNAL(document):
-        return empty()
+        return new()
     journal: Journal = {**document, "entries": [entry for entry in document["entries"] if _IS_ENTRY(entry)]}
     return journal
 
@@ -60,14 +60,14 @@ def write(journal: Journal) -> str:
     return json.dumps(journal, separators=(",", ":"), sort_keys=True)
 
 
-def observed(journal: Journal, nodes: Sequence[Object], everything: Sequence[str], now: datetime) -> Journal:
+def update(journal: Journal, nodes: Sequence[Object], everything: Sequence[str], now: datetime) -> Journal:
     """Return the journal, updated with the states of the nodes. `everything`: UIDs of all nodes of the cluster."""
     after = [dict(entry, steps=list(entry["steps"])) for entry in journal["entries"]]
     open_entries = {entry["uid"]: entry for entry in after if entry["state"] not in ENDED}
     for node in nodes:
         out = annotation.read(node)
         if out is not None and not _is_known(after, node, out):
-            note(after, node, out)
+            record_state(after, node, out)
     for uid, entry in open_entries.items():
         if uid not in everything:
             _step(entry, GONE, now)
@@ -87,7 +87,7 @@ def _entry(entries: Sequence[Entry], node: Object, out: TakenOut) -> Entry | Non
     return next(same, next((entry for entry in about if entry["state"] not in ENDED), None))
 
 
-def note(entries: list[Entry], node: Object, out: TakenOut) -> None:
+def record_state(entries: list[Entry], node: Object, out: TakenOut) -> None:
     """Record a node's state in its entry, or start a new entry."""
     entry = _entry(entries, node, out)
     if entry is None:
@@ -107,14 +107,14 @@ def note(entries: list[Entry], node: Object, out: TakenOut) -> None:
     _step(entry, out.state, out.since)
 
 
-def ended(entries: Sequence[Entry], uid: str, now: datetime) -> None:
+def close_entries(entries: Sequence[Entry], uid: str, now: datetime) -> None:
     """Record that a node accepts jobs again."""
     for entry in entries:
         if entry["uid"] == uid and entry["state"] not in ENDED:
             _step(entry, IN_SERVICE, now)
 
 
-def before(journal: Journal, nodes: Sequence[Object]) -> Before:
+def find_counted_nodes(journal: Journal, nodes: Sequence[Object]) -> Before:
     """Return the nodes without an annotation that the brake must count.
 
     A silent node no longer counts once it is gone: Kubernetes deletes a node only if its instance no longer exists, so
@@ -140,6 +140,6 @@ def _step(entry: Entry, state: str, at: datetime) -> None:
         entry["steps"] = [*entry["steps"], {"state": state, "at": at.isoformat()}][-STEPS_KEPT:]
 
 
-def of_node(journal: Mapping[str, Any], name: str) -> list[Entry]:
+def find_entries(journal: Mapping[str, Any], name: str) -> list[Entry]:
     """Return the entries about a node, oldest first."""
     return [entry for entry in journal["entries"] if name in (entry["node"], entry["instance"])]

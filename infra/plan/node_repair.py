@@ -15,4 +15,4 @@ def overrides(pool: Pool, gpus: int, settings: Settings) -> tuple[RepairOverride
     platform = settings.platform
     empties = platform.node_healing and platform.job_controller and settings.installs_platform
     removes = platform.autoscaler and pool.min_size == 0
-    return faults.repair_overrides() if gpus and platform.node_repair and empties and removes else ()
+    return faults.list_repair_overrides() if gpus and platform.node_repair and empties and removes else ()

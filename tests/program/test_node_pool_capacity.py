@@ -145,7 +145,7 @@ def overrides(instance_type: str = "g5.8xlarge", platform: dict[str, Any] | None
 
 
 def test_eks_leaves_broken_gpus_to_the_job_controller() -> None:
-    assert overrides() == faults.repair_overrides() != ()
+    assert overrides() == faults.list_repair_overrides() != ()
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,7 @@ class Controlled:
 
     def gone(self, second: int) -> None:
         assert self.record is not None
-        self.record = reconcile.ended_without_us(self.record, at(second))
+        self.record = reconcile.close(self.record, at(second))
         assert record.fits(self.record), "the controller would ignore its own record"
 
     def __getitem__(self, key: str) -> Any:

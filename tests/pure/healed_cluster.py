@@ -13,7 +13,7 @@ from infra.health.faults import GPU_CONDITION
 from infra.health.healing import Policy, Pool
 from infra.naming import TAKEN_OUT_ANNOTATION
 from infra.platform.job_controller.in_pod.api import ApiError
-from infra.platform.job_controller.in_pod.mirror import trimmed_node
+from infra.platform.job_controller.in_pod.mirror import trim_node
 from infra.platform.job_controller.in_pod.nodes import Nodes
 from tests.pure.controlled_jobs import pod
 
@@ -71,7 +71,7 @@ class Cluster:
     def round(
         self, controller: Nodes | None = None, *, busy: Sequence[str] = (), grace: int = 30, wanted: Policy = POLICY
     ) -> None:
-        seen = [trimmed_node(one) for one in copy.deepcopy(list(self.nodes.values()))]
+        seen = [trim_node(one) for one in copy.deepcopy(list(self.nodes.values()))]
         pods = [pod(f"on-{name}", "worker", node=name) for name in busy]
         for one in pods:
             one["spec"]["terminationGracePeriodSeconds"] = grace

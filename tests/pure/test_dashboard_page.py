@@ -83,7 +83,7 @@ def test_goodput_and_phases_of_a_job_are_those_of_the_goodput_command() -> None:
     assert not isinstance(SEEN.records, str)
     document = shown()
     for section, one in [("jobs", SEEN.records[0]), ("ended", SEEN.records[3])]:
-        spent = time_account.of_job(one.content, NOW)
+        spent = time_account.account_for(one.content, NOW)
         cell = row(document, section, one.content["name"])["time"]
         assert f"goodput {spent.share}" in cell["note"].split("; ")
         assert {part["name"]: part["seconds"] for part in cell["parts"]} == {
@@ -108,7 +108,7 @@ def test_lost_time_of_a_job_without_steps_is_unknown() -> None:
 def test_the_total_goodput_is_that_of_the_running_and_ended_jobs() -> None:
     assert not isinstance(SEEN.records, str)
     (note,) = shown()["jobs"]["notes"]
-    total = time_account.total([time_account.of_job(one.content, NOW) for one in SEEN.records])
+    total = time_account.sum_accounts([time_account.account_for(one.content, NOW) for one in SEEN.records])
     assert note.startswith(f"Goodput of these and the most recently ended jobs: {total.share}, weighted by GPUs.")
     assert note.endswith("Lost time is unknown for 2 of 4 jobs, and counts as training.")
     assert shown(replace(SEEN, records=SEEN.records[2:3]))["jobs"]["notes"] == [], "a job in the queue has no goodput"

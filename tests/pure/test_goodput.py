@@ -56,7 +56,7 @@ def run(*attempts: dict[int, int], ended: str = "Succeeded", end: int = 0, saved
 
 def account_of(seen: Controlled) -> Account:
     assert seen.record is not None
-    return time_account.of_job(seen.record, NOW)
+    return time_account.account_for(seen.record, NOW)
 
 
 def test_a_job_that_never_restarts_starts_and_trains() -> None:
@@ -139,7 +139,7 @@ def test_lost_and_recovering_time_agree_with_the_steps_of_the_program(
         reached = max(reached, step)
         printed.append(lines)
     created, spent = datetime(2026, 11, 23, 12, tzinfo=UTC), timedelta(seconds=second)
-    found = time_account.of_job(run(*printed, ended=ended, end=second).record or {}, created + spent)
+    found = time_account.account_for(run(*printed, ended=ended, end=second).record or {}, created + spent)
     assert (found.spent["lost"], found.spent["recovering"]) == (timedelta(seconds=lost), timedelta(seconds=recovering))
     assert found.wall == spent
 
@@ -184,7 +184,7 @@ def test_the_phases_of_any_record_sum_to_the_wall_clock(
             sums[str(one["phase"])] = sums.get(str(one["phase"]), 0.0) + spent
     phases = phases[min(dropped, len(phases) - 1) :]
     record = {"created": times[0], "phases": phases, "seconds": sums, "attempts": attempts, "workers": []}
-    found = time_account.of_job({**record, "ended": times[-1] if has_ended else None}, NOW)
+    found = time_account.account_for({**record, "ended": times[-1] if has_ended else None}, NOW)
     end = datetime.fromisoformat(times[-1]) if has_ended else NOW
     assert found.wall == end - datetime.fromisoformat(times[0])
     assert all(spent >= timedelta() for spent in found.spent.values()) and set(found.spent) == set(PARTS)

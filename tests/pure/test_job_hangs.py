@@ -179,7 +179,7 @@ class World:
         first = self.pods[0]["metadata"]["uid"].startswith("worker-1-")
         log = seen_of(self.kind, (25, 6), (30, 7), until=second) if first else None
         found = job(main(self.kind, WITHIN), copy.deepcopy(self.pods))
-        dump = DUMP if self.record and stacks.awaited(self.record, at(second)) else None
+        dump = DUMP if self.record and stacks.find_awaited_attempt(self.record, at(second)) else None
         after = reconcile.observe(self.record, found, at(second), log, dump)
         actions = reconcile.decide(after, found, {}, at(second))
         done = 0
@@ -252,7 +252,7 @@ def test_a_policy_that_no_command_of_ours_wrote_is_ignored(progress_of: Any) -> 
     seen = Controlled()
     found = job(main(policy={"progress": progress_of}), pods_of("mpijob"))
     seen.look(found, 20)
-    assert seen.record is not None and progress.source(seen.record, found) is None
+    assert seen.record is not None and progress.find_log(seen.record, found) is None
     assert seen.look(found, 900, seen=seen_of("mpijob", (30, 7), until=900)) == []
 
 
@@ -270,7 +270,7 @@ def test_the_log_of_torchrun_is_that_of_rank_0() -> None:
     found = job(main("torchrun", WITHIN), pods_of("torchrun"))
     seen.look(found, 20)
     assert seen.record is not None
-    assert progress.source(seen.record, found) == Source("mpi-jobs", "train-worker-0", "worker-1-0", "worker", "")
+    assert progress.find_log(seen.record, found) == Source("mpi-jobs", "train-worker-0", "worker-1-0", "worker", "")
 
 
 # --- logs -------------------------------------------------------------------------------------------------------------

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from cli.jobs.records import JobRecord
-from cli.jobs.state import JobState, lacks_reason, state_of, stopped, stuck, unusable_image, waits_for
+from cli.jobs.state import JobState, derive_state, explain_stop, explain_stuck, explain_unusable_image, explain_wait, lacks_reason
 from cli.jobs.submit import result
-from cli.jobs.times import duration
+from cli.jobs.times import format_duration
 from infra.jobs.in_pods import UNUSABLE_IMAGE
 from infra.platform.job_controller.in_pod.job import ManagedJob
 
@@ -50,7 +50,7 @@ def pod(name: str, role: str, *, ready: bool = False, since: str = "", **status:
 
 
 def state_from(main: dict[str, Any], *pods: dict[str, Any], **more: Any) -> JobState:
-    return state_of(ManagedJob(main, pods, **more))
+    return derive_state(ManagedJob(main, pods, **more))
 
 
 LAUNCHER = pod("a-launcher-x", "launcher", since=CREATED)
@@ -86,7 +86,7 @@ def test_objects_of_a_job_decide_its_phase(main: dict[str, Any], pods: list[dict
 def test_jobs_shows_the_phase_that_the_controller_records() -> None:
     hung = {"outcome": "Failed", "pods": {WORKERS[0]["metadata"]["uid"]: ""}}
     record = JobRecord("", {"attempts": [hung]})
-    assert state_of(ManagedJob(batch_job(spec=INDEXED), WORKERS), record).phase == "Restarting", "its pods still end"
+    assert derive_state(ManagedJob(batch_job(spec=INDEXED), WORKERS), record).phase == "Restarting", "its pods still end"
 
 
 def test_a_job_is_in_setup_until_setup_ends() -> None:
@@ -130,7 +130,7 @@ def test_a_job_that_runs_has_run_until_now() -> None:
 
 
 def test_times_are_short() -> None:
-    assert [duration(seconds) for seconds in (0, 59, 60, 3661)] == ["0s", "59s", "1m0s", "1h1m"]
+    assert [format_duration(seconds) for seconds in (0, 59, 60, 3661)] == ["0s", "59s", "1m0s", "1h1m"]
 
 
 # --- waiting -----------------------------------------------------------------------------------------------------------
@@ -139,8 +139,8 @@ def test_times_are_short() -> None:
 def test_a_job_in_the_queue_says_what_the_queue_says() -> None:
     workload = {"status": {"conditions": [{"type": "QuotaReserved", "status": "False", "message": "insufficient quota"}]}}
     state = state_from(mpi_job(suspend=True))
-    assert waits_for(state, [], workload) == "waits in the queue: insufficient quota"
-    assert waits_for(state, [], None) == "waits in the queue"
+    assert explain_wait(state, [], workload) == "waits in the queue: insufficient quota"
+    assert explain_wait(state, [], None) == "waits in the queue"
 
 
 def test_workers_without_a_node_or_image_are_named() -> None:
@@ -148,10 +148,10 @@ def test_workers_without_a_node_or_image_are_named() -> None:
     unplaced = {"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."}
     pods = [pod("a-worker-0", "worker", ready=True), pod("a-worker-1", "worker", conditions=[unplaced])]
     wanted = "1 of 2 workers ready: a-worker-1 has no node: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
-    assert waits_for(state, pods, None) == wanted
+    assert explain_wait(state, pods, None) == wanted
     waiting = {"waiting": {"reason": "ErrImagePull", "message": "not\nfound"}}
     pods = [pod("a-worker-0", "worker", containerStatuses=[{"state": waiting}])]
-    assert waits_for(state, pods, None) == "0 of 2 workers ready: a-worker-0: ErrImagePull: not found"
+    assert explain_wait(state, pods, None) == "0 of 2 workers ready: a-worker-0: ErrImagePull: not found"
 
 
 @pytest.mark.parametrize("when", ["state", "lastState"])
@@ -159,25 +159,27 @@ def test_a_worker_whose_image_lacks_something_says_what(when: str) -> None:
     ended = {"exitCode": UNUSABLE_IMAGE, "message": "the image has no ssh\n"}
     again = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}, when: {"terminated": ended}}
     pods = [pod("a-worker-0", "worker", ready=True), pod("a-worker-1", "worker", containerStatuses=[again])]
-    assert unusable_image(pods) == "a-worker-1: the image has no ssh"
-    assert waits_for(state_from(mpi_job()), pods, None) == "1 of 2 workers ready: a-worker-1: the image has no ssh"
+    assert explain_unusable_image(pods) == "a-worker-1: the image has no ssh"
+    assert explain_wait(state_from(mpi_job()), pods, None) == "1 of 2 workers ready: a-worker-1: the image has no ssh"
 
 
 def test_a_program_s_own_failure_is_not_the_image_s() -> None:
     ended = {"lastState": {"terminated": {"exitCode": 1, "message": "no data"}}}
-    assert unusable_image([pod("a-worker-0", "worker", containerStatuses=[ended])]) == ""
+    assert explain_unusable_image([pod("a-worker-0", "worker", containerStatuses=[ended])]) == ""
 
 
 def test_containers_that_are_merely_being_made_are_no_trouble() -> None:
     state = state_from(mpi_job())
     waiting = {"waiting": {"reason": "ContainerCreating"}}
-    assert waits_for(state, [pod("a-worker-0", "worker", containerStatuses=[{"state": waiting}])], None) == "0 of 2 workers ready"
+    assert (
+        explain_wait(state, [pod("a-worker-0", "worker", containerStatuses=[{"state": waiting}])], None) == "0 of 2 workers ready"
+    )
 
 
 def test_pods_of_mpi_operator_alone_are_understood_too() -> None:
     own = pod("a-worker-0", "worker", ready=True)
     own["metadata"]["labels"] = {"training.kubeflow.org/job-role": "worker"}
-    assert waits_for(state_from(mpi_job()), [own], None) == "1 of 2 workers ready"
+    assert explain_wait(state_from(mpi_job()), [own], None) == "1 of 2 workers ready"
 
 
 # --- jobs that cannot start --------------------------------------------------------------------------------------------
@@ -202,12 +204,12 @@ def test_pods_that_the_api_server_refuses_are_explained_by_events() -> None:
     ]
     assert lacks_reason(state, [])
     said = f"MPIJob a: MPIJobFailed: worker pod created failed: {FORBIDDEN}"
-    assert waits_for(state, [], None, events) == f"0 of 2 workers ready: {said}"
-    assert stuck(state, [], events) == said
+    assert explain_wait(state, [], None, events) == f"0 of 2 workers ready: {said}"
+    assert explain_stuck(state, [], events) == said
     complete = [pod("a-worker-0", "worker"), pod("a-worker-1", "worker"), pod("a-launcher-x", "launcher")]
-    assert stuck(state, complete, events) == "", "the pods exist now"
+    assert explain_stuck(state, complete, events) == "", "the pods exist now"
     former = event("a", "MPIJobFailed", "an event of a former job with this name")
-    assert waits_for(state, [], None, [former | {"lastTimestamp": "2026-11-21T09:00:00Z"}]) == "0 of 2 workers ready"
+    assert explain_wait(state, [], None, [former | {"lastTimestamp": "2026-11-21T09:00:00Z"}]) == "0 of 2 workers ready"
 
 
 @pytest.mark.parametrize(
@@ -217,7 +219,7 @@ def test_pods_that_the_api_server_refuses_are_explained_by_events() -> None:
 def test_a_job_is_stuck_if_its_image_or_configuration_is_missing(reason: str, is_stuck: bool) -> None:
     state = state_from(mpi_job())
     waiting = pod("a-worker-0", "worker", containerStatuses=[{"state": {"waiting": {"reason": reason, "message": "no image"}}}])
-    assert stuck(state, [waiting], []) == (f"a-worker-0: {reason}: no image" if is_stuck else "")
+    assert explain_stuck(state, [waiting], []) == (f"a-worker-0: {reason}: no image" if is_stuck else "")
 
 
 def test_a_job_that_the_queue_has_stopped_says_why() -> None:
@@ -226,5 +228,8 @@ def test_a_job_that_the_queue_has_stopped_says_why() -> None:
     workload = {"spec": {"active": False}, "status": {"conditions": [evicted]}}
     state = state_from(mpi_job(suspend=True))
     events = [event("a-worker-0", "Failed", "image x:1: not found"), event("b-worker-0", "Failed", "of another job", 2)]
-    assert stopped(state, workload, events) == f"the queue stopped it: {limit} (MPIJob a-worker-0: Failed: image x:1: not found)"
-    assert stopped(state, {**workload, "spec": {"active": True}}, events) == ""
+    assert (
+        explain_stop(state, workload, events)
+        == f"the queue stopped it: {limit} (MPIJob a-worker-0: Failed: image x:1: not found)"
+    )
+    assert explain_stop(state, {**workload, "spec": {"active": True}}, events) == ""

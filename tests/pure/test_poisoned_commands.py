@@ -14,8 +14,8 @@ from cli import console
 from cli.clusters.dashboard import tables
 from cli.clusters.kubernetes_access import Access
 from cli.clusters.status.node_rows import pool_status
-from cli.jobs.foreign_jobs import first_rank
-from cli.jobs.hangs import last_hang, lines
+from cli.jobs.foreign_jobs import find_first_rank
+from cli.jobs.hangs import find_last_hang, format_report
 from cli.jobs.job_pods import worker_index
 from cli.jobs.records import all_records
 from cli.main import app
@@ -90,8 +90,8 @@ def test_no_record_hides_the_records_of_others(config_map: Any) -> None:
     assert len(names) <= 2 and isinstance(tables.goodput([], readable, NOW), str)
     for one in readable:
         if any(attempt.get("hang") for attempt in one.content["attempts"]):
-            shown = last_hang(Cluster(config_map), "team-a", one.content["name"])  # type: ignore[arg-type]
-            assert list(lines(shown))
+            shown = find_last_hang(Cluster(config_map), "team-a", one.content["name"])  # type: ignore[arg-type]
+            assert list(format_report(shown))
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
@@ -161,7 +161,7 @@ def test_quantities_of_pods_and_nodes_are_read_as_kubernetes_reads_them(quantity
     status = {"allocatable": {"nvidia.com/gpu": quantity}, "capacity": {"nvidia.com/gpu": quantity}, "conditions": []}
     node = {"metadata": {"name": "one", "labels": TRAIN.selector}, "spec": {}, "status": status}
     used = pool_status(TRAIN, [node], [pod]).gpus_used
-    assert findings.health(node, [], [], NOW).gpus == (used, used)
+    assert findings.judge_node(node, [], [], NOW).gpus == (used, used)
 
 
 def test_a_quantity_with_a_suffix_counts() -> None:
@@ -175,7 +175,7 @@ def test_a_quantity_with_a_suffix_counts() -> None:
 def test_indexes_that_users_write_are_numbers_or_ignored(annotations: Any, label: str) -> None:
     labels = {"gpumpi.io/role": "worker", "training.kubeflow.org/replica-index": label}
     pod = {"metadata": {"name": "a-worker-x", "labels": labels, "annotations": annotations}}
-    assert first_rank([pod]) == [pod]
+    assert find_first_rank([pod]) == [pod]
     assert worker_index(pod) is None or worker_index(pod) in range(10**9)
 
 
@@ -191,4 +191,4 @@ def test_a_damaged_journal_keeps_its_other_entries(text: str) -> None:
     damaged = journal.read(text)["entries"]
     kept = journal.read(json.dumps({"version": 1, "entries": [*damaged, {}, None, 5, whole], "held": []}))["entries"]
     assert kept == [*damaged, whole]
-    assert journal.observed({"version": 1, "entries": kept, "held": []}, [], [], NOW)["entries"]
+    assert journal.update({"version": 1, "entries": kept, "held": []}, [], [], NOW)["entries"]

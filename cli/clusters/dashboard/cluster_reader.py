@@ -75,7 +75,7 @@ class Kubernetes:
             events = self._or_none(lambda: node_events(self.cluster()), "events of nodes") or []
             stored = self._or_none(lambda: read_journal(self.cluster()), "journal of nodes")
             readable = [] if isinstance(jobs, str) else jobs
-            return [findings.health(node, events, readable, now, stored) for node in nodes]
+            return [findings.judge_node(node, events, readable, now, stored) for node in nodes]
 
         return self._or_reason(every)
 

@@ -9,9 +9,9 @@ from cli.jobs import records
 from cli.jobs.goodput import time_account
 from cli.jobs.goodput.time_account import PARTS, Account
 from cli.jobs.records import JobRecord
-from cli.jobs.state import JobState, recorded_state
-from cli.jobs.times import duration, moment
-from cli.jobs.waits import shortened
+from cli.jobs.state import JobState, read_recorded_state
+from cli.jobs.times import format_duration, parse_time
+from cli.jobs.waits import shorten
 from cli.nodes.health.node_health import SEVERITIES, NodeHealth
 from cli.stacks.cost.spending import Spending, Spent
 from infra.platform.job_controller.in_pod.phases import Phase
@@ -42,7 +42,7 @@ def _row(key: str, **cells: dict[str, Any]) -> Row:
 
 
 def ago(at: datetime | None, now: datetime) -> str:
-    return "" if at is None else f"{duration(max(0, int((now - at).total_seconds())))} ago"
+    return "" if at is None else f"{format_duration(max(0, int((now - at).total_seconds())))} ago"
 
 
 # --- pools and queues ---------------------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ def _node(node: NodeHealth, now: datetime) -> Row:
         pool=cell(node.pool),
         state=cell(node.words, ago(node.since, now), SEVERITIES[node.state]),
         gpus=cell(f"{usable} of {whole}" if whole else "none", tone="bad" if usable < whole else ""),
-        what=cell(shortened(node.what), node.next),
+        what=cell(shorten(node.what), node.next),
         jobs=cell(", ".join(node.jobs)),
     )
 
@@ -127,7 +127,7 @@ def jobs(lines: Sequence[JobLine], recorded: Sequence[JobRecord] | str, now: dat
     readable = [] if isinstance(recorded, str) else recorded
     rows = []
     for line in ordered:
-        record = records.of_job(readable, line.state.key)
+        record = records.find_record(readable, line.state.key)
         rows.append(_job(line.state, line.waits_for or line.state.reason, record, now))
     return rows
 
@@ -138,7 +138,7 @@ def ended(recorded: Sequence[JobRecord], now: datetime) -> list[Row]:
 
 
 def _last_ended(recorded: Sequence[JobRecord]) -> list[tuple[JobState, JobRecord]]:
-    over = [(state, record) for record in recorded if (state := recorded_state(record)).ended is not None]
+    over = [(state, record) for record in recorded if (state := read_recorded_state(record)).ended is not None]
     over.sort(key=lambda pair: pair[0].ended or pair[0].created, reverse=True)
     return over[:ENDED_SHOWN]
 
@@ -147,27 +147,27 @@ def goodput(lines: Sequence[JobLine], recorded: Sequence[JobRecord], now: dateti
     """Return the goodput of the jobs in `lines` and the recently ended ones as a sentence; empty if none has left the
     queue.
     """
-    exist = [record for line in lines if (record := records.of_job(recorded, line.state.key))]
+    exist = [record for line in lines if (record := records.find_record(recorded, line.state.key))]
     shown = {record.key: record for record in (*exist, *(record for _, record in _last_ended(recorded)))}
-    every = [spent for record in shown.values() if (spent := time_account.of_job(record.content, now)).goodput is not None]
+    every = [spent for record in shown.values() if (spent := time_account.account_for(record.content, now)).goodput is not None]
     blind = sum(spent.lost_is_unknown for spent in every)
     if not every:
         return ""
-    sentence = f"Goodput of these and the most recently ended jobs: {time_account.total(every).share}, weighted by GPUs."
+    sentence = f"Goodput of these and the most recently ended jobs: {time_account.sum_accounts(every).share}, weighted by GPUs."
     return f"{sentence} Lost time is unknown for {blind} of {len(every)} jobs, and counts as training." if blind else sentence
 
 
 def _job(state: JobState, why: str, record: JobRecord | None, now: datetime) -> Row:
     size = f"{state.workers} worker{'' if state.workers == 1 else 's'}" if state.workers else ""
     place = (f"namespace {state.namespace}", size, state.pool and f"pool {state.pool}")
-    spent = time_account.of_job(record.content, now) if record else None
+    spent = time_account.account_for(record.content, now) if record else None
     share = f"goodput {spent.share}" if spent and spent.share else ""
     when = (f"ended {ago(state.ended, now)}" if state.ended else "", share, _phases(spent))
     return _row(
         f"{state.namespace}/{state.name}/{state.created.isoformat()}",
         job=cell(state.name, " · ".join(filter(None, place))),
         phase=cell(state.phase, _why(why, record), PHASE_TONES.get(state.phase, "")),
-        time=cell(duration(state.seconds(now)), "; ".join(filter(None, when)), parts=_parts(spent)),
+        time=cell(format_duration(state.seconds(now)), "; ".join(filter(None, when)), parts=_parts(spent)),
         progress=progress(record, now),
         restarts=_restarts(state, record),
         hours=cell(f"{record.gpu_hours(now):,.2f}" if record else UNKNOWN),
@@ -179,7 +179,7 @@ def _why(reason: str, record: JobRecord | None) -> str:
     them.
     """
     problem = _progress_problem(record)
-    return shortened(reason if reason != problem else "") or _last_restart(record)
+    return shorten(reason if reason != problem else "") or _last_restart(record)
 
 
 def _restarts(state: JobState, record: JobRecord | None) -> dict[str, Any]:
@@ -200,8 +200,8 @@ def _last_restart(record: JobRecord | None) -> str:
         return ""
     cause, is_hang = failed[-1]["cause"], bool(failed[-1].get("hang"))
     if record.content["ended"] and failed[-1] is attempts[-1]:
-        return shortened(cause)
-    return shortened(f"restarted after a {cause}" if is_hang else f"restarted: {cause}")
+        return shorten(cause)
+    return shorten(f"restarted after a {cause}" if is_hang else f"restarted: {cause}")
 
 
 def progress(record: JobRecord | None, now: datetime) -> dict[str, Any]:
@@ -212,7 +212,7 @@ def progress(record: JobRecord | None, now: datetime) -> dict[str, Any]:
     tone: Tone = "doubtful" if problem else ""
     if steps is None:
         return cell(NOT_REPORTED, problem, tone)
-    return cell(f"step {steps['last']['step']:,}", problem or ago(moment(steps["until"]), now), tone)
+    return cell(f"step {steps['last']['step']:,}", problem or ago(parse_time(steps["until"]), now), tone)
 
 
 def _progress_problem(record: JobRecord | None) -> str:
@@ -227,7 +227,7 @@ def _parts(spent: Account | None) -> list[dict[str, Any]]:
 
 def _phases(spent: Account | None) -> str:
     """Return the parts as text. Without steps, lost time is unknown, as in `goodput`."""
-    words = {part_of_bar["name"]: duration(round(part_of_bar["seconds"])) for part_of_bar in _parts(spent)}
+    words = {part_of_bar["name"]: format_duration(round(part_of_bar["seconds"])) for part_of_bar in _parts(spent)}
     if spent and spent.lost_is_unknown and spent.share:
         words["lost"] = UNKNOWN
     return ", ".join(f"{part} {words[part]}" for part in PARTS if part in words)

@@ -16,7 +16,7 @@ from cli.jobs import records
 from cli.jobs.goodput import time_account
 from cli.jobs.goodput.time_account import PARTS, Account
 from cli.jobs.records import JobRecord
-from cli.jobs.times import duration
+from cli.jobs.times import format_duration
 
 UNKNOWN = "?"
 
@@ -50,7 +50,7 @@ def command(
     if job and not kept_records:
         raise NotFound(f"job {job} has no record")
     rows = [
-        _Row(record, time_account.of_job(record.content, now))
+        _Row(record, time_account.account_for(record.content, now))
         for record in sorted(kept_records, key=lambda record: record.key[2], reverse=True)
     ]
     if as_json:
@@ -64,11 +64,11 @@ def command(
 
 def document(rows: Sequence[_Row]) -> dict[str, Any]:
     """Return the JSON document: jobs, their namespaces and the cluster."""
-    spaces = {space: _values(time_account.total([row.account for row in own])) for space, own in _by_namespace(rows)}
+    spaces = {space: _values(time_account.sum_accounts([row.account for row in own])) for space, own in _by_namespace(rows)}
     return {
         "jobs": [{**_about(row.record.content), **_values(row.account)} for row in rows],
         "namespaces": spaces,
-        "total": _values(time_account.total([row.account for row in rows])),
+        "total": _values(time_account.sum_accounts([row.account for row in rows])),
     }
 
 
@@ -99,14 +99,14 @@ def _listing(rows: Sequence[_Row], *, one_job: bool) -> Listing:
         listing.add_row(row.namespace, row.record.content["name"], *_cells(row.account))
     if not one_job:
         for space, own in _by_namespace(rows):
-            listing.add_row(space, "all jobs", *_cells(time_account.total([row.account for row in own])))
-        listing.add_row("cluster", "all jobs", *_cells(time_account.total([row.account for row in rows])))
+            listing.add_row(space, "all jobs", *_cells(time_account.sum_accounts([row.account for row in own])))
+        listing.add_row("cluster", "all jobs", *_cells(time_account.sum_accounts([row.account for row in rows])))
     return listing
 
 
 def _cells(account: Account) -> Iterator[str]:
-    yield duration(round(account.wall.total_seconds()))
+    yield format_duration(round(account.wall.total_seconds()))
     for part in PARTS:
         is_unknown = part == "lost" and account.lost_is_unknown
-        yield UNKNOWN if is_unknown else duration(round(account.spent[part].total_seconds()))
+        yield UNKNOWN if is_unknown else format_duration(round(account.spent[part].total_seconds()))
     yield account.share

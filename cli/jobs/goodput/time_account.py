@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal, get_args
 
-from cli.jobs.times import moment
+from cli.jobs.times import parse_time
 from infra.platform.job_controller.in_pod.phases import Phase
 
 Part = Literal["queued", "starting", "training", "checkpointing", "lost", "recovering"]
@@ -64,7 +64,7 @@ class Account:
         return not self.has_steps and not self.spent["lost"]
 
 
-def of_job(record: Record, now: datetime) -> Account:
+def account_for(record: Record, now: datetime) -> Account:
     """Return the account of one job until its end or, while it runs, until now."""
     spent: dict[Part, timedelta] = dict.fromkeys(PARTS, timedelta())
     for phase, seconds in _dropped(record).items():
@@ -83,7 +83,7 @@ def of_job(record: Record, now: datetime) -> Account:
     return Account(spent, bool(_with_steps(record)), weighted)
 
 
-def total(accounts: Sequence[Account]) -> Account:
+def sum_accounts(accounts: Sequence[Account]) -> Account:
     spent = {part: sum((account.spent[part] for account in accounts), timedelta()) for part in PARTS}
     useful, outside_queue = (sum(account.weighted[index] for account in accounts) for index in (0, 1))
     return Account(spent, all(account.has_steps for account in accounts), (useful, outside_queue))
@@ -93,8 +93,8 @@ def _listed(record: Record, now: datetime) -> Iterator[tuple[str, datetime, date
     """Yield each phase that the record lists, with its start and end."""
     for entry in record["phases"]:
         if entry["phase"] in PART_OF_PHASE:
-            begin = moment(entry["from"])
-            yield entry["phase"], begin, max(begin, moment(entry["to"]) if entry["to"] else now)
+            begin = parse_time(entry["from"])
+            yield entry["phase"], begin, max(begin, parse_time(entry["to"]) if entry["to"] else now)
 
 
 def _dropped(record: Record) -> dict[str, float]:
@@ -102,7 +102,7 @@ def _dropped(record: Record) -> dict[str, float]:
     sums = {phase: float(seconds) for phase, seconds in record["seconds"].items() if phase in PART_OF_PHASE}
     for entry in record["phases"]:
         if entry["to"] and entry["phase"] in PART_OF_PHASE:
-            length = (moment(entry["to"]) - moment(entry["from"])).total_seconds()
+            length = (parse_time(entry["to"]) - parse_time(entry["from"])).total_seconds()
             sums[entry["phase"]] = sums.get(entry["phase"], 0.0) - length
     return sums
 
@@ -123,7 +123,7 @@ def _marks(record: Record) -> Iterator[Mark]:
     """Yield the starts of the parts that the steps indicate, in order. Corrects small clock differences between nodes
     and the controller.
     """
-    latest = moment(record["created"])
+    latest = parse_time(record["created"])
     for when, part in _unordered(record) if _with_steps(record) else ():
         latest = max(latest, when)
         yield latest, part
@@ -133,17 +133,17 @@ def _unordered(record: Record) -> Iterator[Mark]:
     for attempt in record["attempts"]:
         goes_on = attempt is not record["attempts"][-1] or not record["ended"]
         failed = attempt["outcome"] not in (None, "Succeeded")
-        yield moment(attempt["from"]), "starting" if attempt["number"] == 1 else "recovering"
+        yield parse_time(attempt["from"]), "starting" if attempt["number"] == 1 else "recovering"
         if steps := attempt.get("steps"):
-            yield moment(steps["first"]["at"]), "lost"
+            yield parse_time(steps["first"]["at"]), "lost"
             if steps["regained"]:
-                yield moment(steps["regained"]), "training"
+                yield parse_time(steps["regained"]), "training"
             if failed:
-                yield moment(steps["last"]["at"]), "recovering" if goes_on else "lost"
+                yield parse_time(steps["last"]["at"]), "recovering" if goes_on else "lost"
         elif failed and goes_on:
-            yield moment(attempt["to"]), "recovering"
+            yield parse_time(attempt["to"]), "recovering"
         elif attempt["outcome"] == "Succeeded" and attempt["running"]:
-            yield moment(attempt["running"]), "training"
+            yield parse_time(attempt["running"]), "training"
 
 
 def _with_steps(record: Record) -> list[Mapping[str, Any]]:

@@ -17,8 +17,8 @@ from cli.errors import CommandError, NotFound
 from cli.exit_codes import UNREACHABLE
 from cli.installation import NAME
 from cli.jobs import objects
-from cli.jobs.state import STUCK, containers
-from cli.jobs.times import moment
+from cli.jobs.state import STUCK, list_containers
+from cli.jobs.times import parse_time
 from cli.jobs.workdir import in_bucket
 from cli.jobs.workdir.selection import Selection, select
 from cli.jobs.workdir.sending import Sent, send
@@ -113,7 +113,7 @@ def remove_expired(cluster: Cluster, namespace: str) -> None:
     """
     records = cluster.list("ConfigMap", namespace, files.SELECTOR)
     old = [one for one in records if is_old(one, datetime.now(UTC))]
-    existing = {state.name for state in objects.all_jobs(cluster, namespace)} if old else set()
+    existing = {state.name for state in objects.list_jobs(cluster, namespace)} if old else set()
     for record in (one for one in old if one["metadata"]["labels"].get(JOB_LABEL) not in existing):
         try:
             _remove(cluster, [record], namespace)
@@ -122,7 +122,7 @@ def remove_expired(cluster: Cluster, namespace: str) -> None:
 
 
 def is_old(record: Object, now: datetime) -> bool:
-    return now - moment(record["metadata"]["creationTimestamp"]) > timedelta(days=WORKDIR_DAYS)
+    return now - parse_time(record["metadata"]["creationTimestamp"]) > timedelta(days=WORKDIR_DAYS)
 
 
 def _remove(cluster: Cluster, records: Sequence[Object], namespace: str) -> bool:
@@ -235,7 +235,7 @@ def _pods(cluster: Cluster, job: str, namespace: str) -> list[Object]:
 
 def _started(cluster: Cluster, job: str, namespace: str) -> Container | None:
     for pod in _pods(cluster, job, namespace):
-        for one in containers(pod):
+        for one in list_containers(pod):
             if "running" in one.get("state", {}):
                 return Container(pod["metadata"]["name"], namespace, one["name"])
             waiting = one.get("state", {}).get("waiting", {})

@@ -5,13 +5,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from cli.jobs.records import JobRecord
-from cli.jobs.times import moment
+from cli.jobs.times import parse_time
 from cli.nodes.health import repair_rows
 from cli.nodes.health.node_health import Fault, Moment, NodeHealth, State
 from infra.health import annotation, faults, xids
 from infra.health.annotation import TakenOut
 from infra.health.journal import Journal
-from infra.health.repairs import whole
+from infra.health.repairs import parse_quantity
 from infra.naming import EMULATED_LABEL, GPU_RESOURCE, POOL_LABEL
 
 Object = Mapping[str, Any]
@@ -26,7 +26,7 @@ the end of the attempt.
 _DOES: Final = {"replace": "replaces", "reboot": "reboots"}
 
 
-def health(
+def judge_node(
     node: Object, events: Sequence[Object], records: Sequence[JobRecord], now: datetime, journal: Journal | None = None
 ) -> NodeHealth:
     """Return the health of a node. `events` and `records` may include those of other nodes. `journal`: the job
@@ -56,10 +56,12 @@ def is_called(node: Object, name: str) -> bool:
     return name in (node["metadata"]["name"], _instance(node) or None)
 
 
-def gone(name: str, events: Sequence[Object], records: Sequence[JobRecord], journal: Journal | None = None) -> NodeHealth | None:
+def find_gone_node(
+    name: str, events: Sequence[Object], records: Sequence[JobRecord], journal: Journal | None = None
+) -> NodeHealth | None:
     """Return the health of a node that no longer exists; None if no event, record or journal mentions it."""
     is_known = any(_is_about(event, name) for event in events) or any(_workers(record, name) for record in records)
-    is_known = is_known or bool(repair_rows.moments(journal, name))
+    is_known = is_known or bool(repair_rows.list_moments(journal, name))
     return NodeHealth(name, "gone", warnings=tuple(_warnings(name, events))) if is_known else None
 
 
@@ -106,10 +108,12 @@ def _next_of(node: Object, current: Sequence[Fault], out: TakenOut | None, journ
     person must do.
     """
     if out is not None:
-        return repair_rows.after(node, out, _instance(node), by_eks=NODE_GROUP_LABEL in node["metadata"].get("labels", {}))
+        return repair_rows.explain_next_step(
+            node, out, _instance(node), by_eks=NODE_GROUP_LABEL in node["metadata"].get("labels", {})
+        )
     by_controller = ""
     if current and not node["spec"].get("unschedulable"):
-        by_controller = repair_rows.of_broken(node["metadata"]["name"], current[0].condition, current[0].reason, journal)
+        by_controller = repair_rows.explain_broken(node["metadata"]["name"], current[0].condition, current[0].reason, journal)
     return by_controller or _next(node, current, now)
 
 
@@ -125,7 +129,7 @@ def _next(node: Object, current: Sequence[Fault], now: datetime) -> str:
     if not decision.costs_node:
         return "see the log of the node monitoring agent: this does not mean that a GPU is broken"
     if NODE_GROUP_LABEL in labels and decision.eks != "none" and fault.since:
-        wait = faults.wait(fault.condition)
+        wait = faults.look_up_wait(fault.condition)
         due, minutes = fault.since + wait, int(wait.total_seconds() // 60)
         if EMULATED_LABEL in labels:
             return f"EKS {_DOES[decision.eks]} it {minutes} min after the fault, or after `local clock --advance {minutes}m`"
@@ -138,14 +142,14 @@ def _next(node: Object, current: Sequence[Fault], now: datetime) -> str:
 
 
 def _after(warnings: Sequence[Fault]) -> str:
-    number = faults.xid_of(warnings[0].reason) if warnings else None
+    number = faults.parse_xid(warnings[0].reason) if warnings else None
     return "the node is fine: the application caused it" if number in xids.APPLICATION else ""
 
 
 # --- history ------------------------------------------------------------------------------------------------------------
 
 
-def history(
+def list_moments(
     name: str,
     node: Object | None,
     events: Sequence[Object],
@@ -153,7 +157,7 @@ def history(
     journal: Journal | None = None,
 ) -> list[Moment]:
     """Return the history of a node, oldest entry first."""
-    moments = [*(_of_node(node) if node is not None else []), *repair_rows.moments(journal, name)]
+    moments = [*(_of_node(node) if node is not None else []), *repair_rows.list_moments(journal, name)]
     for event in events:
         at = _last_time(event)
         if _is_about(event, name) and at is not None:
@@ -225,7 +229,7 @@ def _last_time(event: Object) -> datetime | None:
 
 
 def _gpus(node: Object, amount: str) -> int:
-    return whole(node["status"].get(amount, {}).get(GPU_RESOURCE, 0))
+    return parse_quantity(node["status"].get(amount, {}).get(GPU_RESOURCE, 0))
 
 
 def _instance(node: Object) -> str:
@@ -235,4 +239,4 @@ def _instance(node: Object) -> str:
 
 
 def _time(text: str | None) -> datetime | None:
-    return moment(text) if text else None
+    return parse_time(text) if text else None

@@ -78,8 +78,8 @@ class _Seen:
 
 def _all(data: _Seen, now: datetime, *, as_json: bool) -> int:
     nodes = sorted(data.nodes, key=lambda node: str(node["metadata"]["name"]))
-    healths = scheduled.marked(
-        [findings.health(node, data.events, data.records, now, data.journal) for node in nodes], data.scheduled
+    healths = scheduled.mark(
+        [findings.judge_node(node, data.events, data.records, now, data.journal) for node in nodes], data.scheduled
     )
     if as_json:
         print_json({"at": now.isoformat(), "nodes": [node.as_json() for node in healths], "unknown": data.unknown})
@@ -92,13 +92,13 @@ def _one(data: _Seen, name_or_id: str, now: datetime, *, as_json: bool) -> int:
     node: Object | None = next((item for item in data.nodes if findings.is_called(item, name_or_id)), None)
     name = node["metadata"]["name"] if node is not None else name_or_id
     if node is not None:
-        (health,) = scheduled.marked([findings.health(node, data.events, data.records, now, data.journal)], data.scheduled)
+        (health,) = scheduled.mark([findings.judge_node(node, data.events, data.records, now, data.journal)], data.scheduled)
     else:
-        gone = findings.gone(name, data.events, data.records, data.journal)
+        gone = findings.find_gone_node(name, data.events, data.records, data.journal)
         if gone is None:
             raise NotFound(_missing(name_or_id, data))
         health = gone
-    moments = findings.history(name, node, data.events, data.records, data.journal)
+    moments = findings.list_moments(name, node, data.events, data.records, data.journal)
     if as_json:
         history = [moment.as_json() for moment in moments]
         print_json({"at": now.isoformat(), **health.as_json(), "history": history, "unknown": data.unknown})

@@ -7,8 +7,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from cli.console import Listing
-from cli.jobs.times import duration
-from cli.jobs.waits import shortened
+from cli.jobs.times import format_duration
+from cli.jobs.waits import shorten
 from cli.nodes.health.node_health import SEVERITIES, Moment, NodeHealth, Severity
 
 STYLES: Mapping[Severity, str] = {"good": "green", "doubtful": "yellow", "bad": "red"}
@@ -35,7 +35,7 @@ def _overview(nodes: Sequence[NodeHealth], unknown: Sequence[str], now: datetime
         )
         for node in loud:
             state = Text(node.words, STYLES[SEVERITIES[node.state]])
-            what = Text(shortened(node.what))
+            what = Text(shorten(node.what))
             listing.add_row(node.name, node.pool, state, _ago(node.since, now), what, node.next, ", ".join(node.jobs))
         yield listing
         yield Text()
@@ -45,7 +45,7 @@ def _overview(nodes: Sequence[NodeHealth], unknown: Sequence[str], now: datetime
 
 
 def _ago(at: datetime | None, now: datetime) -> str:
-    return "" if at is None else f"{duration(max(0, int((now - at).total_seconds())))} ago"
+    return "" if at is None else f"{format_duration(max(0, int((now - at).total_seconds())))} ago"
 
 
 def details(node: NodeHealth, moments: Sequence[Moment], unknown: Sequence[str], now: datetime) -> RenderableType:

@@ -29,7 +29,7 @@ HELD: Final = (
 SOON: Final = "the job controller takes it out of service"
 
 
-def after(node: Object, out: TakenOut, instance: str, *, by_eks: bool) -> str:
+def explain_next_step(node: Object, out: TakenOut, instance: str, *, by_eks: bool) -> str:
     """Return the next step for a node that is out of service. `by_eks`: whether the node belongs to a managed node
     group, which EKS repairs.
     """
@@ -60,7 +60,7 @@ def _after_silence(out: TakenOut, *, by_eks: bool) -> str:
     return f"it accepts jobs again after its kubelet has returned{replaced}"
 
 
-def of_broken(name: str, condition: str, reason: str, stored: Journal | None) -> str:
+def explain_broken(name: str, condition: str, reason: str, stored: Journal | None) -> str:
     """Return the job controller's next action on a broken node that is still in service. Empty if another component
     handles the fault, or if there is no journal.
     """
@@ -69,10 +69,10 @@ def of_broken(name: str, condition: str, reason: str, stored: Journal | None) ->
     return HELD if name in stored["held"] else SOON
 
 
-def moments(stored: Journal | None, name: str) -> list[Moment]:
+def list_moments(stored: Journal | None, name: str) -> list[Moment]:
     """Return the controller's actions on a node."""
     rows = []
-    for entry in journal.of_node(stored, name) if stored is not None else ():
+    for entry in journal.find_entries(stored, name) if stored is not None else ():
         for step in entry["steps"]:
             why = f": {_why(entry)}" if step["state"] == "draining" else ""
             text = f"{_DONE.get(step['state'], step['state'])}{why}"

@@ -36,13 +36,13 @@ def read(stack: str, folder: Path) -> Scheduled:
     if not region:
         return {}
     try:
-        return query(region, lambda: listed(Clients(region)))
+        return query(region, lambda: group_by_instance(Clients(region)))
     except (FactsError, Denied) as error:
         reason = f"you are not allowed to call {error}" if isinstance(error, Denied) else str(error)
         raise CommandError(reason, UNREACHABLE) from None
 
 
-def listed(clients: Clients) -> Scheduled:
+def group_by_instance(clients: Clients) -> Scheduled:
     """Return the next scheduled event of each instance that has one."""
     filters = [{"Name": "event.code", "Values": [*_DOES]}]
     by_instance: dict[str, Mapping[str, Any]] = {}
@@ -58,7 +58,7 @@ def listed(clients: Clients) -> Scheduled:
     return by_instance
 
 
-def marked(nodes: Sequence[NodeHealth], scheduled: Scheduled) -> list[NodeHealth]:
+def mark(nodes: Sequence[NodeHealth], scheduled: Scheduled) -> list[NodeHealth]:
     """Return the nodes, with a warning added to each node whose instance has an event."""
     return [_marked(node, scheduled[node.instance]) if node.instance in scheduled else node for node in nodes]
 

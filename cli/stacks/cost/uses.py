@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from cli.jobs.records import JobRecord
 from cli.jobs.state import JobState
-from cli.jobs.times import moment
+from cli.jobs.times import parse_time
 from infra.facts.spending import Market
 from infra.platform.job_controller.in_pod.phases import Phase
 
@@ -83,7 +83,7 @@ def _of_record(record: Mapping[str, Any], pools: Pools) -> Iterator[Use]:
         yield Use(
             *(record["namespace"], record["name"], pool, one["type"] or instance_type, one["zone"]),
             *(MARKETS.get(one["capacity"], market), one["node"], one["gpus"]),
-            *(moment(one["from"]), moment(one["to"]) if one["to"] else None),
+            *(parse_time(one["from"]), parse_time(one["to"]) if one["to"] else None),
         )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from . import moments
 from .api import Object
-from .job import ManagedJob, conditions, cut_off, disruption, ended_at, exits, is_terminal, started_at
+from .job import ManagedJob, explain_cut_off, explain_disruption, is_terminal, read_conditions, read_end, read_exits, read_start
 from .phases import Outcome
 from .record import ATTEMPTS_KEPT, Record
 
@@ -35,7 +35,7 @@ def observe(record: Record, job: ManagedJob, now: str) -> None:
         _revise(record, attempt, job, now)
     if last is not None and last["outcome"] is None:
         _update(record, last, job, now)
-    while current(record) is None and _open(record, job):
+    while find_running(record) is None and _open(record, job):
         _update(record, attempts[-1], job, now)
     record["attempts"] = attempts[-ATTEMPTS_KEPT:]
     _forget_pods(record)
@@ -53,7 +53,11 @@ def _forget_pods(record: Record) -> None:
 def is_ending(record: Record, job: ManagedJob) -> bool:
     """Return whether Kubernetes is ending the job's pods because the job is over."""
     attempts_job = job.attempts_job
-    return "verdict" in record or job.verdict is not None or "FailureTarget" in (conditions(attempts_job) if attempts_job else {})
+    return (
+        "verdict" in record
+        or job.verdict is not None
+        or "FailureTarget" in (read_conditions(attempts_job) if attempts_job else {})
+    )
 
 
 def _finish(record: Record, attempt: Attempt, job: ManagedJob, now: str) -> None:
@@ -61,7 +65,7 @@ def _finish(record: Record, attempt: Attempt, job: ManagedJob, now: str) -> None
     pods = _pods_of(attempt, job)
     failed = list(filter(_has_failed, pods))
     if pods and not failed and all(map(is_terminal, pods)):
-        close_as(record, attempt, Outcome.SUCCEEDED, "", max(map(ended_at, pods)) or now)
+        close_as(record, attempt, Outcome.SUCCEEDED, "", max(map(read_end, pods)) or now)
     elif job.verdict is not None:
         attempt["exits"] = _exits(failed, attempt)
         phase, condition = job.verdict
@@ -69,10 +73,10 @@ def _finish(record: Record, attempt: Attempt, job: ManagedJob, now: str) -> None
         if outcome is Outcome.FAILED:
             verdict = record["verdict"]["message"] if "verdict" in record else ""
             cause = verdict or str(condition.get("message") or condition.get("reason", ""))
-        close_as(record, attempt, outcome, cause, moments.latest(*map(ended_at, pods)) or now)
+        close_as(record, attempt, outcome, cause, moments.latest(*map(read_end, pods)) or now)
 
 
-def current(record: Record) -> Attempt | None:
+def find_running(record: Record) -> Attempt | None:
     """Return the running attempt; None between attempts."""
     last = record["attempts"][-1] if record["attempts"] else None
     return last if last is not None and last["outcome"] is None else None
@@ -122,10 +126,10 @@ def _update(record: Record, attempt: Attempt, job: ManagedJob, now: str) -> None
         attempt["pods"] = {pod["metadata"]["uid"]: pod["metadata"]["name"] for pod in pods}
     _watch_companions(record, attempt, job)
     if attempt["running"] is None and _are_running(pods, job):
-        attempt["running"] = max(map(started_at, pods))
+        attempt["running"] = max(map(read_start, pods))
     if pods and all(map(_has_succeeded, pods)):
         if job.launcher != "torchrun" or len(pods) >= job.size:
-            close_as(record, attempt, Outcome.SUCCEEDED, "", max(map(ended_at, pods)) or now)
+            close_as(record, attempt, Outcome.SUCCEEDED, "", max(map(read_end, pods)) or now)
     elif losses or failed:
         _close_broken(record, attempt, job, failed, losses, now)
 
@@ -138,7 +142,7 @@ def _close_broken(
     attempt["exits"] = _exits([*failed, *companions], attempt)
     if not attempt["fault"]:
         losses = losses or _lost_companions(attempt, job)
-    when = moments.latest(*map(ended_at, failed)) or now
+    when = moments.latest(*map(read_end, failed)) or now
     if losses:
         close_as(record, attempt, Outcome.DISRUPTED, losses[0], when)
     else:
@@ -173,19 +177,19 @@ def _watch_companions(record: Record, attempt: Attempt, job: ManagedJob) -> None
 
 
 def _failed_by_itself(pod: Object, job: ManagedJob) -> bool:
-    was_ended = pod["metadata"].get("deletionTimestamp") or disruption(pod, job.nodes)
+    was_ended = pod["metadata"].get("deletionTimestamp") or explain_disruption(pod, job.nodes)
     return _has_failed(pod) and not was_ended
 
 
 def _are_running(pods: Sequence[Object], job: ManagedJob) -> bool:
     number = job.size if job.launcher == "torchrun" else 1
-    return len(pods) >= number and all(map(started_at, pods))
+    return len(pods) >= number and all(map(read_start, pods))
 
 
 def _losses(attempt: Attempt, pods: Sequence[Object], job: ManagedJob) -> list[str]:
     """Return why the attempt lost pods. The exit code of a lost pod means nothing."""
     unfinished = [pod for pod in pods if not _has_succeeded(pod)]
-    losses = [why for pod in unfinished if (why := disruption(pod, job.nodes))]
+    losses = [why for pod in unfinished if (why := explain_disruption(pod, job.nodes))]
     losses += [f"{pod['metadata']['name']} was deleted" for pod in unfinished if pod["metadata"].get("deletionTimestamp")]
     gone = attempt["pods"].keys() - {pod["metadata"]["uid"] for pod in job.attempt_pods}
     return losses + [f"{attempt['pods'][uid]} was deleted" for uid in sorted(gone)]
@@ -195,13 +199,13 @@ def _cut_off(attempt: Attempt, job: ManagedJob) -> list[str]:
     """Return why workers of an MPI attempt cannot continue. The launcher may not notice: a node without its kubelet
     keeps running containers, while Kubernetes already replaces the worker."""
     pods = [] if job.launcher == "torchrun" else [pod for pod in job.worker_pods if not is_terminal(pod)]
-    return [why for pod in pods if pod["metadata"]["uid"] in attempt["companions"] and (why := cut_off(pod, job.nodes))]
+    return [why for pod in pods if pod["metadata"]["uid"] in attempt["companions"] and (why := explain_cut_off(pod, job.nodes))]
 
 
 def _lost_companions(attempt: Attempt, job: ManagedJob) -> list[str]:
     """Return why workers were lost while the launcher ran."""
     live = {pod["metadata"]["uid"]: pod for pod in job.worker_pods}
-    losses = [why for uid in attempt["companions"] if uid in live and (why := disruption(live[uid], job.nodes))]
+    losses = [why for uid in attempt["companions"] if uid in live and (why := explain_disruption(live[uid], job.nodes))]
     for uid, name in sorted(attempt["companions"].items()):
         if uid not in live or live[uid]["metadata"].get("deletionTimestamp"):
             losses.append(f"{name} was deleted")
@@ -215,7 +219,7 @@ def _revise(record: Record, attempt: Attempt, job: ManagedJob, now: str) -> None
         return
     names = {**attempt["pods"], **attempt["companions"]}
     pods = [pod for pod in job.pods if pod["metadata"]["uid"] in names]
-    losses = [why for pod in pods if (why := disruption(pod, job.nodes))]
+    losses = [why for pod in pods if (why := explain_disruption(pod, job.nodes))]
     if not attempt["fault"]:
         losses += _lost_companions(attempt, job)
     if losses:
@@ -226,7 +230,7 @@ def _revise(record: Record, attempt: Attempt, job: ManagedJob, now: str) -> None
 
 def _exits(pods: Sequence[Object], attempt: Attempt) -> list[dict[str, Any]]:
     """Return the containers that ended with an error during the attempt, in the order in which they ended."""
-    ends = [end for pod in pods for end in exits(pod) if not end["at"] or end["at"] >= attempt["from"]]
+    ends = [end for pod in pods for end in read_exits(pod) if not end["at"] or end["at"] >= attempt["from"]]
     return sorted(ends, key=lambda end: end["at"])[:10]
 
 
@@ -245,8 +249,8 @@ def close_as(record: Record, attempt: Attempt, outcome: Outcome, cause: str, whe
     record["disruptions"] += outcome is Outcome.DISRUPTED
 
 
-def close(record: Record, now: str, cause: str) -> None:
+def close_running(record: Record, now: str, cause: str) -> None:
     """End the running attempt, because the job no longer exists."""
-    attempt = current(record)
+    attempt = find_running(record)
     if attempt is not None:
         close_as(record, attempt, Outcome.DISRUPTED, cause, now)

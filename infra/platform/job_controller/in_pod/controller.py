@@ -11,7 +11,7 @@ from functools import partial
 
 from . import moments, reconcile, record, restarts
 from .api import Api, Object
-from .cluster import Cluster, leases
+from .cluster import Cluster, read_leases
 from .following import Following
 from .guard import Guard
 from .health import Health
@@ -137,7 +137,7 @@ class Controller:
         log = self._following.look(job, before) if before is not None else None
         dump = self._stacks.look(job, before, now) if before is not None else None
         after = reconcile.observe(before, job, now, log, dump)
-        alive: Mapping[str, str] = leases(self._api) if restarts.needs_leases(after, job) else {}
+        alive: Mapping[str, str] = read_leases(self._api) if restarts.needs_leases(after, job) else {}
         actions = reconcile.decide(after, job, alive, now)
         if after != before:
             if before is None or after["phase"] != before["phase"]:
@@ -152,7 +152,7 @@ class Controller:
         """Complete the record of a job that no longer exists."""
         if stored["record"] is None:
             return
-        after = reconcile.ended_without_us(stored["record"], now)
+        after = reconcile.close(stored["record"], now)
         if after != stored["record"]:
             print(f"{after['namespace']}/{after['name']}: {after['phase']}", flush=True)
             self._store.write(after, stored)

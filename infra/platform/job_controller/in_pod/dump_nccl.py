@@ -22,7 +22,7 @@ RAS_SECONDS = 8
 LATEST = 3
 
 
-def ras(address: str) -> str:
+def query_ras(address: str) -> str:
     """Return NCCL's view of all ranks of the job; empty if no rank of this pod uses an NCCL with RAS (since 2.24)."""
     answer = b""
     host, _, port = address.rpartition(":")
@@ -38,7 +38,7 @@ def ras(address: str) -> str:
     return f"gpumpi-nccl\n{answer.decode(errors='replace')}"
 
 
-def recorder(pipe: str, file: str, rank: str, seconds: str) -> str:
+def query_recorder(pipe: str, file: str, rank: str, seconds: str) -> str:
     """Make PyTorch write its last collectives to a file, and return this rank's collectives that matter for a hang.
 
     On an H100 with PyTorch 2.11, this takes 4 to 7 seconds, because PyTorch first imports its compiler (2026-11-26).
@@ -54,14 +54,14 @@ def recorder(pipe: str, file: str, rank: str, seconds: str) -> str:
     while time.monotonic() < end:
         try:
             if path.stat().st_mtime >= since:
-                return summary(pickle.loads(path.read_bytes()))
+                return summarize(pickle.loads(path.read_bytes()))
         except (OSError, EOFError, pickle.UnpicklingError):
             pass  # not written yet
         time.sleep(0.2)
     return f"flight recorder: PyTorch wrote no {path} within {seconds} s"
 
 
-def summary(dump: "dict[str, Any]") -> str:
+def summarize(dump: "dict[str, Any]") -> str:
     """Return the last completed collective and the oldest incomplete ones."""
     entries = dump.get("entries") or []
     done = [entry for entry in entries if entry["state"] == "completed"]
@@ -82,4 +82,4 @@ def _line(entry: "dict[str, Any]") -> str:
 
 
 if __name__ == "__main__":
-    print(ras(sys.argv[2]) if sys.argv[1] == "ras" else recorder(*sys.argv[2:]))
+    print(query_ras(sys.argv[2]) if sys.argv[1] == "ras" else query_recorder(*sys.argv[2:]))

@@ -34,7 +34,7 @@ class Following:
 
     def look(self, job: ManagedJob, record: Record) -> Seen | None:
         """Return what is known about the job's log. `record` is the stored record."""
-        source, pattern = progress.source(record, job), progress.wanted(job)
+        source, pattern = progress.find_log(record, job), progress.read_pattern(job)
         if source is None or pattern is None:
             self._followed.pop(job.uid, None)
             return None
@@ -47,7 +47,9 @@ class Following:
         except steps.TooSlow:
             followed.is_too_slow = True
         followed.steps = [step for step in followed.steps if step.at > source.since]
-        followed.tail = [*followed.tail, *(steps.shown(text)[:LOG_CHARACTERS] for _, text in new.lines[-LOG_LINES:])][-LOG_LINES:]
+        followed.tail = [*followed.tail, *(steps.read_visible_part(text)[:LOG_CHARACTERS] for _, text in new.lines[-LOG_LINES:])][
+            -LOG_LINES:
+        ]
         return Seen(source.uid, tuple(followed.steps), tuple(followed.tail), new.complete, followed.is_too_slow)
 
     def end_round(self, jobs: Collection[str] | None = None) -> None:

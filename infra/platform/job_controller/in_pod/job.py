@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from infra.health import documents, healing
-from infra.health.repairs import whole
+from infra.health.repairs import parse_quantity
 from infra.naming import (
     GPU_RESOURCE,
     JOB_LABEL,
@@ -34,22 +34,22 @@ POLICY_FIELDS: Mapping[str, documents.Check] = {
 }
 
 
-def name_of(item: Object) -> str:
-    return str(labels(item).get(JOB_LABEL) or labels(item).get(MPI_JOB_LABEL) or item["metadata"]["name"])
+def read_job_name(item: Object) -> str:
+    return str(read_labels(item).get(JOB_LABEL) or read_labels(item).get(MPI_JOB_LABEL) or item["metadata"]["name"])
 
 
-def labels(item: Object) -> Mapping[str, str]:
+def read_labels(item: Object) -> Mapping[str, str]:
     return item["metadata"].get("labels") or {}
 
 
-def conditions(item: Object) -> Mapping[str, Object]:
+def read_conditions(item: Object) -> Mapping[str, Object]:
     """Return the conditions that are true, by type."""
     listed = (item.get("status") or {}).get("conditions") or ()
     return {condition["type"]: condition for condition in listed if condition.get("status") == "True"}
 
 
-def role(pod: Object) -> str:
-    return str(labels(pod).get(ROLE_LABEL) or labels(pod).get(MPI_ROLE_LABEL, ""))
+def read_role(pod: Object) -> str:
+    return str(read_labels(pod).get(ROLE_LABEL) or read_labels(pod).get(MPI_ROLE_LABEL, ""))
 
 
 def is_terminal(pod: Object) -> bool:
@@ -57,7 +57,7 @@ def is_terminal(pod: Object) -> bool:
 
 
 def is_ready(pod: Object) -> bool:
-    return "Ready" in conditions(pod)
+    return "Ready" in read_conditions(pod)
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class ManagedJob:
 
     @property
     def name(self) -> str:
-        return name_of(self.main)
+        return read_job_name(self.main)
 
     @property
     def namespace(self) -> str:
@@ -156,7 +156,7 @@ class ManagedJob:
     @cached_property
     def verdict(self) -> tuple[Phase, Object] | None:
         """Return `Succeeded` or `Failed` with its condition; None while the job has not ended."""
-        current = conditions(self.main)
+        current = read_conditions(self.main)
         for kind in ("Succeeded", "Complete"):
             if kind in current:
                 return Phase.SUCCEEDED, current[kind]
@@ -169,7 +169,7 @@ class ManagedJob:
         return Signs(
             verdict=self.verdict[0] if self.verdict else None,
             is_deleted="deletionTimestamp" in self.main["metadata"],
-            is_in_setup=self.setup is not None and not conditions(self.setup).keys() & {"Complete", "Failed"},
+            is_in_setup=self.setup is not None and not read_conditions(self.setup).keys() & {"Complete", "Failed"},
             is_suspended=self.is_suspended,
             is_running=self._are_running(pods),
             was_interrupted=bool(ended or self.failures or any(map(_is_lost, self.attempt_pods))),
@@ -177,7 +177,7 @@ class ManagedJob:
 
     def _are_running(self, pods: Sequence[Object]) -> bool:
         """Return whether all ranks run, or have ended, in these pods of an attempt."""
-        if not all(map(started_at, pods)):
+        if not all(map(read_start, pods)):
             return False
         if self.launcher == "torchrun":
             return len(pods) >= self.size
@@ -186,20 +186,22 @@ class ManagedJob:
 
     @cached_property
     def worker_pods(self) -> list[Object]:
-        return [pod for pod in self.pods if role(pod) == "worker"]
+        return [pod for pod in self.pods if read_role(pod) == "worker"]
 
     @cached_property
     def attempt_pods(self) -> list[Object]:
         """Pods that end an attempt when they end, oldest first: the launcher's, or all pods of torchrun."""
         of_attempt = "worker" if self.launcher == "torchrun" else "launcher"
-        return sorted((pod for pod in self.pods if role(pod) == of_attempt), key=lambda pod: pod["metadata"]["creationTimestamp"])
+        return sorted(
+            (pod for pod in self.pods if read_role(pod) == of_attempt), key=lambda pod: pod["metadata"]["creationTimestamp"]
+        )
 
 
 def _is_lost(pod: Object) -> bool:
     return pod["status"].get("phase") == "Failed" or "deletionTimestamp" in pod["metadata"]
 
 
-def exits(pod: Object) -> list[dict[str, Any]]:
+def read_exits(pod: Object) -> list[dict[str, Any]]:
     """Return the exit codes of a pod's containers that ended with an error."""
     ends = []
     status = pod["status"]
@@ -213,7 +215,7 @@ def exits(pod: Object) -> list[dict[str, Any]]:
     return ends
 
 
-def ended_at(pod: Object) -> str:
+def read_end(pod: Object) -> str:
     """Return when the last container of a pod ended; empty if unknown."""
     times = [
         container.get("state", {}).get("terminated", {}).get("finishedAt")
@@ -222,24 +224,24 @@ def ended_at(pod: Object) -> str:
     return max((time for time in times if time), default="")
 
 
-def started_at(pod: Object) -> str:
+def read_start(pod: Object) -> str:
     """Return when the containers of a pod started; empty if they have not."""
     states = [container.get("state", {}) for container in pod["status"].get("containerStatuses") or ()]
     times = [(state.get("running") or state.get("terminated") or {}).get("startedAt") for state in states]
     return max((time for time in times if time), default="")
 
 
-def gpus(pod: Object) -> int:
+def count_gpus(pod: Object) -> int:
     limits = [container.get("resources", {}).get("limits", {}) for container in pod["spec"].get("containers", ())]
-    return min(sum(whole(limit.get(GPU_RESOURCE, 0)) for limit in limits), MOST_GPUS)
+    return min(sum(parse_quantity(limit.get(GPU_RESOURCE, 0)) for limit in limits), MOST_GPUS)
 
 
-def cut_off(pod: Object, nodes: Mapping[str, Object]) -> str:
+def explain_cut_off(pod: Object, nodes: Mapping[str, Object]) -> str:
     """Return why no kubelet can end a pod that may still be running; empty if one can, or if none has started it."""
-    return without_kubelet(pod, nodes) if pod["status"].get("startTime") else ""
+    return explain_missing_kubelet(pod, nodes) if pod["status"].get("startTime") else ""
 
 
-def without_kubelet(pod: Object, nodes: Mapping[str, Object]) -> str:
+def explain_missing_kubelet(pod: Object, nodes: Mapping[str, Object]) -> str:
     """Return why no kubelet can end a pod; empty if one can, or if the nodes have not been read yet."""
     name, node = pod["metadata"]["name"], pod["spec"].get("nodeName", "")
     if not node or not nodes:
@@ -259,19 +261,19 @@ def is_silent(node: Object) -> bool:
     )
 
 
-def disruption(pod: Object, nodes: Mapping[str, Object]) -> str:
+def explain_disruption(pod: Object, nodes: Mapping[str, Object]) -> str:
     """Return why a pod is or will be lost through no fault of its program; empty if it is not lost.
 
     https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions
     """
     name, node = pod["metadata"]["name"], pod["spec"].get("nodeName", "")
-    if condition := conditions(pod).get("DisruptionTarget"):
+    if condition := read_conditions(pod).get("DisruptionTarget"):
         message = " ".join(str(condition.get("message", "")).split())
         return f"{name}: {condition.get('reason', 'DisruptionTarget')}{': ' + message if message else ''}"
     if node and nodes and node not in nodes and pod["status"].get("startTime"):
         return f"{name}: its node {node} is gone"
-    if node in nodes and "Ready" not in conditions(nodes[node]):
+    if node in nodes and "Ready" not in read_conditions(nodes[node]):
         return f"{name}: its node {node} is not ready"
-    if node in nodes and (fault := healing.emptied([nodes[node]]).get(node)):
+    if node in nodes and (fault := healing.find_emptied_nodes([nodes[node]]).get(node)):
         return f"{name}: its node {node} was taken out of service: {fault}"
     return ""

@@ -18,7 +18,7 @@ def _exact(when: datetime) -> str:
     return when.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def wanted(lease: Object | None, identity: str, now: datetime) -> Object | None:
+def renewed_spec(lease: Object | None, identity: str, now: datetime) -> Object | None:
     """Return the spec that makes or keeps this controller the leader; None while another controller leads."""
     spec: dict[str, Any] = dict((lease or {}).get("spec") or {})
     holder, renewed = spec.get("holderIdentity"), spec.get("renewTime")
@@ -44,7 +44,7 @@ class Election:
             if error.status != NOT_FOUND:
                 raise
             lease = None
-        spec = wanted(lease, self._identity, now)
+        spec = renewed_spec(lease, self._identity, now)
         if spec is None:
             return False
         return self._write(lease, spec)

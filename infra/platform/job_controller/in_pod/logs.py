@@ -143,7 +143,7 @@ class Logs(threading.Thread):
                 reading.add(lines)
                 reading.last = lines[-1][0] if lines else reading.last if is_whole else reading.skipped
                 if is_whole:
-                    reading.add_part(*steps.unfinished(text), now)
+                    reading.add_part(*steps.split_unfinished(text), now)
                     reading.complete = now
                     return
 

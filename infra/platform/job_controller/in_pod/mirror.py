@@ -110,7 +110,7 @@ class Mirror(threading.Thread):
             print(f"{about}: ignored: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
 
 
-def trimmed_pod(pod: Object) -> Object:
+def trim_pod(pod: Object) -> Object:
     """Return only the parts of a pod that the controller reads. Jobs may have thousands of pods."""
     spec, metadata = pod["spec"], pod["metadata"]
     keys = ("name", "namespace", "uid", "labels", "creationTimestamp", "deletionTimestamp", "annotations", "resourceVersion")
@@ -123,7 +123,7 @@ def trimmed_pod(pod: Object) -> Object:
     return {"metadata": {key: metadata[key] for key in keys if key in metadata}, "spec": trimmed, "status": pod.get("status", {})}
 
 
-def trimmed_node(node: Object) -> Object:
+def trim_node(node: Object) -> Object:
     metadata, spec, status = node["metadata"], node["spec"], node.get("status", {})
     trimmed = {key: metadata[key] for key in ("name", "uid", "labels", "creationTimestamp", "resourceVersion") if key in metadata}
     marks = {key: text for key, text in (metadata.get("annotations") or {}).items() if key == TAKEN_OUT_ANNOTATION}

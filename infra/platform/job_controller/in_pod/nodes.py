@@ -15,7 +15,7 @@ from infra.health.journal import Journal
 from .actions import DONE, Action, DeletePod
 from .api import MERGE, Api, ApiError, Object, resource_path
 from .guard import Guard
-from .job import ManagedJob, is_terminal, without_kubelet
+from .job import ManagedJob, explain_missing_kubelet, is_terminal
 from .silence import Silence
 
 VARIABLE = "GPUMPI_NODES"
@@ -26,9 +26,9 @@ DEFAULT_GRACE_SECONDS = 30
 """https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination"""
 
 
-def policy(text: str | None) -> Policy | None:
+def read_policy(text: str | None) -> Policy | None:
     """
-    >>> policy('{"pools": [{"labels": {"pool": "train"}, "gpus": 8}], "existing": true}').existing
+    >>> read_policy('{"pools": [{"labels": {"pool": "train"}, "gpus": 8}], "existing": true}').existing
     True
     """
     if not text:
@@ -54,14 +54,16 @@ class Nodes:
 
     @classmethod
     def from_environment(cls, api: Api) -> "Nodes | None":
-        of_nodes = policy(os.environ.get(VARIABLE))
+        of_nodes = read_policy(os.environ.get(VARIABLE))
         return None if of_nodes is None else cls(api, os.environ["POD_NAMESPACE"], of_nodes)
 
     def look(self, nodes: Sequence[Object], pods: Sequence[Object], jobs: Sequence[ManagedJob], now: datetime) -> None:
         """Write the journal, then change nodes, then end the pods of jobs that must leave a node."""
         stored = self._journal()
         silent = self._silence.look(nodes)
-        plan = healing.plan(nodes, stored, busy_nodes(pods), now.astimezone(UTC).replace(microsecond=0), self._policy, silent)
+        plan = healing.plan_round(
+            nodes, stored, find_busy_nodes(pods), now.astimezone(UTC).replace(microsecond=0), self._policy, silent
+        )
         if plan.journal != stored and not self._write(plan.journal):
             return  # another controller has written it; the next round starts from there
         for patch in plan.patches:
@@ -69,7 +71,7 @@ class Nodes:
         stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
         for job in jobs:
             about = f"{job.namespace}/{job.name}"
-            for action in self._guard.run(f"nodes of {about}", partial(_endings, nodes, job)) or ():
+            for action in self._guard.run(f"nodes of {about}", partial(_end_pods, nodes, job)) or ():
                 print(f"nodes: {action}", flush=True)
                 self._guard.run(f"pods of {about}", partial(action.perform, self._api, stamp))
 
@@ -89,7 +91,7 @@ class Nodes:
             except ApiError as error:
                 if error.status != NOT_FOUND:
                     raise
-                return journal.empty()
+                return journal.new()
         return journal.read((self._stored.get("data") or {}).get(journal.KEY))
 
     def _write(self, new: Journal) -> bool:
@@ -109,7 +111,7 @@ class Nodes:
         return True
 
 
-def busy_nodes(pods: Sequence[Object]) -> dict[str, int]:
+def find_busy_nodes(pods: Sequence[Object]) -> dict[str, int]:
     """Return the nodes that run pods, each with the longest grace period of its pods, in seconds."""
     grace_periods: dict[str, int] = {}
     for spec in (pod["spec"] for pod in pods if pod["spec"].get("nodeName") and not is_terminal(pod)):
@@ -118,11 +120,11 @@ def busy_nodes(pods: Sequence[Object]) -> dict[str, int]:
     return grace_periods
 
 
-def _endings(nodes: Sequence[Object], job: ManagedJob) -> list[Action]:
-    return [*leaving(nodes, [job]), *stranded(nodes, [job])]
+def _end_pods(nodes: Sequence[Object], job: ManagedJob) -> list[Action]:
+    return [*end_leaving_pods(nodes, [job]), *end_stranded_pods(nodes, [job])]
 
 
-def stranded(nodes: Sequence[Object], jobs: Sequence[ManagedJob]) -> list[Action]:
+def end_stranded_pods(nodes: Sequence[Object], jobs: Sequence[ManagedJob]) -> list[Action]:
     """Return actions that force-delete terminating pods whose kubelet or node is gone.
 
     Kubernetes keeps such a pod until the node returns or its Node object is deleted, because a copy of it may still run:
@@ -135,13 +137,13 @@ def stranded(nodes: Sequence[Object], jobs: Sequence[ManagedJob]) -> list[Action
         for job in jobs
         if job.policy
         for pod in job.pods
-        if pod["metadata"].get("deletionTimestamp") and without_kubelet(pod, by_name)
+        if pod["metadata"].get("deletionTimestamp") and explain_missing_kubelet(pod, by_name)
     ]
 
 
-def leaving(nodes: Sequence[Object], jobs: Sequence[ManagedJob]) -> list[Action]:
+def end_leaving_pods(nodes: Sequence[Object], jobs: Sequence[ManagedJob]) -> list[Action]:
     """Return actions that end pods whose jobs must leave a node. `restarts.py` restarts each job as a whole."""
-    drained = healing.drained(nodes)
+    drained = healing.find_draining_nodes(nodes)
     return [
         DeletePod(job.namespace, pod["metadata"]["name"], pod["metadata"]["uid"], None)
         for job in jobs

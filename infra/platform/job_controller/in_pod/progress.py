@@ -13,8 +13,8 @@ from infra.naming import COMPLETION_INDEX
 
 from . import moments, stragglers
 from .api import Object
-from .attempts import Attempt, close_as, current, is_ending
-from .job import ManagedJob, conditions, disruption, is_ready, labels, started_at
+from .attempts import Attempt, close_as, find_running, is_ending
+from .job import ManagedJob, explain_disruption, is_ready, read_conditions, read_labels, read_start
 from .logs import Source
 from .phases import Outcome
 from .record import Record
@@ -42,15 +42,15 @@ class Seen:
     is_too_slow: bool = False
 
 
-def source(record: Record, job: ManagedJob) -> Source | None:
+def find_log(record: Record, job: ManagedJob) -> Source | None:
     """Return the log that contains the steps of the last attempt; None if there is nothing to read."""
-    if wanted(job) is None or not record["attempts"] or record.get("progressProblem") or job.verdict:
+    if read_pattern(job) is None or not record["attempts"] or record.get("progressProblem") or job.verdict:
         return None
     attempt = record["attempts"][-1]
     pods = [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in attempt["pods"]]
     if job.launcher == "torchrun":
-        pods = [pod for pod in pods if labels(pod).get(COMPLETION_INDEX) == "0"]
-    if not pods or not started_at(pods[-1]):
+        pods = [pod for pod in pods if read_labels(pod).get(COMPLETION_INDEX) == "0"]
+    if not pods or not read_start(pods[-1]):
         return None
     metadata, container = pods[-1]["metadata"], "worker" if job.launcher == "torchrun" else "launcher"
     since = (attempt.get("steps") or {}).get("until", "")
@@ -60,14 +60,14 @@ def source(record: Record, job: ManagedJob) -> Source | None:
 def observe(record: Record, job: ManagedJob, log: Seen | None, now: str) -> None:
     """Write new steps into the record, and end an attempt that hangs."""
     attempt = next((attempt for attempt in record["attempts"] if log and log.uid in attempt["pods"]), None)
-    if log is None or attempt is None or wanted(job) is None:
+    if log is None or attempt is None or read_pattern(job) is None:
         return
     if log.is_too_slow:
         record["progressProblem"] = TOO_SLOW
         return
     new = _with_steps(attempt, log.steps, _goal(record, attempt))
     if new is not None and "slow" in new:
-        new["slow"] = stragglers.located(new["slow"], job)
+        new["slow"] = stragglers.locate_slow_rank(new["slow"], job)
     hang = _hang(record, job, attempt, new, log)
     if hang or _is_worth_a_write(attempt, new):
         attempt["steps"] = new
@@ -80,7 +80,7 @@ def observe(record: Record, job: ManagedJob, log: Seen | None, now: str) -> None
         close_as(record, attempt, Outcome.FAILED, hang, now)
 
 
-def wanted(job: ManagedJob) -> tuple[str, int] | None:
+def read_pattern(job: ManagedJob) -> tuple[str, int] | None:
     """Return the pattern and seconds of a job; None if they are missing or invalid: users may write the annotation
     themselves.
     """
@@ -110,7 +110,7 @@ def _with_steps(attempt: Attempt, steps: Sequence[Step], goal: int | None) -> di
         elif step.number != known_steps["last"]["step"]:
             known_steps["last"] = point
         known_steps |= {"until": step.at, "highest": max(known_steps["highest"], step.number)}
-        slow = stragglers.after(known_steps.pop("slow", None), step)
+        slow = stragglers.update_slow_rank(known_steps.pop("slow", None), step)
         known_steps |= {"slow": slow} if slow else {}
         if known_steps["regained"] is not None:
             known_steps["savedMs"] = min(known_steps["savedMs"] + step.saved_ms, STEP_LIMIT)
@@ -123,7 +123,7 @@ def _is_worth_a_write(attempt: Attempt, new: dict[str, Any] | None) -> bool:
     old = attempt.get("steps")
     if old is None or new is None or attempt["outcome"] or old["regained"] != new["regained"]:
         return new != old
-    if stragglers.reported(old) != stragglers.reported(new):
+    if stragglers.find_slow_rank(old) != stragglers.find_slow_rank(new):
         return True
     return moments.seconds(old["until"], new["until"]) >= WRITE_SECONDS
 
@@ -131,9 +131,9 @@ def _is_worth_a_write(attempt: Attempt, new: dict[str, Any] | None) -> bool:
 def _hang(record: Record, job: ManagedJob, attempt: Attempt, steps: dict[str, Any] | None, log: Seen) -> str:
     """Return why an attempt hangs; empty if it does not. Only a log that was read to its end proves that nothing was
     printed."""
-    _, within = wanted(job) or ("", 0)
+    _, within = read_pattern(job) or ("", 0)
     running_since = _running_since(job, attempt)
-    if not within or attempt is not current(record) or _is_ending(record, job) or not running_since or not log.complete:
+    if not within or attempt is not find_running(record) or _is_ending(record, job) or not running_since or not log.complete:
         return ""
     if steps is not None:
         silent = int(moments.seconds(steps["last"]["at"], log.complete))
@@ -153,15 +153,15 @@ def _running_since(job: ManagedJob, attempt: Attempt) -> str:
     own = [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in attempt["pods"]]
     pods = own if job.launcher == "torchrun" else [*own, *job.worker_pods]
     number = job.size + (job.launcher != "torchrun")
-    if len(pods) < number or not all(_runs(pod) and not disruption(pod, job.nodes) for pod in pods):
+    if len(pods) < number or not all(_runs(pod) and not explain_disruption(pod, job.nodes) for pod in pods):
         return ""
     return moments.latest(*map(_ready_since, pods))
 
 
 def _runs(pod: Object) -> bool:
     is_done = pod["status"].get("phase") == "Succeeded"
-    return not pod["metadata"].get("deletionTimestamp") and (is_done or is_ready(pod)) and bool(started_at(pod))
+    return not pod["metadata"].get("deletionTimestamp") and (is_done or is_ready(pod)) and bool(read_start(pod))
 
 
 def _ready_since(pod: Object) -> str:
-    return str(conditions(pod).get("Ready", {}).get("lastTransitionTime") or started_at(pod))
+    return str(read_conditions(pod).get("Ready", {}).get("lastTransitionTime") or read_start(pod))

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from . import attempts, moments, progress, record, restarts, setup, stacks, usage
 from .actions import Action
-from .job import ManagedJob, conditions
+from .job import ManagedJob, read_conditions
 from .phases import Phase, phase_of
 from .progress import Seen
 from .record import MOST_WORKERS, Record
@@ -36,12 +36,12 @@ def decide(stored: Record, job: ManagedJob, leases: Mapping[str, str], now: str)
     return [*setup.decide(stored, job, now), *restarts.decide(stored, job, leases, now)]
 
 
-def ended_without_us(stored: Record, now: str) -> Record:
+def close(stored: Record, now: str) -> Record:
     """Return the record of a job that `cancel` or a removal from the stack file deleted before it ended."""
     after = copy.deepcopy(stored)
     usage.close(after, now)
     if not record.is_over(after):
-        attempts.close(after, now, "the job was deleted")
+        attempts.close_running(after, now, "the job was deleted")
         after["reason"] = "the job was deleted before its end was recorded"
         record.enter(after, Phase.CANCELED, now)
     return after
@@ -77,7 +77,7 @@ def _admit(after: Record, job: ManagedJob) -> None:
     """Record when the job first got its nodes."""
     if after.get("admitted") or job.is_suspended:
         return
-    placements = [conditions(pod).get("PodScheduled") for pod in job.worker_pods]
+    placements = [read_conditions(pod).get("PodScheduled") for pod in job.worker_pods]
     times = [placement["lastTransitionTime"] for placement in placements if placement]
     if job.size and len(times) >= job.size:
         after["admitted"] = moments.latest(*times)

@@ -6,7 +6,7 @@ from typing import Any
 from . import moments, stacks
 from .actions import Action, DeletePod, FailJob, Report
 from .attempts import Attempt
-from .job import ManagedJob, conditions, cut_off, is_terminal
+from .job import ManagedJob, explain_cut_off, is_terminal, read_conditions
 from .phases import INTERRUPTIONS, Outcome
 from .record import Record
 
@@ -31,7 +31,7 @@ def decide(record: Record, job: ManagedJob, leases: Leases, now: str) -> list[Ac
     """Return the actions that restart or end the job. If there is a verdict, write it into the record first."""
     if job.verdict or not job.policy or job.is_suspended:
         return []
-    if stacks.awaited(record, now) is not None:
+    if stacks.find_awaited_attempt(record, now) is not None:
         return _report_hangs(record, job)
     _judge(record, job, leases, now)
     if "verdict" in record:
@@ -111,7 +111,7 @@ def _too_late(record: Record, job: ManagedJob, now: str) -> tuple[str, str] | No
 def fail(record: Record, job: ManagedJob) -> list[Action]:
     """Return the action that ends the job with its verdict."""
     target, verdict = job.attempts_job, record["verdict"]
-    if target is None or "FailureTarget" in conditions(target):
+    if target is None or "FailureTarget" in read_conditions(target):
         return []
     was_started = bool((target.get("status") or {}).get("startTime"))
     return [FailJob(job.namespace, target["metadata"]["name"], verdict["reason"], verdict["message"], was_started)]
@@ -178,8 +178,8 @@ def _end_cut_off(attempt: Attempt, job: ManagedJob) -> list[Action]:
     """Delete the launcher of MPI, which ends by itself only if it notices the loss, and the workers on nodes that are
     cut off. If the launcher itself is cut off, its ranks keep running until their workers end."""
     names = {**attempt["pods"], **attempt["companions"]}
-    everywhere = any(cut_off(pod, job.nodes) for pod in job.attempt_pods if pod["metadata"]["uid"] in names)
-    pods = [*job.attempt_pods, *(pod for pod in job.worker_pods if everywhere or cut_off(pod, job.nodes))]
+    everywhere = any(explain_cut_off(pod, job.nodes) for pod in job.attempt_pods if pod["metadata"]["uid"] in names)
+    pods = [*job.attempt_pods, *(pod for pod in job.worker_pods if everywhere or explain_cut_off(pod, job.nodes))]
     return [_delete(pod, None) for pod in pods if pod["metadata"]["uid"] in names and not is_terminal(pod) and _is_live(pod)]
 
 

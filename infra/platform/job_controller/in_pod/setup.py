@@ -7,7 +7,7 @@ from infra.naming import QUEUE_LABEL
 from . import restarts
 from .actions import Action, Change
 from .api import resource_path
-from .job import ManagedJob, conditions
+from .job import ManagedJob, read_conditions
 from .phases import Outcome
 from .record import Record
 
@@ -17,7 +17,7 @@ BATCH, MPI, APPS = "apis/batch/v1", "apis/kubeflow.org/v2beta1", "apis/apps/v1"
 def observe(record: Record, job: ManagedJob, now: str) -> None:
     if job.setup is None:
         return
-    status, current = job.setup.get("status") or {}, conditions(job.setup)
+    status, current = job.setup.get("status") or {}, read_conditions(job.setup)
     ended = current.get("Complete") or current.get("Failed") or {}
     outcome = Outcome.SUCCEEDED if "Complete" in current else Outcome.FAILED if "Failed" in current else None
     times = {"from": status.get("startTime"), "to": ended.get("lastTransitionTime")}
@@ -37,7 +37,7 @@ def decide(record: Record, job: ManagedJob, now: str) -> list[Action]:
 
 def _fail(record: Record, job: ManagedJob, now: str) -> list[Action]:
     assert job.setup is not None
-    condition = conditions(job.setup).get("Failed", {})
+    condition = read_conditions(job.setup).get("Failed", {})
     message = f"setup failed: {condition.get('message') or condition.get('reason', '')}"
     record.setdefault("verdict", {"reason": "SetupFailed", "message": message, "at": now})
     return restarts.fail(record, job)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from .api import Api, Object
-from .cluster import leases
+from .cluster import read_leases
 
 STALE_SECONDS = 20.0
 """A kubelet renews its lease every 10 seconds: https://kubernetes.io/docs/concepts/architecture/leases/#node-heart-beats"""
@@ -37,7 +37,7 @@ class Silence:
         now = self._clock()
         if now - self._looked >= LOOK_SECONDS:
             self._looked = now
-            self._silent = self._found(nodes, leases(self._api), now)
+            self._silent = self._found(nodes, read_leases(self._api), now)
         return self._silent
 
     def _found(self, nodes: Sequence[Object], renewals: Mapping[str, str], now: float) -> dict[str, str]:

@@ -62,16 +62,16 @@ class Rank:
     @property
     def place(self) -> str:
         """The state of a stopped rank, and the innermost call of its own program."""
-        return " in ".join(filter(None, (STOPPED.get(self.state, ""), own_call(self.frames))))
+        return " in ".join(filter(None, (STOPPED.get(self.state, ""), find_own_call(self.frames))))
 
 
-def own_call(frames: Sequence[str]) -> str:
+def find_own_call(frames: Sequence[str]) -> str:
     """Return the innermost call that is neither in Python's standard library nor in a package other than the program's.
     If there is none, return the innermost call. py-spy prints paths relative to the folder that contains the package.
 
-    >>> own_call(["synchronize (cuda/__init__.py:1162)", "step (train.py:7)", "<module> (train.py:14)"])
+    >>> find_own_call(["synchronize (cuda/__init__.py:1162)", "step (train.py:7)", "<module> (train.py:14)"])
     'step (train.py:7)'
-    >>> own_call(["wait (threading.py:320)", "load (mine/data.py:7)", "<module> (mine/train.py:14)"])
+    >>> find_own_call(["wait (threading.py:320)", "load (mine/data.py:7)", "<module> (mine/train.py:14)"])
     'load (mine/data.py:7)'
     """
     program = next((_package(frame) for frame in reversed(frames) if frame.startswith(MAIN_MODULE)), "")
@@ -138,7 +138,7 @@ def parse(texts: Sequence[str]) -> Dump:
     return Dump(tuple(Rank(number, state, tuple(lines)) for number, state, lines in ranks), tuple(nccl), tuple(unknown))
 
 
-def awaited(record: Record, now: str) -> Attempt | None:
+def find_awaited_attempt(record: Record, now: str) -> Attempt | None:
     """Return the attempt whose ranks are dumped before they are ended; None if there is none, or the time is up."""
     last: Attempt | None = record["attempts"][-1] if record["attempts"] else None
     hang = (last or {}).get("hang")
@@ -148,32 +148,32 @@ def awaited(record: Record, now: str) -> Attempt | None:
 
 def observe(record: Record, dump: Dump | None, now: str) -> None:
     """Write what the ranks were doing into the record."""
-    attempt = awaited(record, now)
+    attempt = find_awaited_attempt(record, now)
     if attempt is None or dump is None:
         return
     groups = dump.groups()
     more = {"nccl": _shortened(dump.nccl), "unknown": _shortened(dump.unknown)}
-    attempt["hang"] |= {"ranks": groups, "where": where(groups), **{key: lines for key, lines in more.items() if lines}}
+    attempt["hang"] |= {"ranks": groups, "where": describe_places(groups), **{key: lines for key, lines in more.items() if lines}}
 
 
 def _shortened(lines: Sequence[str]) -> list[str]:
     return [line[:CHARACTERS] for line in lines[: 2 * LINES]]
 
 
-def where(groups: Sequence[Mapping[str, Any]]) -> str:
+def describe_places(groups: Sequence[Mapping[str, Any]]) -> str:
     """Return one line that shows where the ranks were.
 
-    >>> where([{"ranks": [1], "at": "load (data.py:7)"}, {"ranks": [0, 2, 3], "at": "step (train.py:9)"}])
+    >>> describe_places([{"ranks": [1], "at": "load (data.py:7)"}, {"ranks": [0, 2, 3], "at": "step (train.py:9)"}])
     'rank 1: load (data.py:7); ranks 0, 2-3: step (train.py:9)'
     """
-    named = [(listed(group["ranks"]), group["at"]) for group in groups if group["at"]]
+    named = [(format_ranges(group["ranks"]), group["at"]) for group in groups if group["at"]]
     return "; ".join(f"rank{'' if ranks.isdigit() else 's'} {ranks}: {place}" for ranks, place in named)[:500]
 
 
-def listed(numbers: Sequence[int]) -> str:
+def format_ranges(numbers: Sequence[int]) -> str:
     """Return numbers as text, with ranges.
 
-    >>> listed([0, 2, 3, 4])
+    >>> format_ranges([0, 2, 3, 4])
     '0, 2-4'
     """
     parts: list[list[int]] = []
@@ -195,7 +195,7 @@ class Stacks:
 
     def look(self, job: ManagedJob, record: Record, now: str) -> Dump | None:
         """Return the finished dump of a hanging job. The first call starts the dump. `record` is the stored record."""
-        attempt = awaited(record, now)
+        attempt = find_awaited_attempt(record, now)
         for key in [
             started for started in self._running if started[0] == job.uid and (attempt is None or started[1] != attempt["number"])
         ]:

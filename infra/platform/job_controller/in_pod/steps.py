@@ -54,12 +54,12 @@ def split(text: str) -> list[tuple[str, str]]:
     return [(at, rest) for when, _, rest in parts if (at := moments.exact(when)) is not None]
 
 
-def unfinished(text: str) -> tuple[str, str]:
+def split_unfinished(text: str) -> tuple[str, str]:
     """Return the time of a log's last line, which has no line feed yet, and its pieces up to the last carriage return. The
     time is empty if the text begins inside the line: the kubelet writes one time per line, even if the line is long.
     https://github.com/kubernetes/cri-client/blob/v0.35.0/pkg/logs/logs.go (ReadLogs)
 
-    >>> unfinished("2026-11-23T12:00:00Z step 1\\n2026-11-23T12:00:01Z 1 %\\r2 %\\r3")
+    >>> split_unfinished("2026-11-23T12:00:00Z step 1\\n2026-11-23T12:00:01Z 1 %\\r2 %\\r3")
     ('2026-11-23T12:00:01.000000Z', '1 %\\r2 %')
     """
     line = text.rpartition("\n")[2]
@@ -68,10 +68,10 @@ def unfinished(text: str) -> tuple[str, str]:
     return at, (rest if at else line).rpartition("\r")[0]
 
 
-def shown(text: str) -> str:
+def read_visible_part(text: str) -> str:
     """Return what a terminal shows of a line.
 
-    >>> shown(" 1 %\\r 2 %\\r")
+    >>> read_visible_part(" 1 %\\r 2 %\\r")
     ' 2 %'
     """
     return text.rstrip("\r").rpartition("\r")[2]

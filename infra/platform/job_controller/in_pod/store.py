@@ -18,7 +18,7 @@ KEPT_DAYS = 90
 CONFIG_MAPS = "api/v1/namespaces/{}/configmaps"
 
 
-def trimmed(config_map: Object) -> Object:
+def trim_config_map(config_map: Object) -> Object:
     """Return a mirrored ConfigMap with its parsed record instead of the text; the record is None if it is not valid."""
     parsed, metadata = record.read(config_map), config_map["metadata"]
     if parsed is None:

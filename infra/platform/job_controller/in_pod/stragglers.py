@@ -8,7 +8,7 @@ from typing import Any
 
 from infra.naming import COMPLETION_INDEX
 
-from .job import ManagedJob, labels
+from .job import ManagedJob, read_labels
 from .steps import Step
 
 SLOW_RATIO, SLOW_STEPS = 1.5, 5
@@ -17,7 +17,7 @@ SLOW_RATIO, SLOW_STEPS = 1.5, 5
 Slow = dict[str, Any]
 
 
-def after(slow: Slow | None, step: Step) -> Slow | None:
+def update_slow_rank(slow: Slow | None, step: Step) -> Slow | None:
     """Return the rank that has been slow since some step, after one more step; None if there is none."""
     if step.slowest is None or step.ratio < SLOW_RATIO:
         return None
@@ -26,13 +26,13 @@ def after(slow: Slow | None, step: Step) -> Slow | None:
     return {**slow, "ratio": round(step.ratio, 2), "steps": slow["steps"] + 1}
 
 
-def reported(steps: dict[str, Any] | None) -> int | None:
+def find_slow_rank(steps: dict[str, Any] | None) -> int | None:
     """Return the rank that is slow for long enough; None if there is none."""
     slow = (steps or {}).get("slow")
     return slow["rank"] if slow and slow["steps"] >= SLOW_STEPS else None
 
 
-def located(slow: Slow, job: ManagedJob) -> Slow:
+def locate_slow_rank(slow: Slow, job: ManagedJob) -> Slow:
     """Return the slow rank with its pod and node. Launchers number the ranks worker by worker."""
     each = (job.policy.get("progress") or {}).get("ranksPerWorker")
     if "node" in slow or not isinstance(each, int) or each < 1:
@@ -40,6 +40,6 @@ def located(slow: Slow, job: ManagedJob) -> Slow:
     index = str(slow["rank"] // each)
     for pod in job.worker_pods:
         name = pod["metadata"]["name"]
-        if labels(pod).get(COMPLETION_INDEX, name.rpartition("-")[2]) == index:
+        if read_labels(pod).get(COMPLETION_INDEX, name.rpartition("-")[2]) == index:
             return {**slow, "pod": name, "node": pod["spec"].get("nodeName", "")}
     return slow

@@ -5,7 +5,7 @@ from typing import Any
 from infra.naming import CAPACITY_LABEL, INSTANCE_TYPE_LABEL, POOL_LABEL, ZONE_LABEL
 
 from . import moments
-from .job import ManagedJob, ended_at, gpus, is_terminal, labels
+from .job import ManagedJob, count_gpus, is_terminal, read_end, read_labels
 from .record import WORKERS_KEPT, Record
 
 
@@ -22,7 +22,7 @@ def observe(record: Record, job: ManagedJob, now: str) -> None:
             if current is None:
                 worker["to"] = moments.latest(now, worker["from"])
             elif is_terminal(current):
-                worker["to"] = ended_at(current) or now
+                worker["to"] = read_end(current) or now
     _sum(record)
 
 
@@ -35,7 +35,7 @@ def close(record: Record, now: str) -> None:
 
 def _entry(uid: str, pod: dict[str, Any], job: ManagedJob) -> dict[str, Any]:
     node = pod["spec"]["nodeName"]
-    about = labels(job.nodes[node]) if node in job.nodes else {}
+    about = read_labels(job.nodes[node]) if node in job.nodes else {}
     return {
         "uid": uid,
         "pod": pod["metadata"]["name"],
@@ -44,7 +44,7 @@ def _entry(uid: str, pod: dict[str, Any], job: ManagedJob) -> dict[str, Any]:
         "zone": about.get(ZONE_LABEL, ""),
         "capacity": about.get(CAPACITY_LABEL, ""),
         "pool": about.get(POOL_LABEL, ""),
-        "gpus": gpus(pod),
+        "gpus": count_gpus(pod),
         "from": pod["status"]["startTime"],
         "to": None,
     }
