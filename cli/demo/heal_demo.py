@@ -12,7 +12,7 @@ from tenacity import RetryError, Retrying, retry_if_not_result, stop_after_delay
 
 from cli.demo.eks_demo import JOB_POOL, EksDemo, short
 from cli.demo.steps import CLUSTER, Show, StepFailed, must
-from cli.jobs.times import parse_time
+from infra.platform.job_controller.in_pod.moments import parse_time
 from localcloud.images import build
 from localcloud.images.catalogue import OPENMPI_5
 

@@ -10,12 +10,12 @@ from rich.text import Text
 from cli import options
 from cli.clusters.kubernetes_access import Access
 from cli.console import Listing, make_console, print_json
+from cli.durations import format_duration
 from cli.ec2 import remote_runs
 from cli.exit_codes import OK
 from cli.jobs import objects, records
 from cli.jobs.records import JobRecord
 from cli.jobs.state import JobState, read_recorded_state
-from cli.jobs.times import format_duration
 from cli.jobs.waits import Waits, shorten
 from infra.platform.job_controller.in_pod.phases import Phase
 

@@ -17,7 +17,6 @@ from cli.installation import command as program
 from cli.jobs import foreign_jobs, records
 from cli.jobs.records import JobRecord
 from cli.jobs.state import JobState, derive_foreign_state, derive_state, explain_stop
-from cli.jobs.times import parse_time
 from cli.local import crashed_parts
 from infra.config.messages import did_you_mean
 from infra.health import documents
@@ -26,6 +25,7 @@ from infra.jobs.render import owner_reference
 from infra.naming import JOB_LABEL, JOB_NAMESPACE, RECORD_LABEL, ROLE_LABEL
 from infra.platform.job_controller.in_pod.cluster import assemble
 from infra.platform.job_controller.in_pod.job import ManagedJob, read_labels
+from infra.platform.job_controller.in_pod.moments import parse_time
 from infra.platform.job_controller.in_pod.phases import Phase
 
 UNSEEN_SECONDS, PAUSE_SECONDS = 15.0, 0.3

@@ -11,9 +11,9 @@ from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wa
 from cli.clusters.kubernetes_access import Cluster
 from cli.console import say_once
 from cli.installation import NAME
-from cli.jobs.times import parse_time
 from infra.naming import RECORD_LABEL
 from infra.platform.job_controller.in_pod import record
+from infra.platform.job_controller.in_pod.moments import parse_time
 from infra.platform.job_controller.in_pod.stragglers import SLOW_STEPS
 
 Key = tuple[str, str, datetime]

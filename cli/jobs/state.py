@@ -7,9 +7,9 @@ from typing import Any
 
 from cli.jobs import foreign_jobs
 from cli.jobs.records import JobRecord, Key
-from cli.jobs.times import parse_time
 from infra.jobs.in_pods import UNUSABLE_IMAGE
 from infra.platform.job_controller.in_pod.job import ManagedJob
+from infra.platform.job_controller.in_pod.moments import parse_time
 from infra.platform.job_controller.in_pod.phases import Phase, Signs, phase_of
 
 Object = Mapping[str, Any]
@@ -91,56 +91,39 @@ class JobState:
 
 def derive_state(job: ManagedJob, record: JobRecord | None = None) -> JobState:
     """Derive a submitted job's state, or that of any MPIJob, from its objects and its record."""
-    phase = phase_of(job.signs(record.content["attempts"] if record else ()))
-    condition = job.verdict[1] if job.verdict else {}
-    end = (job.main.get("status") or {}).get("completionTime") or condition.get("lastTransitionTime")
-    return JobState(
-        name=job.name,
-        namespace=job.namespace,
-        kind=job.main["kind"],
-        object_name=job.main["metadata"]["name"],
-        launcher=job.launcher,
-        pool=job.pool,
-        workers=job.size,
-        phase=phase,
-        reason=_text_of(condition) if phase == Phase.FAILED else "",
-        failures=job.failures,
-        created=parse_time(job.main["metadata"]["creationTimestamp"]),
-        ended=parse_time(end) if end and phase.is_final else None,
-        pods=job.pods,
-        record=record,
-    )
+    signs = job.signs(record.content["attempts"] if record else ())
+    end = (job.main.get("status") or {}).get("completionTime")
+    about = {"name": job.name, "launcher": job.launcher, "pool": job.pool, "workers": job.size, "failures": job.failures}
+    return _state(job.main, signs, job.verdict[1] if job.verdict else {}, end, pods=job.pods, record=record, **about)
 
 
 def derive_foreign_state(main: Object, pods: Sequence[dict[str, Any]] = ()) -> JobState:
     """Derive the state of a job that `submit` did not create, from its main object."""
-    metadata, progress = main["metadata"], foreign_jobs.read_progress(main)
-    verdict = Phase.SUCCEEDED if progress.succeeded else Phase.FAILED if progress.failed else None
-    phase = phase_of(
-        Signs(
-            verdict=verdict,
-            is_deleted="deletionTimestamp" in metadata,
-            is_suspended=progress.suspended,
-            is_running=progress.running,
-            was_interrupted=progress.failures > 0,
-        )
+    progress = foreign_jobs.read_progress(main)
+    signs = Signs(
+        verdict=Phase.SUCCEEDED if progress.succeeded else Phase.FAILED if progress.failed else None,
+        is_deleted="deletionTimestamp" in main["metadata"],
+        is_suspended=progress.suspended,
+        is_running=progress.running,
+        was_interrupted=progress.failures > 0,
     )
-    condition = progress.succeeded or progress.failed or {}
-    end = progress.ended or condition.get("lastTransitionTime")
+    about = {"name": main["metadata"]["name"], "launcher": main["kind"].lower(), "pool": progress.pool, "pods": pods}
+    about |= {"workers": progress.workers, "failures": progress.failures}
+    return _state(main, signs, progress.succeeded or progress.failed or {}, progress.ended, **about)
+
+
+def _state(main: Object, signs: Signs, condition: Object, end: str | None, **about: Any) -> JobState:
+    metadata, phase = main["metadata"], phase_of(signs)
+    ended = (end or condition.get("lastTransitionTime")) if phase.is_final else None
     return JobState(
-        name=metadata["name"],
         namespace=metadata["namespace"],
         kind=main["kind"],
         object_name=metadata["name"],
-        launcher=main["kind"].lower(),
-        pool=progress.pool,
-        workers=progress.workers,
         phase=phase,
         reason=_text_of(condition) if phase == Phase.FAILED else "",
-        failures=progress.failures,
         created=parse_time(metadata["creationTimestamp"]),
-        ended=parse_time(end) if end and phase.is_final else None,
-        pods=pods,
+        ended=parse_time(ended) if ended else None,
+        **about,
     )
 
 

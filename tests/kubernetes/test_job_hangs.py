@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cli.jobs.times import parse_time
+from infra.platform.job_controller.in_pod.moments import parse_time
 from testkit.job_cluster import NAMESPACE, JobCluster, job_file
 from testkit.waiting import wait_until
 

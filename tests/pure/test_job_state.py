@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from cli.durations import format_duration
 from cli.jobs.records import JobRecord
 from cli.jobs.state import JobState, derive_state, explain_stop, explain_stuck, explain_unusable_image, explain_wait, lacks_reason
 from cli.jobs.submit import result
-from cli.jobs.times import format_duration
 from infra.jobs.in_pods import UNUSABLE_IMAGE
 from infra.platform.job_controller.in_pod.job import ManagedJob
 

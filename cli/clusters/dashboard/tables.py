@@ -5,15 +5,16 @@ from datetime import datetime
 from typing import Any, Final, Literal
 
 from cli.clusters.status.cluster_status import JobLine, PoolStatus, QueueStatus
+from cli.durations import format_duration
 from cli.jobs import records
 from cli.jobs.goodput import time_account
 from cli.jobs.goodput.time_account import PARTS, Account
 from cli.jobs.records import JobRecord
 from cli.jobs.state import JobState, read_recorded_state
-from cli.jobs.times import format_duration, parse_time
 from cli.jobs.waits import shorten
 from cli.nodes.health.node_health import SEVERITIES, NodeHealth
 from cli.stacks.cost.spending import Spending, Spent
+from infra.platform.job_controller.in_pod.moments import parse_time
 from infra.platform.job_controller.in_pod.phases import Phase
 
 UNKNOWN: Final = "?"

@@ -8,8 +8,8 @@ from rich.text import Text
 
 from cli.clusters.status.cluster_status import PoolStatus, Status
 from cli.console import Listing
+from cli.durations import format_duration
 from cli.jobs.list_jobs import STYLES
-from cli.jobs.times import format_duration
 from cli.jobs.waits import shorten
 
 UNKNOWN = "?"

@@ -10,13 +10,13 @@ import typer
 from cli import options
 from cli.clusters.kubernetes_access import Access
 from cli.console import Listing, make_console, print_json
+from cli.durations import format_duration
 from cli.errors import NotFound
 from cli.exit_codes import OK
 from cli.jobs import records
 from cli.jobs.goodput import time_account
 from cli.jobs.goodput.time_account import PARTS, Account
 from cli.jobs.records import JobRecord
-from cli.jobs.times import format_duration
 
 UNKNOWN = "?"
 

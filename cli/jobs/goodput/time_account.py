@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal, get_args
 
-from cli.jobs.times import parse_time
+from infra.platform.job_controller.in_pod.moments import parse_time
 from infra.platform.job_controller.in_pod.phases import Phase
 
 Part = Literal["queued", "starting", "training", "checkpointing", "lost", "recovering"]

@@ -18,7 +18,6 @@ from cli.exit_codes import UNREACHABLE
 from cli.installation import NAME
 from cli.jobs import objects
 from cli.jobs.state import STUCK, list_containers
-from cli.jobs.times import parse_time
 from cli.jobs.workdir import in_bucket
 from cli.jobs.workdir.selection import Selection, select
 from cli.jobs.workdir.sending import Sent, send
@@ -29,6 +28,7 @@ from infra.jobs.pieces import Piece
 from infra.jobs.pods import PlacedJob
 from infra.jobs.reading import JobRefused
 from infra.naming import JOB_LABEL, WORKDIR_DAYS
+from infra.platform.job_controller.in_pod.moments import parse_time
 
 START_SECONDS: Final = 300.0
 """Time limit for the start of a pod that reads or writes files, including the waits for quota, a node and the image."""

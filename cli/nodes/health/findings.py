@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from cli.jobs.records import JobRecord
-from cli.jobs.times import parse_time
 from cli.nodes.health import repair_rows
 from cli.nodes.health.node_health import Fault, Moment, NodeHealth, State
 from infra.health import annotation, faults, xids
@@ -13,6 +12,7 @@ from infra.health.annotation import TakenOut
 from infra.health.journal import Journal
 from infra.health.repairs import parse_quantity
 from infra.naming import EMULATED_LABEL, GPU_RESOURCE, POOL_LABEL
+from infra.platform.job_controller.in_pod.moments import parse_time
 
 Object = Mapping[str, Any]
 

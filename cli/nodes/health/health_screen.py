@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from cli.console import Listing
-from cli.jobs.times import format_duration
+from cli.durations import format_duration
 from cli.jobs.waits import shorten
 from cli.nodes.health.node_health import SEVERITIES, Moment, NodeHealth, Severity
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from cli.jobs.records import JobRecord
 from cli.jobs.state import JobState
-from cli.jobs.times import parse_time
 from infra.facts.spending import Market
+from infra.platform.job_controller.in_pod.moments import parse_time
 from infra.platform.job_controller.in_pod.phases import Phase
 
 MARKETS: Final[Mapping[str, Market]] = {"ON_DEMAND": "on-demand", "SPOT": "spot", "CAPACITY_BLOCK": "capacity-block"}

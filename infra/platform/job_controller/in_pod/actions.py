@@ -5,10 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .api import MERGE, STRATEGIC, Api, ApiError, resource_path
-
-DONE = (404, 409)
-"""Status codes for an object that no longer exists or has been replaced."""
+from .api import CONFLICT, MERGE, NOT_FOUND, STRATEGIC, Api, ApiError, resource_path
 
 
 @dataclass(frozen=True)
@@ -25,7 +22,7 @@ class DeletePod:
         options: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": self.uid}}
         if self.seconds is not None:
             options["gracePeriodSeconds"] = self.seconds
-        _tolerant(api, "DELETE", resource_path("api/v1/namespaces/{}/pods/{}", self.namespace, self.name), options)
+        send_tolerantly(api, "DELETE", resource_path("api/v1/namespaces/{}/pods/{}", self.namespace, self.name), options)
 
 
 @dataclass(frozen=True)
@@ -51,7 +48,7 @@ class FailJob:
         start = {} if self.was_started else {"startTime": now}
         body = {"status": {"conditions": [{**condition, **times}], **start}}
         path = resource_path("apis/batch/v1/namespaces/{}/jobs/{}/status", self.namespace, self.name)
-        _tolerant(api, "PATCH", path, body, STRATEGIC)
+        send_tolerantly(api, "PATCH", path, body, STRATEGIC)
 
 
 @dataclass(frozen=True)
@@ -69,7 +66,7 @@ class Change:
             for key in keys[:-1]:
                 inner = inner.setdefault(key, {})
             inner[keys[-1]] = value
-        _tolerant(api, "PATCH", self.path, body, MERGE)
+        send_tolerantly(api, "PATCH", self.path, body, MERGE)
 
 
 @dataclass(frozen=True)
@@ -104,9 +101,12 @@ class Report:
 Action = DeletePod | FailJob | Change | Report
 
 
-def _tolerant(api: Api, method: str, path: str, body: dict[str, Any], kind: str = "") -> None:
+def send_tolerantly(api: Api, method: str, path: str, body: dict[str, Any], kind: str = "") -> bool:
+    """Send a request. Returns False if the object no longer exists or has been replaced."""
     try:
         api.call(method, path, body=body, kind=kind)
     except ApiError as error:
-        if error.status not in DONE:
+        if error.status not in (CONFLICT, NOT_FOUND):
             raise
+        return False
+    return True

@@ -9,7 +9,19 @@ from typing import Any
 
 from . import moments
 from .api import Object
-from .job import ManagedJob, explain_cut_off, explain_disruption, is_terminal, read_conditions, read_end, read_exits, read_start
+from .job import (
+    ManagedJob,
+    explain_cut_off,
+    explain_disruption,
+    has_failed,
+    has_succeeded,
+    is_deleted,
+    is_terminal,
+    read_conditions,
+    read_end,
+    read_exits,
+    read_start,
+)
 from .phases import Outcome
 from .record import ATTEMPTS_KEPT, Record
 
@@ -62,8 +74,8 @@ def is_ending(record: Record, job: ManagedJob) -> bool:
 
 def _finish(record: Record, attempt: Attempt, job: ManagedJob, now: str) -> None:
     """Close the last attempt of the job."""
-    pods = _pods_of(attempt, job)
-    failed = list(filter(_has_failed, pods))
+    pods = find_pods(attempt, job)
+    failed = list(filter(has_failed, pods))
     if pods and not failed and all(map(is_terminal, pods)):
         close_as(record, attempt, Outcome.SUCCEEDED, "", max(map(read_end, pods)) or now)
     elif job.verdict is not None:
@@ -73,7 +85,7 @@ def _finish(record: Record, attempt: Attempt, job: ManagedJob, now: str) -> None
         if outcome is Outcome.FAILED:
             verdict = record["verdict"]["message"] if "verdict" in record else ""
             cause = verdict or str(condition.get("message") or condition.get("reason", ""))
-        close_as(record, attempt, outcome, cause, moments.latest(*map(read_end, pods)) or now)
+        close_as(record, attempt, outcome, cause, moments.find_latest(*map(read_end, pods)) or now)
 
 
 def find_running(record: Record) -> Attempt | None:
@@ -87,7 +99,7 @@ def _open(record: Record, job: ManagedJob) -> bool:
     fresh = _fresh(record, job)
     if job.launcher != "torchrun":
         fresh = fresh[:1]
-    elif all(pod["metadata"].get("deletionTimestamp") for pod in fresh):
+    elif all(map(is_deleted, fresh)):
         return False
     if not fresh:
         return False
@@ -118,16 +130,16 @@ def _fresh(record: Record, job: ManagedJob) -> list[Object]:
 
 
 def _update(record: Record, attempt: Attempt, job: ManagedJob, now: str) -> None:
-    pods = _pods_of(attempt, job)
+    pods = find_pods(attempt, job)
     losses = _losses(attempt, pods, job) or _cut_off(attempt, job)
-    failed = list(filter(_has_failed, pods))
+    failed = list(filter(has_failed, pods))
     if job.launcher == "torchrun" and not losses and not failed:  # after a restart, workers start at different times
         pods = [*pods, *_fresh(record, job)]
         attempt["pods"] = {pod["metadata"]["uid"]: pod["metadata"]["name"] for pod in pods}
     _watch_companions(record, attempt, job)
-    if attempt["running"] is None and _are_running(pods, job):
+    if attempt["running"] is None and job.have_started(pods):
         attempt["running"] = max(map(read_start, pods))
-    if pods and all(map(_has_succeeded, pods)):
+    if pods and all(map(has_succeeded, pods)):
         if job.launcher != "torchrun" or len(pods) >= job.size:
             close_as(record, attempt, Outcome.SUCCEEDED, "", max(map(read_end, pods)) or now)
     elif losses or failed:
@@ -142,23 +154,20 @@ def _close_broken(
     attempt["exits"] = _exits([*failed, *companions], attempt)
     if not attempt["fault"]:
         losses = losses or _lost_companions(attempt, job)
-    when = moments.latest(*map(read_end, failed)) or now
+    when = moments.find_latest(*map(read_end, failed)) or now
     if losses:
         close_as(record, attempt, Outcome.DISRUPTED, losses[0], when)
     else:
         close_as(record, attempt, Outcome.FAILED, attempt["fault"] or _cause(attempt["exits"], failed), when)
 
 
-def _pods_of(attempt: Attempt, job: ManagedJob) -> list[Object]:
+def list_uids(attempt: Attempt) -> set[str]:
+    """Return the UIDs of all pods of an attempt, including the workers of an MPI job."""
+    return {*attempt["pods"], *attempt["companions"]}
+
+
+def find_pods(attempt: Attempt, job: ManagedJob) -> list[Object]:
     return [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in attempt["pods"]]
-
-
-def _has_failed(pod: Object) -> bool:
-    return bool(pod["status"].get("phase") == "Failed")
-
-
-def _has_succeeded(pod: Object) -> bool:
-    return bool(pod["status"].get("phase") == "Succeeded")
 
 
 def _watch_companions(record: Record, attempt: Attempt, job: ManagedJob) -> None:
@@ -177,20 +186,15 @@ def _watch_companions(record: Record, attempt: Attempt, job: ManagedJob) -> None
 
 
 def _failed_by_itself(pod: Object, job: ManagedJob) -> bool:
-    was_ended = pod["metadata"].get("deletionTimestamp") or explain_disruption(pod, job.nodes)
-    return _has_failed(pod) and not was_ended
-
-
-def _are_running(pods: Sequence[Object], job: ManagedJob) -> bool:
-    number = job.size if job.launcher == "torchrun" else 1
-    return len(pods) >= number and all(map(read_start, pods))
+    was_ended = is_deleted(pod) or explain_disruption(pod, job.nodes)
+    return has_failed(pod) and not was_ended
 
 
 def _losses(attempt: Attempt, pods: Sequence[Object], job: ManagedJob) -> list[str]:
     """Return why the attempt lost pods. The exit code of a lost pod means nothing."""
-    unfinished = [pod for pod in pods if not _has_succeeded(pod)]
+    unfinished = [pod for pod in pods if not has_succeeded(pod)]
     losses = [why for pod in unfinished if (why := explain_disruption(pod, job.nodes))]
-    losses += [f"{pod['metadata']['name']} was deleted" for pod in unfinished if pod["metadata"].get("deletionTimestamp")]
+    losses += [f"{pod['metadata']['name']} was deleted" for pod in unfinished if is_deleted(pod)]
     gone = attempt["pods"].keys() - {pod["metadata"]["uid"] for pod in job.attempt_pods}
     return losses + [f"{attempt['pods'][uid]} was deleted" for uid in sorted(gone)]
 
@@ -207,7 +211,7 @@ def _lost_companions(attempt: Attempt, job: ManagedJob) -> list[str]:
     live = {pod["metadata"]["uid"]: pod for pod in job.worker_pods}
     losses = [why for uid in attempt["companions"] if uid in live and (why := explain_disruption(live[uid], job.nodes))]
     for uid, name in sorted(attempt["companions"].items()):
-        if uid not in live or live[uid]["metadata"].get("deletionTimestamp"):
+        if uid not in live or is_deleted(live[uid]):
             losses.append(f"{name} was deleted")
     return losses
 
@@ -215,10 +219,9 @@ def _lost_companions(attempt: Attempt, job: ManagedJob) -> list[str]:
 def _revise(record: Record, attempt: Attempt, job: ManagedJob, now: str) -> None:
     """Turn a failure into a disruption if a node of the attempt turns out to be lost. The next attempt may already be
     running."""
-    if attempt["outcome"] != Outcome.FAILED or moments.seconds(attempt["to"], now) > EVIDENCE_SECONDS:
+    if attempt["outcome"] != Outcome.FAILED or moments.count_seconds(attempt["to"], now) > EVIDENCE_SECONDS:
         return
-    names = {**attempt["pods"], **attempt["companions"]}
-    pods = [pod for pod in job.pods if pod["metadata"]["uid"] in names]
+    pods = [pod for pod in job.pods if pod["metadata"]["uid"] in list_uids(attempt)]
     losses = [why for pod in pods if (why := explain_disruption(pod, job.nodes))]
     if not attempt["fault"]:
         losses += _lost_companions(attempt, job)
@@ -244,7 +247,7 @@ def _cause(ends: Sequence[dict[str, Any]], failed: Sequence[Object]) -> str:
 
 
 def close_as(record: Record, attempt: Attempt, outcome: Outcome, cause: str, when: str) -> None:
-    attempt["outcome"], attempt["cause"], attempt["to"] = outcome, cause, moments.latest(when, attempt["from"])
+    attempt["outcome"], attempt["cause"], attempt["to"] = outcome, cause, moments.find_latest(when, attempt["from"])
     record["failures"] += outcome is Outcome.FAILED
     record["disruptions"] += outcome is Outcome.DISRUPTED
 

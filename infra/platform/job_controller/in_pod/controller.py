@@ -106,7 +106,7 @@ class Controller:
     def _look_into(self, namespace: str, jobs: Sequence[ManagedJob], *, must_prune: bool) -> None:
         """Look at the jobs of a namespace. If the API server is slow, the other jobs wait until the next round, which begins
         with them, so that other namespaces do not."""
-        now, began = moments.write(datetime.now(UTC)), time.monotonic()
+        now, began = moments.format_time(datetime.now(UTC)), time.monotonic()
         records = self._store.records(namespace, self._cluster.records(namespace))
         named = {record.config_map_name(job.name, job.uid): job for job in jobs}
         tasks = [(name, partial(self._look_at, job, records.get(name), now)) for name, job in named.items()]

@@ -53,7 +53,19 @@ def read_role(pod: Object) -> str:
 
 
 def is_terminal(pod: Object) -> bool:
-    return pod["status"].get("phase") in ("Succeeded", "Failed")
+    return has_succeeded(pod) or has_failed(pod)
+
+
+def has_failed(pod: Object) -> bool:
+    return bool(pod["status"].get("phase") == "Failed")
+
+
+def has_succeeded(pod: Object) -> bool:
+    return bool(pod["status"].get("phase") == "Succeeded")
+
+
+def is_deleted(item: Object) -> bool:
+    return "deletionTimestamp" in item["metadata"]
 
 
 def is_ready(pod: Object) -> bool:
@@ -168,21 +180,22 @@ class ManagedJob:
         pods = [pod for pod in self.attempt_pods if pod["metadata"]["uid"] not in ended and not _is_lost(pod)]
         return Signs(
             verdict=self.verdict[0] if self.verdict else None,
-            is_deleted="deletionTimestamp" in self.main["metadata"],
+            is_deleted=is_deleted(self.main),
             is_in_setup=self.setup is not None and not read_conditions(self.setup).keys() & {"Complete", "Failed"},
             is_suspended=self.is_suspended,
             is_running=self._are_running(pods),
             was_interrupted=bool(ended or self.failures or any(map(_is_lost, self.attempt_pods))),
         )
 
+    def have_started(self, pods: Sequence[Object]) -> bool:
+        """Return whether all pods of an attempt have started."""
+        return len(pods) >= (self.size if self.launcher == "torchrun" else 1) and all(map(read_start, pods))
+
     def _are_running(self, pods: Sequence[Object]) -> bool:
         """Return whether all ranks run, or have ended, in these pods of an attempt."""
-        if not all(map(read_start, pods)):
-            return False
-        if self.launcher == "torchrun":
-            return len(pods) >= self.size
-        is_done = any(pod["status"].get("phase") == "Succeeded" for pod in pods)  # Kubernetes has not completed the job yet
-        return bool(pods) and (is_done or sum(map(is_ready, self.worker_pods)) >= self.size)
+        is_done = any(map(has_succeeded, pods))  # Kubernetes has not completed the job yet
+        has_workers = self.launcher == "torchrun" or is_done or sum(map(is_ready, self.worker_pods)) >= self.size
+        return has_workers and self.have_started(pods)
 
     @cached_property
     def worker_pods(self) -> list[Object]:
@@ -198,7 +211,7 @@ class ManagedJob:
 
 
 def _is_lost(pod: Object) -> bool:
-    return pod["status"].get("phase") == "Failed" or "deletionTimestamp" in pod["metadata"]
+    return has_failed(pod) or is_deleted(pod)
 
 
 def read_exits(pod: Object) -> list[dict[str, Any]]:

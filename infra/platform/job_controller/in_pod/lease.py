@@ -7,11 +7,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from . import moments
-from .api import Api, ApiError, Object
+from .api import Api, Object, find_object, write_object
 
 LEASE_SECONDS = 15
 RENEW_SECONDS = 5
-CONFLICT, NOT_FOUND = 409, 404
 
 
 def _exact(when: datetime) -> str:
@@ -22,7 +21,7 @@ def renewed_spec(lease: Object | None, identity: str, now: datetime) -> Object |
     """Return the spec that makes or keeps this controller the leader; None while another controller leads."""
     spec: dict[str, Any] = dict((lease or {}).get("spec") or {})
     holder, renewed = spec.get("holderIdentity"), spec.get("renewTime")
-    ends = moments.read(renewed) + timedelta(seconds=LEASE_SECONDS) if renewed else now
+    ends = moments.parse_time(renewed) + timedelta(seconds=LEASE_SECONDS) if renewed else now
     if holder and holder != identity and ends > now:
         return None
     taken = {} if holder == identity else {"acquireTime": _exact(now), "leaseTransitions": spec.get("leaseTransitions", -1) + 1}
@@ -38,29 +37,14 @@ class Election:
 
     def holds(self, now: datetime) -> bool:
         """Acquire or renew the Lease. Returns whether this controller is the leader; raises Unreachable."""
-        try:
-            lease: Object | None = self._api.call("GET", f"{self._path}/{self._name}")
-        except ApiError as error:
-            if error.status != NOT_FOUND:
-                raise
-            lease = None
+        lease = find_object(self._api, f"{self._path}/{self._name}")
         spec = renewed_spec(lease, self._identity, now)
-        if spec is None:
-            return False
-        return self._write(lease, spec)
+        return spec is not None and self._write(lease, spec)
 
     def _write(self, stored: Object | None, spec: Object) -> bool:
-        try:
-            if stored is None:
-                lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": spec}
-                self._api.call("POST", self._path, body={**lease, "metadata": {"name": self._name, "namespace": self._namespace}})
-            else:
-                self._api.call("PUT", f"{self._path}/{self._name}", body={**stored, "spec": spec})
-        except ApiError as error:
-            if error.status == CONFLICT:
-                return False
-            raise
-        return True
+        metadata = {"name": self._name, "namespace": self._namespace}
+        lease = stored or {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
+        return write_object(self._api, self._path, stored, {**lease, "spec": spec}) is not None
 
     def release(self, now: datetime) -> None:
         """Let another controller take over at once."""

@@ -61,22 +61,22 @@ class _Reading:
 
     def add(self, lines: steps.Lines) -> None:
         """Add complete lines. A long line ended after the last time at which the log was read to its end."""
-        read_until = moments.exact(self.complete) or ""
+        read_until = moments.parse_exact(self.complete) or ""
         self.lines += [(max(at, read_until) if len(text) >= LONG_LINE else at, text) for at, text in lines]
 
     def add_part(self, at: str, text: str, now: str) -> None:
         """Add what the log's last line has gained: a program may print only carriage returns for hours."""
         begin, length = at or self.last, self.part[1] if self.part[0] == (at or self.last) else 0
         if len(text) > length:
-            self.lines.append((max(begin, moments.exact(self.complete or now) or ""), text[length:]))
+            self.lines.append((max(begin, moments.parse_exact(self.complete or now) or ""), text[length:]))
         self.part = begin, len(text)
 
     @property
     def skipped(self) -> str:
         """Time from which to read on, if a whole chunk has no new line: after this second, which has more lines than a
         chunk, or after the part of a line that was read already. The API accepts only whole seconds."""
-        following = moments.read(self.last or moments.EPOCH) + timedelta(seconds=1)
-        return max(moments.exact(moments.write(following)) or "", moments.exact(self.complete) or "")
+        following = moments.parse_time(self.last or moments.EPOCH) + timedelta(seconds=1)
+        return max(moments.parse_exact(moments.format_time(following)) or "", moments.parse_exact(self.complete) or "")
 
 
 class Logs(threading.Thread):
@@ -129,7 +129,7 @@ class Logs(threading.Thread):
 
     def _read(self, reading: _Reading) -> None:
         for _ in range(CHUNKS):
-            now = moments.write(datetime.now(UTC))
+            now = moments.format_time(datetime.now(UTC))
             try:
                 text, is_whole = self._chunk(reading.source, reading.last)
             except (ApiError, Unreachable) as error:
@@ -151,6 +151,6 @@ class Logs(threading.Thread):
         """Return the log since the second of a time, and whether there is no more."""
         query = {"container": source.container, "timestamps": "true", "limitBytes": str(CHUNK_BYTES)}
         if last:
-            query["sinceTime"] = moments.write(moments.read(last))
+            query["sinceTime"] = moments.format_time(moments.parse_time(last))
         content = self._api.content(resource_path("api/v1/namespaces/{}/pods/{}/log", source.namespace, source.pod), query)
         return content.decode(errors="replace"), len(content) < CHUNK_BYTES

@@ -12,16 +12,15 @@ from infra.health.annotation import LONGEST_GRACE_SECONDS
 from infra.health.healing import Policy, Pool
 from infra.health.journal import Journal
 
-from .actions import DONE, Action, DeletePod
-from .api import MERGE, Api, ApiError, Object, resource_path
+from .actions import Action, DeletePod, send_tolerantly
+from .api import MERGE, Api, Object, find_object, resource_path, write_object
 from .guard import Guard
-from .job import ManagedJob, explain_missing_kubelet, is_terminal
+from .job import ManagedJob, explain_missing_kubelet, is_deleted, is_terminal
 from .silence import Silence
 
 VARIABLE = "GPUMPI_NODES"
 """Environment variable: the nodes that the controller may take out of service, as JSON. Without it, the controller
 leaves nodes alone."""
-CONFLICT, NOT_FOUND = 409, 404
 DEFAULT_GRACE_SECONDS = 30
 """https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination"""
 
@@ -76,39 +75,25 @@ class Nodes:
                 self._guard.run(f"pods of {about}", partial(action.perform, self._api, stamp))
 
     def _patch(self, patch: healing.Patch) -> None:
-        try:
-            self._api.call("PATCH", resource_path("api/v1/nodes/{}", patch.node), body=dict(patch.body), kind=MERGE)
-        except ApiError as error:
-            if error.status not in DONE:
-                raise
-            return  # the node has changed or was deleted: the next round decides again
-        print(f"{patch.node}: {patch.what}", flush=True)
+        # If the node has changed or was deleted, the next round decides again.
+        if send_tolerantly(self._api, "PATCH", resource_path("api/v1/nodes/{}", patch.node), dict(patch.body), MERGE):
+            print(f"{patch.node}: {patch.what}", flush=True)
 
     def _journal(self) -> Journal:
         if self._stored is None:
-            try:
-                self._stored = self._api.call("GET", f"{self._path}/{journal.CONFIG_MAP}")
-            except ApiError as error:
-                if error.status != NOT_FOUND:
-                    raise
-                return journal.new()
+            self._stored = find_object(self._api, f"{self._path}/{journal.CONFIG_MAP}")
+        if self._stored is None:
+            return journal.new()
         return journal.read((self._stored.get("data") or {}).get(journal.KEY))
 
     def _write(self, new: Journal) -> bool:
         metadata = self._stored["metadata"] if self._stored else {"name": journal.CONFIG_MAP, "namespace": self._namespace}
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {journal.KEY: journal.write(new)}}
         stored, self._stored = self._stored, None
-        try:
-            if stored is None:
-                self._stored = self._api.call("POST", self._path, body=body)
-            else:
-                self._stored = self._api.call("PUT", f"{self._path}/{journal.CONFIG_MAP}", body=body)
-        except ApiError as error:
-            if error.status not in (CONFLICT, NOT_FOUND):
-                raise
-            print(f"journal of nodes: {error}", file=sys.stderr, flush=True)
-            return False
-        return True
+        self._stored = write_object(self._api, self._path, stored, body)
+        if self._stored is None:
+            print("journal of nodes: another client has changed it", file=sys.stderr, flush=True)
+        return self._stored is not None
 
 
 def find_busy_nodes(pods: Sequence[Object]) -> dict[str, int]:
@@ -137,7 +122,7 @@ def end_stranded_pods(nodes: Sequence[Object], jobs: Sequence[ManagedJob]) -> li
         for job in jobs
         if job.policy
         for pod in job.pods
-        if pod["metadata"].get("deletionTimestamp") and explain_missing_kubelet(pod, by_name)
+        if is_deleted(pod) and explain_missing_kubelet(pod, by_name)
     ]
 
 
@@ -149,5 +134,5 @@ def end_leaving_pods(nodes: Sequence[Object], jobs: Sequence[ManagedJob]) -> lis
         for job in jobs
         if job.policy and not job.verdict
         for pod in job.pods
-        if pod["spec"].get("nodeName") in drained and not is_terminal(pod) and not pod["metadata"].get("deletionTimestamp")
+        if pod["spec"].get("nodeName") in drained and not is_terminal(pod) and not is_deleted(pod)
     ]

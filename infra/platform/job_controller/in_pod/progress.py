@@ -13,8 +13,8 @@ from infra.naming import COMPLETION_INDEX
 
 from . import moments, stragglers
 from .api import Object
-from .attempts import Attempt, close_as, find_running, is_ending
-from .job import ManagedJob, explain_disruption, is_ready, read_conditions, read_labels, read_start
+from .attempts import Attempt, close_as, find_pods, find_running, is_ending
+from .job import ManagedJob, explain_disruption, has_succeeded, is_deleted, is_ready, read_conditions, read_labels, read_start
 from .logs import Source
 from .phases import Outcome
 from .record import Record
@@ -47,7 +47,7 @@ def find_log(record: Record, job: ManagedJob) -> Source | None:
     if read_pattern(job) is None or not record["attempts"] or record.get("progressProblem") or job.verdict:
         return None
     attempt = record["attempts"][-1]
-    pods = [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in attempt["pods"]]
+    pods = find_pods(attempt, job)
     if job.launcher == "torchrun":
         pods = [pod for pod in pods if read_labels(pod).get(COMPLETION_INDEX) == "0"]
     if not pods or not read_start(pods[-1]):
@@ -125,7 +125,7 @@ def _is_worth_a_write(attempt: Attempt, new: dict[str, Any] | None) -> bool:
         return new != old
     if stragglers.find_slow_rank(old) != stragglers.find_slow_rank(new):
         return True
-    return moments.seconds(old["until"], new["until"]) >= WRITE_SECONDS
+    return moments.count_seconds(old["until"], new["until"]) >= WRITE_SECONDS
 
 
 def _hang(record: Record, job: ManagedJob, attempt: Attempt, steps: dict[str, Any] | None, log: Seen) -> str:
@@ -136,9 +136,9 @@ def _hang(record: Record, job: ManagedJob, attempt: Attempt, steps: dict[str, An
     if not within or attempt is not find_running(record) or _is_ending(record, job) or not running_since or not log.complete:
         return ""
     if steps is not None:
-        silent = int(moments.seconds(steps["last"]["at"], log.complete))
+        silent = int(moments.count_seconds(steps["last"]["at"], log.complete))
         return f"hang: no new step for {silent} s after step {steps['last']['step']}" if silent > within else ""
-    silent = int(moments.seconds(running_since, log.complete))
+    silent = int(moments.count_seconds(running_since, log.complete))
     return f"hang: no step in the first {silent} s" if silent > within + START_SECONDS else ""
 
 
@@ -150,17 +150,16 @@ def _running_since(job: ManagedJob, attempt: Attempt) -> str:
     """Return when the last pod of the attempt became ready. Empty if a pod is not ready, is ending, or has lost its
     node, which explains why there are no steps.
     """
-    own = [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in attempt["pods"]]
+    own = find_pods(attempt, job)
     pods = own if job.launcher == "torchrun" else [*own, *job.worker_pods]
     number = job.size + (job.launcher != "torchrun")
     if len(pods) < number or not all(_runs(pod) and not explain_disruption(pod, job.nodes) for pod in pods):
         return ""
-    return moments.latest(*map(_ready_since, pods))
+    return moments.find_latest(*map(_ready_since, pods))
 
 
 def _runs(pod: Object) -> bool:
-    is_done = pod["status"].get("phase") == "Succeeded"
-    return not pod["metadata"].get("deletionTimestamp") and (is_done or is_ready(pod)) and bool(read_start(pod))
+    return not is_deleted(pod) and (has_succeeded(pod) or is_ready(pod)) and bool(read_start(pod))
 
 
 def _ready_since(pod: Object) -> str:

@@ -80,7 +80,7 @@ def _admit(after: Record, job: ManagedJob) -> None:
     placements = [read_conditions(pod).get("PodScheduled") for pod in job.worker_pods]
     times = [placement["lastTransitionTime"] for placement in placements if placement]
     if job.size and len(times) >= job.size:
-        after["admitted"] = moments.latest(*times)
+        after["admitted"] = moments.find_latest(*times)
 
 
 def _end(after: Record, job: ManagedJob, phase: Phase, now: str) -> None:

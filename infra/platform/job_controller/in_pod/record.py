@@ -141,10 +141,10 @@ def enter(record: Record, phase: Phase, when: str) -> None:
     last = record["phases"][-1]
     if last["phase"] == phase:
         return
-    when = moments.latest(when, last["from"])
+    when = moments.find_latest(when, last["from"])
     last["to"] = when
     sums = record["seconds"]
-    sums[last["phase"]] = sums.get(last["phase"], 0.0) + moments.seconds(last["from"], when)
+    sums[last["phase"]] = sums.get(last["phase"], 0.0) + moments.count_seconds(last["from"], when)
     record["phase"] = phase
     record["phases"] = [*record["phases"], {"phase": phase, "from": when, "to": when if phase.is_final else None}][-PHASES_KEPT:]
     if phase.is_final:

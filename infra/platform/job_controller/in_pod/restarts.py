@@ -5,8 +5,8 @@ from typing import Any
 
 from . import moments, stacks
 from .actions import Action, DeletePod, FailJob, Report
-from .attempts import Attempt
-from .job import ManagedJob, explain_cut_off, is_terminal, read_conditions
+from .attempts import Attempt, list_uids
+from .job import ManagedJob, explain_cut_off, has_succeeded, is_deleted, is_terminal, read_conditions
 from .phases import INTERRUPTIONS, Outcome
 from .record import Record
 
@@ -73,7 +73,7 @@ def _half_done(record: Record, job: ManagedJob) -> tuple[str, str] | None:
     last = _last(record)
     if job.launcher != "torchrun" or last is None or last["outcome"] not in INTERRUPTIONS:
         return None
-    done = [pod for pod in job.attempt_pods if pod["status"].get("phase") == "Succeeded"]
+    done = [pod for pod in job.attempt_pods if has_succeeded(pod)]
     if not done:
         return None
     message = f"{last['cause']}, after {len(done)} of {job.size} workers had succeeded; the others cannot run without them"
@@ -92,18 +92,18 @@ def _exhausted(record: Record, job: ManagedJob) -> tuple[str, str] | None:
 def _nodes_were_alive(record: Record, job: ManagedJob, leases: Leases, now: str) -> bool:
     """Return whether every node has been seen alive since the failure; if not, its loss may be the cause."""
     failed = _last_failed(record)
-    if failed is None or moments.seconds(failed["to"], now) > HEARTBEAT_SECONDS:
+    if failed is None or moments.count_seconds(failed["to"], now) > HEARTBEAT_SECONDS:
         return True
-    pods = {**failed["pods"], **failed["companions"]}
-    nodes = {pod["spec"]["nodeName"] for pod in job.pods if pod["metadata"]["uid"] in pods and pod["spec"].get("nodeName")}
-    return all(node in leases and moments.read(leases[node]) >= moments.read(failed["to"]) for node in nodes)
+    uids = list_uids(failed)
+    nodes = {pod["spec"]["nodeName"] for pod in job.pods if pod["metadata"]["uid"] in uids and pod["spec"].get("nodeName")}
+    return all(node in leases and moments.parse_time(leases[node]) >= moments.parse_time(failed["to"]) for node in nodes)
 
 
 def _too_late(record: Record, job: ManagedJob, now: str) -> tuple[str, str] | None:
     """Return a verdict if a `standalone` job runs too long. The queue admits its launcher and workers separately, so
     Kubernetes would count the time in which the workers wait."""
     limit, admitted = job.policy.get("activeDeadlineSeconds"), record.get("admitted")
-    if job.launcher != "standalone" or limit is None or not admitted or moments.seconds(admitted, now) <= limit:
+    if job.launcher != "standalone" or limit is None or not admitted or moments.count_seconds(admitted, now) <= limit:
         return None
     return "DeadlineExceeded", f"the job ran longer than its deadline of {limit} seconds"
 
@@ -125,7 +125,7 @@ def _replace_ended_workers(job: ManagedJob) -> list[Action]:
     """
     if job.launcher != "mpijob":
         return []
-    return [_delete(pod, 0) for pod in job.worker_pods if is_terminal(pod) and _is_live(pod)]
+    return [_delete(pod, 0) for pod in job.worker_pods if is_terminal(pod) and not is_deleted(pod)]
 
 
 def _end_hang(record: Record, job: ManagedJob) -> list[Action]:
@@ -146,9 +146,9 @@ def _report_hangs(record: Record, job: ManagedJob) -> list[Action]:
 
 def _left(attempt: Attempt, job: ManagedJob) -> list[dict[str, Any]]:
     """Return the remaining pods of an attempt that hangs; none for other attempts."""
-    uids = {**attempt["pods"], **attempt["companions"]} if attempt.get("hang") else {}
+    uids = list_uids(attempt) if attempt.get("hang") else set()
     pods = [*job.worker_pods, *([] if job.launcher == "torchrun" else job.attempt_pods)]
-    return [pod for pod in pods if pod["metadata"]["uid"] in uids and not is_terminal(pod) and _is_live(pod)]
+    return [pod for pod in pods if pod["metadata"]["uid"] in uids and not is_terminal(pod) and not is_deleted(pod)]
 
 
 def _reference(job: ManagedJob) -> dict[str, str]:
@@ -170,21 +170,17 @@ def _end_attempt(record: Record, job: ManagedJob) -> list[Action]:
         if attempt["outcome"] in INTERRUPTIONS
         for uid in attempt["pods"]
     }
-    left = [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in torn and not is_terminal(pod) and _is_live(pod)]
+    left = [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in torn and not is_terminal(pod) and not is_deleted(pod)]
     return [_delete(pod, None if torn[pod["metadata"]["uid"]] == Outcome.DISRUPTED else BROKEN_SECONDS) for pod in left]
 
 
 def _end_cut_off(attempt: Attempt, job: ManagedJob) -> list[Action]:
     """Delete the launcher of MPI, which ends by itself only if it notices the loss, and the workers on nodes that are
     cut off. If the launcher itself is cut off, its ranks keep running until their workers end."""
-    names = {**attempt["pods"], **attempt["companions"]}
-    everywhere = any(explain_cut_off(pod, job.nodes) for pod in job.attempt_pods if pod["metadata"]["uid"] in names)
+    uids = list_uids(attempt)
+    everywhere = any(explain_cut_off(pod, job.nodes) for pod in job.attempt_pods if pod["metadata"]["uid"] in uids)
     pods = [*job.attempt_pods, *(pod for pod in job.worker_pods if everywhere or explain_cut_off(pod, job.nodes))]
-    return [_delete(pod, None) for pod in pods if pod["metadata"]["uid"] in names and not is_terminal(pod) and _is_live(pod)]
-
-
-def _is_live(pod: dict[str, Any]) -> bool:
-    return not pod["metadata"].get("deletionTimestamp")
+    return [_delete(pod, None) for pod in pods if pod["metadata"]["uid"] in uids and not is_terminal(pod) and not is_deleted(pod)]
 
 
 def _delete(pod: dict[str, Any], seconds: int | None) -> DeletePod:

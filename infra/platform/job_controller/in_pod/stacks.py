@@ -16,7 +16,7 @@ from typing import Any
 
 from . import moments, pod_exec
 from .api import Api
-from .attempts import Attempt
+from .attempts import Attempt, list_uids
 from .job import ManagedJob, is_terminal
 from .record import Record
 
@@ -142,7 +142,7 @@ def find_awaited_attempt(record: Record, now: str) -> Attempt | None:
     """Return the attempt whose ranks are dumped before they are ended; None if there is none, or the time is up."""
     last: Attempt | None = record["attempts"][-1] if record["attempts"] else None
     hang = (last or {}).get("hang")
-    is_open = hang is not None and "ranks" not in hang and moments.seconds(hang["at"], now) < WAIT_SECONDS
+    is_open = hang is not None and "ranks" not in hang and moments.count_seconds(hang["at"], now) < WAIT_SECONDS
     return last if is_open and "verdict" not in record else None
 
 
@@ -208,14 +208,14 @@ class Stacks:
         parts = self._running[key]
         texts = [future.result() for future in parts if future.done()]
         if silent := len(parts) - len(texts):
-            if moments.seconds(attempt["hang"]["at"], now) < ENOUGH_SECONDS:
+            if moments.count_seconds(attempt["hang"]["at"], now) < ENOUGH_SECONDS:
                 return None
             texts.append(f"{UNKNOWN}{silent} of {len(parts)} pods did not answer in {ENOUGH_SECONDS} s")
         return parse(texts)
 
     def _begin(self, job: ManagedJob, attempt: Attempt) -> Iterator["Future[str]"]:
-        names = {**attempt["pods"], **attempt["companions"]}
-        pods = [pod["metadata"] for pod in job.worker_pods if pod["metadata"]["uid"] in names and not is_terminal(pod)]
+        uids = list_uids(attempt)
+        pods = [pod["metadata"] for pod in job.worker_pods if pod["metadata"]["uid"] in uids and not is_terminal(pod)]
         for index, pod in enumerate(pods[:PODS]):
             command = ["sh", "-c", SCRIPT, "dump", PROGRAM, *(["job"] if index == 0 else [])]
             yield self._pool.submit(self._ask, pod["namespace"], pod["name"], command)

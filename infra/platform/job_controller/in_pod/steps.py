@@ -51,7 +51,7 @@ def split(text: str) -> list[tuple[str, str]]:
     [('2026-11-23T12:00:00.123456Z', '1 %\\rstep 1')]
     """
     parts = (line.partition(" ") for line in text.split("\n")[:-1])
-    return [(at, rest) for when, _, rest in parts if (at := moments.exact(when)) is not None]
+    return [(at, rest) for when, _, rest in parts if (at := moments.parse_exact(when)) is not None]
 
 
 def split_unfinished(text: str) -> tuple[str, str]:
@@ -64,7 +64,7 @@ def split_unfinished(text: str) -> tuple[str, str]:
     """
     line = text.rpartition("\n")[2]
     when, _, rest = line.partition(" ")
-    at = moments.exact(when) or ""
+    at = moments.parse_exact(when) or ""
     return at, (rest if at else line).rpartition("\r")[0]
 
 

@@ -9,10 +9,9 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
 from . import moments, record
-from .api import Api, ApiError, Object, resource_path
+from .api import Api, ApiError, Object, resource_path, write_object
 from .record import Record
 
-CONFLICT, NOT_FOUND = 409, 404
 KEPT_DAYS = 90
 """Days to keep the record of a deleted job."""
 CONFIG_MAPS = "api/v1/namespaces/{}/configmaps"
@@ -52,26 +51,18 @@ class Store:
             raise ValueError("the record would not be valid")
         body = record.config_map(new, stored)
         namespace, name = str(body["metadata"]["namespace"]), str(body["metadata"]["name"])
-        path = resource_path(CONFIG_MAPS, namespace)
-        try:
-            if stored is None:
-                stored = self._api.call("POST", path, body=body)
-            else:
-                stored = self._api.call("PUT", resource_path(f"{CONFIG_MAPS}/{{}}", namespace, name), body=body)
-        except ApiError as error:
-            self._written.pop((namespace, name), None)
-            if error.status in (CONFLICT, NOT_FOUND):
-                return False
-            raise
-        self._written[namespace, name] = {"metadata": stored["metadata"], "record": new}
-        return True
+        self._written.pop((namespace, name), None)
+        written = write_object(self._api, resource_path(CONFIG_MAPS, namespace), stored, body)
+        if written is not None:
+            self._written[namespace, name] = {"metadata": written["metadata"], "record": new}
+        return written is not None
 
     def prune(self, config_maps: Mapping[str, Object], living: Iterable[str], now: str) -> None:
         """Delete old records of jobs that no longer exist. `living`: names of the records of existing jobs."""
-        limit = moments.read(now) - timedelta(days=KEPT_DAYS)
+        limit = moments.parse_time(now) - timedelta(days=KEPT_DAYS)
         for name in config_maps.keys() - set(living):
             old, metadata = config_maps[name]["record"], config_maps[name]["metadata"]
-            if old is None or not old["ended"] or moments.read(old["ended"]) >= limit:
+            if old is None or not old["ended"] or moments.parse_time(old["ended"]) >= limit:
                 continue
             print(f"{metadata['namespace']}/{name}: record of {old['ended']} deleted", file=sys.stderr, flush=True)
             self._written.pop((metadata["namespace"], name), None)

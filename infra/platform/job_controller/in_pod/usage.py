@@ -20,7 +20,7 @@ def observe(record: Record, job: ManagedJob, now: str) -> None:
         if worker["to"] is None:
             current = live.get(worker["uid"])
             if current is None:
-                worker["to"] = moments.latest(now, worker["from"])
+                worker["to"] = moments.find_latest(now, worker["from"])
             elif is_terminal(current):
                 worker["to"] = read_end(current) or now
     _sum(record)
@@ -29,7 +29,7 @@ def observe(record: Record, job: ManagedJob, now: str) -> None:
 def close(record: Record, now: str) -> None:
     """End the use of all nodes, because the job no longer exists."""
     for worker in record["workers"]:
-        worker["to"] = worker["to"] or moments.latest(now, worker["from"])
+        worker["to"] = worker["to"] or moments.find_latest(now, worker["from"])
     _sum(record)
 
 
@@ -64,4 +64,4 @@ def _sum(record: Record) -> None:
 
 
 def gpu_seconds(worker: dict[str, Any]) -> float:
-    return float(worker["gpus"]) * moments.seconds(worker["from"], worker["to"])
+    return float(worker["gpus"]) * moments.count_seconds(worker["from"], worker["to"])
