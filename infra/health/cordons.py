@@ -15,9 +15,8 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
-from infra.health import annotation, faults
+from infra.health import annotation, brake, faults
 from infra.health.annotation import Object, TakenOut
-from infra.health.brake import Brake
 from infra.health.faults import Action
 from infra.naming import TAKEN_OUT_ANNOTATION
 
@@ -72,7 +71,6 @@ def decide(
     now: datetime,
     *,
     existing: bool = False,
-    brake: Brake | None = None,
     silent: Mapping[str, str] = MappingProxyType({}),
 ) -> Verdict:
     """Return the nodes to take out of service now, in the order in which they broke, and the nodes that the brake holds
@@ -81,13 +79,12 @@ def decide(
     `nodes`: the nodes of the pools. `existing`: whether another program owns the nodes; if so, the controller only
     cordons them. `silent`: name of each node whose kubelet is silent -> time when the silence began.
     """
-    used = brake or Brake()
     broken = {cordon.node: cordon for cordon in find_broken_nodes(nodes, silent, existing=existing)}
     # A node that breaks repeatedly counts once per window.
-    free = broken.keys() & used.recent(before.counted, now)
+    free = broken.keys() & brake.find_recent(before.counted, now)
     waiting = [name for name in broken if name not in free]
-    counted = {name: before.counted[name] for name in used.recent(before.counted, now)}
-    released = {*free, *used.released(waiting, {**before.gone, **counted, **find_taken_out(nodes)}, map(_name, nodes), now)}
+    counted = {name: before.counted[name] for name in brake.find_recent(before.counted, now)}
+    released = {*free, *brake.release(waiting, {**before.gone, **counted, **find_taken_out(nodes)}, map(_name, nodes), now)}
     return Verdict(
         tuple(cordon for name, cordon in broken.items() if name in released),
         tuple(name for name in broken if name not in released),

@@ -2,14 +2,13 @@
 for nodes."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
 from infra.health import annotation, cordons, faults, journal, repairs
 from infra.health.annotation import Object, TakenOut
-from infra.health.brake import Brake
 from infra.health.journal import Journal
 
 
@@ -28,7 +27,6 @@ class Policy:
     pools: tuple[Pool, ...] = ()
     existing: bool = False
     """Whether another program owns the nodes. If so, the controller only cordons them, and their jobs keep running."""
-    brake: Brake = field(default_factory=Brake)
 
     def pool_of(self, node: Object) -> Pool | None:
         labels = node["metadata"].get("labels") or {}
@@ -67,7 +65,7 @@ def plan_round(
     after = journal.update(stored, own, [str(node["metadata"]["uid"]) for node in nodes], now)
     entries = after["entries"]
     before = journal.find_counted_nodes(after, own)
-    verdict = cordons.decide(own, before, now, existing=policy.existing, brake=policy.brake, silent=silent)
+    verdict = cordons.decide(own, before, now, existing=policy.existing, silent=silent)
     patches = [_step(node, entries, now, policy, is_busy=_name(node) in busy, is_silent=_name(node) in silent) for node in own]
     by_name = {_name(node): node for node in own}
     for decision in verdict.cordons:

@@ -3,12 +3,10 @@
 import copy
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from fractions import Fraction
 from typing import Any
 
 from infra.health import journal
 from infra.health.annotation import read
-from infra.health.brake import Brake
 from infra.health.faults import GPU_CONDITION
 from infra.health.healing import Policy, Pool
 from infra.naming import TAKEN_OUT_ANNOTATION
@@ -20,7 +18,7 @@ from tests.pure.controlled_jobs import pod
 Object = dict[str, Any]
 START = datetime(2026, 11, 23, 12, tzinfo=UTC)
 WINDOW = timedelta(hours=1)
-POLICY = Policy((Pool({"pool": "train"}, 8),), brake=Brake(Fraction(1, 5), WINDOW))
+POLICY = Policy((Pool({"pool": "train"}, 8),))
 BUS = "NvidiaXID79Error"
 
 

@@ -18,7 +18,7 @@ from infra.platform.job_controller.in_pod.nodes import end_leaving_pods, end_str
 from tests.pure.controlled_jobs import Controlled, job, launcher, main, pod, workers
 from tests.pure.healed_cluster import BUS, POLICY, START, WINDOW, Cluster, Killed, node
 
-EXISTING = Policy(POLICY.pools, existing=True, brake=POLICY.brake)
+EXISTING = Policy(POLICY.pools, existing=True)
 APPLICATION = "NvidiaXID31Error"
 
 
