@@ -12,7 +12,7 @@ from cli.ec2 import remote_runs
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import OK, USAGE
 from cli.installation import NAME
-from cli.jobs import cloudwatch_logs, hangs, objects, worker_logs
+from cli.jobs import cloudwatch_logs, objects, records, worker_logs
 from cli.jobs.follow_log import PodLog, log_pods
 from cli.jobs.job_pods import check_worker
 from cli.jobs.state import JobState
@@ -87,11 +87,11 @@ def command(
 
 
 def _show_hang(cluster: Cluster, namespace: str, name: str, *, as_json: bool) -> int:
-    attempt = hangs.find_last_hang(cluster, namespace, name)
+    attempt = records.find_last_hang(cluster, namespace, name)
     if as_json:
         print_json({key: attempt[key] for key in ("number", "cause", "hang")})
     else:
-        print("\n".join(hangs.format_report(attempt)))
+        print("\n".join(records.format_report(attempt)))
     return OK
 
 

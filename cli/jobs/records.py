@@ -1,6 +1,6 @@
 """Read job records, which the job controller keeps after a job has ended or has been deleted."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,11 +10,13 @@ from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wa
 
 from cli.clusters.kubernetes_access import Cluster
 from cli.console import say_once
+from cli.errors import NotFound
 from cli.installation import NAME
 from infra.naming import RECORD_LABEL
 from infra.platform.job_controller.in_pod import record
 from infra.platform.job_controller.in_pod.moments import parse_time
-from infra.platform.job_controller.in_pod.stragglers import SLOW_STEPS
+from infra.platform.job_controller.in_pod.progress import SLOW_STEPS
+from infra.platform.job_controller.in_pod.stacks import format_ranges
 
 Key = tuple[str, str, datetime]
 """Namespace, name and creation time, which identify a job. The name alone can be reused by a later job."""
@@ -98,3 +100,39 @@ def read(config_map: Mapping[str, Any]) -> JobRecord | None:
         fix = f"Delete it: kubectl delete configmap {name} -n {namespace}"
         say_once(f"{NAME}: ConfigMap {name} in namespace {namespace} is not a valid record of a job. {fix}")
     return None
+
+
+def find_last_hang(cluster: Cluster, namespace: str, name: str) -> Mapping[str, Any]:
+    """Return the last hung attempt of the newest job with this name, even if the job was deleted. Raises NotFound."""
+    own = sorted(
+        (record for record in all_records(cluster, namespace) if record.content["name"] == name), key=lambda record: record.key
+    )
+    if not own:
+        raise NotFound(f"there is no record of job {name} in namespace {namespace}")
+    hung = [attempt for attempt in own[-1].content["attempts"] if attempt.get("hang")]
+    if not hung:
+        raise NotFound(f"no attempt of {name} ended because of a hang")
+    attempt: Mapping[str, Any] = hung[-1]
+    return attempt
+
+
+def format_report(attempt: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a readable report of a hang."""
+    hang = attempt["hang"]
+    yield f"attempt {attempt['number']}, {hang['at']}: {attempt['cause']}"
+    yield ""
+    yield "last lines of the log:"
+    yield from (f"    {line}" for line in hang.get("log") or ["none"])
+    if not hang.get("ranks"):
+        yield ""
+        yield "the ranks' stacks are unknown: no pod answered in time"
+    yield from (f"    {line}" for line in hang.get("unknown", ()))
+    for group in hang.get("ranks", ()):
+        numbers = format_ranges(group["ranks"])
+        yield ""
+        yield f"rank{'' if numbers.isdigit() else 's'} {numbers}{': ' if group['at'] else ''}{group['at']}"
+        yield from (f"    {line}" for line in group["lines"])
+    if hang.get("nccl"):
+        yield ""
+        yield "NCCL:"
+        yield from (f"    {line}" for line in hang["nccl"])

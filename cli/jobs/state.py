@@ -173,13 +173,11 @@ def explain_wait(state: JobState, pods: Sequence[Object], workload: Object | Non
             f"setup: {_trouble(setup[-1]) or setup[-1]['status'].get('phase', 'Pending').lower()}" if setup else "setup: pending"
         )
     if state.phase == Phase.QUEUED:
-        conditions = _conditions((workload or {}).get("status", {}))
-        reasons = [
-            condition.get("message")
-            for condition in conditions
-            if (condition["type"], condition["status"]) == ("QuotaReserved", "False")
-        ]
-        return f"waits in the queue{': ' + reasons[-1] if reasons and reasons[-1] else ''}"
+        conditions = {
+            (condition["type"], condition["status"]): condition for condition in _conditions((workload or {}).get("status", {}))
+        }
+        message = conditions.get(("QuotaReserved", "False"), {}).get("message")
+        return f"waits in the queue{f': {message}' if message else ''}"
     workers = [pod for pod in pods if find_role(pod) == "worker"]
     ready = sum(_is(_conditions(pod["status"]), "Ready") for pod in workers)
     trouble = next((text for pod in pods if (text := _trouble(pod))), "") or find_warning(state, pods, events)
@@ -252,11 +250,8 @@ def explain_stop(state: JobState, workload: Object, events: Sequence[Object]) ->
     """
     if workload.get("spec", {}).get("active", True):
         return ""
-    conditions = _conditions(workload.get("status", {}))
-    evicted = (
-        next((_text_of(condition) for condition in conditions if condition["type"] == "Evicted"), "")
-        or "its workload is not active"
-    )
+    conditions = {condition["type"]: condition for condition in _conditions(workload.get("status", {}))}
+    evicted = _text_of(conditions.get("Evicted", {})) or "its workload is not active"
     prefixes = tuple(f"{state.name}-{role}-" for role in ("worker", "launcher"))
     about = {event["involvedObject"].get("name", "") for event in events}
     gone = [{"metadata": {"name": name}, "status": {}} for name in sorted(about) if name.startswith(prefixes)]

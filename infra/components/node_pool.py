@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, cast
 
 import pulumi
 import pulumi_aws as aws
@@ -185,7 +185,7 @@ def _repair(spec: NodePoolSpec) -> aws.eks.NodeGroupNodeRepairConfigArgsDict:
         return {"enabled": False}
     config: aws.eks.NodeGroupNodeRepairConfigArgsDict = {"enabled": True, "max_parallel_nodes_repaired_count": 1}
     if spec.repair_overrides:
-        config["node_repair_config_overrides"] = [{**override} for override in spec.repair_overrides]
+        config["node_repair_config_overrides"] = [cast(Any, override) for override in spec.repair_overrides]
     return config
 
 

@@ -9,10 +9,10 @@ https://docs.aws.amazon.com/eks/latest/userguide/node-repair.html
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final, Literal, TypedDict
+from typing import Any, Final, Literal
 
 from infra.health import xids
 
@@ -128,24 +128,12 @@ def look_up_wait(condition: str) -> timedelta:
     return WAITS.get(condition, OTHER_WAIT)
 
 
-class RepairOverride(TypedDict):
-    """A fault for which a node group's default repair is overridden, with the keys of Pulumi's provider."""
-
-    node_monitoring_condition: str
-    node_unhealthy_reason: str
-    min_repair_wait_time_mins: int
-    repair_action: str
+RepairOverride = Mapping[str, Any]
+"""A fault for which a node group's default repair is overridden, with the keys of Pulumi's provider."""
 
 
 def list_repair_overrides() -> tuple[RepairOverride, ...]:
     """Return the node group's overrides, which keep EKS from acting on faults that the controller owns."""
-    return tuple(
-        RepairOverride(
-            node_monitoring_condition=GPU_CONDITION,
-            node_unhealthy_reason=reason,
-            min_repair_wait_time_mins=LEAST_WAIT_MINUTES,
-            repair_action="NoAction",
-        )
-        for reason in list_reasons()
-        if decide(GPU_CONDITION, reason).owner == "controller"
-    )
+    action = {"min_repair_wait_time_mins": LEAST_WAIT_MINUTES, "repair_action": "NoAction"}
+    reasons = [reason for reason in list_reasons() if decide(GPU_CONDITION, reason).owner == "controller"]
+    return tuple({"node_monitoring_condition": GPU_CONDITION, "node_unhealthy_reason": reason, **action} for reason in reasons)

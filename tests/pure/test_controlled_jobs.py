@@ -163,7 +163,7 @@ def test_a_job_enters_the_queue_after_its_setup(launcher: str) -> None:
     done = job(held(launcher, "jobs"), [], setup=setup_job(condition("Complete", 40)))
     (action,) = seen.look(done, 41)
     assert isinstance(action, Change)
-    assert action.values == ((("metadata", "labels", QUEUE_LABEL), "jobs"),)
+    assert action.values == {"metadata": {"labels": {QUEUE_LABEL: "jobs"}}}
     assert seen["setup"]["outcome"] == "Succeeded"
 
 
@@ -171,7 +171,7 @@ def test_without_a_queue_a_job_starts_after_its_setup() -> None:
     seen = Controlled()
     (action,) = seen.look(job(held("torchrun", None), [], setup=setup_job(condition("Complete", 40))), 41)
     assert isinstance(action, Change)
-    assert action.values == ((("spec", "suspend"), False),)
+    assert action.values == {"spec": {"suspend": False}}
 
 
 def test_workers_without_an_operator_start_after_setup() -> None:
@@ -180,7 +180,7 @@ def test_workers_without_an_operator_start_after_setup() -> None:
     done = job(held("standalone", "jobs"), [], setup=setup_job(condition("Complete", 40)), workers_set=workers_set)
     first, _ = seen.look(done, 41)
     assert isinstance(first, Change)
-    assert first.values == ((("spec", "replicas"), 2),)
+    assert first.values == {"spec": {"replicas": 2}}
 
 
 def test_a_released_job_is_not_released_again() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infra.health import journal
+from infra.health import brake, journal
 from infra.health.healing import Policy
 from infra.naming import TAKEN_OUT_ANNOTATION
 from infra.platform.job_controller.in_pod.actions import DeletePod
@@ -284,7 +284,7 @@ def test_killed_at_any_moment_it_cordons_no_node_twice_and_keeps_to_the_brake(
         back = len([one for one, _ in restored if one == name])
         assert names.count(name) <= 1 + back, "cordoned again only after it was back in service"
     for _, when in cluster.cordoned:
-        assert len({name for name, at in cluster.cordoned if when - WINDOW < at <= when}) <= POLICY.brake.limit(size)
+        assert len({name for name, at in cluster.cordoned if when - WINDOW < at <= when}) <= brake.limit(size)
 
 
 @settings(deadline=None, max_examples=60)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cli.errors import NotFound
-from cli.jobs import hangs
+from cli.jobs import records
 from infra.platform.job_controller.in_pod import dump_nccl, pod_exec, stacks
 from infra.platform.job_controller.in_pod import record as record_format
 from infra.platform.job_controller.in_pod.api import Api, ApiError, Unreachable
@@ -308,7 +308,7 @@ class Records:
 def test_logs_shows_each_group_of_ranks_below_the_last_lines_of_the_log() -> None:
     seen, found = hung()
     seen.look(found, 93, dump=stacks.parse([FIRST, SECOND, f"{stacks.NCCL}\n{recorded_on_gpu.RAS}"]))
-    shown = "\n".join(hangs.format_report(hangs.find_last_hang(Records(seen.record), "mpi-jobs", "train")))  # type: ignore[arg-type]
+    shown = "\n".join(records.format_report(records.find_last_hang(Records(seen.record), "mpi-jobs", "train")))  # type: ignore[arg-type]
     head, log, odd, waiting, nccl = shown.split("\n\n")
     assert head == f"attempt 1, {at(91)}: hang: no new step for 61 s after step 7"
     assert log == "last lines of the log:\n    none"
@@ -319,13 +319,13 @@ def test_logs_shows_each_group_of_ranks_below_the_last_lines_of_the_log() -> Non
 
 def test_logs_says_if_no_pod_answered_and_if_nothing_hung() -> None:
     seen, _ = hung()
-    shown = list(hangs.format_report(hangs.find_last_hang(Records(seen.record), "mpi-jobs", "train")))  # type: ignore[arg-type]
+    shown = list(records.format_report(records.find_last_hang(Records(seen.record), "mpi-jobs", "train")))  # type: ignore[arg-type]
     assert shown[-1] == "the ranks' stacks are unknown: no pod answered in time"
     fine = hanging()
     with pytest.raises(NotFound, match="no attempt of train ended because of a hang"):
-        hangs.find_last_hang(Records(fine.record), "mpi-jobs", "train")  # type: ignore[arg-type]
+        records.find_last_hang(Records(fine.record), "mpi-jobs", "train")  # type: ignore[arg-type]
     with pytest.raises(NotFound, match="no record of job other in namespace mpi-jobs"):
-        hangs.find_last_hang(Records(fine.record), "mpi-jobs", "other")  # type: ignore[arg-type]
+        records.find_last_hang(Records(fine.record), "mpi-jobs", "other")  # type: ignore[arg-type]
 
 
 def test_a_command_runs_through_a_connection_that_the_server_upgrades() -> None:

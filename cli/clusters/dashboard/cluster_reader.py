@@ -16,7 +16,7 @@ from cli.errors import CommandError, Forbidden
 from cli.jobs import records
 from cli.jobs.records import JobRecord
 from cli.nodes.health import findings
-from cli.nodes.health.health_sources import node_events, read_journal
+from cli.nodes.health.health_command import node_events, read_journal
 from cli.nodes.health.node_health import NodeHealth
 from cli.stacks.cost import cost_sources
 from cli.stacks.cost.spending import Spending

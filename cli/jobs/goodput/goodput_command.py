@@ -45,14 +45,13 @@ def command(
     job.
     """
     now = datetime.now(UTC)
-    kept_records = records.all_records(Access(kubeconfig, context).connect(), namespace)
-    kept_records = [record for record in kept_records if job in (None, record.content["name"])]
-    if job and not kept_records:
+    stored = records.all_records(Access(kubeconfig, context).connect(), namespace)
+    own = sorted(
+        (record for record in stored if job in (None, record.content["name"])), key=lambda record: record.key[2], reverse=True
+    )
+    if job and not own:
         raise NotFound(f"job {job} has no record")
-    rows = [
-        _Row(record, time_account.account_for(record.content, now))
-        for record in sorted(kept_records, key=lambda record: record.key[2], reverse=True)
-    ]
+    rows = [_Row(record, time_account.account_for(record.content, now)) for record in own]
     if as_json:
         print_json(document(rows))
     elif not rows:

@@ -17,7 +17,9 @@ from cli.exit_codes import OK
 from cli.jobs import records
 from cli.jobs.records import JobRecord
 from cli.nodes.health import findings, health_screen, scheduled
-from cli.nodes.health.health_sources import node_events, read_journal
+from infra.health import journal
+from infra.health.journal import Journal
+from infra.naming import PLATFORM_NAMESPACE
 
 NAMED = 10
 """Maximum number of nodes that an error message lists."""
@@ -45,6 +47,16 @@ def command(
             data.ask_ec2(stack, config_dir)
     now = datetime.now(UTC)
     return _one(data, node, now, as_json=as_json) if node else _all(data, now, as_json=as_json)
+
+
+def node_events(cluster: Cluster) -> list[Object]:
+    return cluster.list("Event", fields={"involvedObject.kind": "Node"})
+
+
+def read_journal(cluster: Cluster) -> Journal | None:
+    """Return the journal; None if the job controller has never acted on a node."""
+    config_map = cluster.find("ConfigMap", journal.CONFIG_MAP, PLATFORM_NAMESPACE)
+    return None if config_map is None else journal.read((config_map.get("data") or {}).get(journal.KEY))
 
 
 class _Seen:

@@ -56,17 +56,10 @@ class Change:
     """Merge values into an object."""
 
     path: str
-    values: tuple[tuple[tuple[str, ...], Any], ...]
-    """Keys and value of each change."""
+    values: Mapping[str, Any]
 
     def perform(self, api: Api, now: str) -> None:
-        body: dict[str, Any] = {}
-        for keys, value in self.values:
-            inner = body
-            for key in keys[:-1]:
-                inner = inner.setdefault(key, {})
-            inner[keys[-1]] = value
-        send_tolerantly(api, "PATCH", self.path, body, MERGE)
+        send_tolerantly(api, "PATCH", self.path, dict(self.values), MERGE)
 
 
 @dataclass(frozen=True)
@@ -82,17 +75,10 @@ class Report:
     def perform(self, api: Api, now: str) -> None:
         namespace = self.about["namespace"]
         body = {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {"name": self.name, "namespace": namespace},
-            "involvedObject": dict(self.about),
-            "type": "Warning",
-            "reason": self.reason,
-            "message": self.message,
-            "firstTimestamp": now,
-            "lastTimestamp": now,
-            "count": 1,
-            "source": {"component": "gpumpi-job-controller"},
+            **{"apiVersion": "v1", "kind": "Event", "metadata": {"name": self.name, "namespace": namespace}},
+            **{"involvedObject": dict(self.about), "source": {"component": "gpumpi-job-controller"}},
+            **{"type": "Warning", "reason": self.reason, "message": self.message},
+            **{"firstTimestamp": now, "lastTimestamp": now, "count": 1},
         }
         with contextlib.suppress(ApiError):  # an exhausted quota for events must not keep the job from restarting
             api.call("POST", resource_path("api/v1/namespaces/{}/events", namespace), body=body)

@@ -103,20 +103,12 @@ def _open(record: Record, job: ManagedJob) -> bool:
         return False
     if not fresh:
         return False
-    record["attempts"].append(
-        {
-            "number": record["attempts"][-1]["number"] + 1 if record["attempts"] else 1,
-            "from": min(pod["metadata"]["creationTimestamp"] for pod in fresh),
-            "running": None,
-            "to": None,
-            "outcome": None,
-            "cause": "",
-            "exits": [],
-            "fault": "",
-            "pods": {pod["metadata"]["uid"]: pod["metadata"]["name"] for pod in fresh},
-            "companions": {},
-        }
-    )
+    number = record["attempts"][-1]["number"] + 1 if record["attempts"] else 1
+    started = min(pod["metadata"]["creationTimestamp"] for pod in fresh)
+    pods = {pod["metadata"]["uid"]: pod["metadata"]["name"] for pod in fresh}
+    times = {"from": started, "running": None, "to": None}
+    empty: Attempt = {"outcome": None, "cause": "", "exits": [], "fault": "", "companions": {}}
+    record["attempts"].append({"number": number, "pods": pods, **times, **empty})
     return True
 
 

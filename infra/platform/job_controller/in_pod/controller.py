@@ -13,8 +13,7 @@ from . import moments, reconcile, record, restarts
 from .api import Api, Object
 from .cluster import Cluster, read_leases
 from .following import Following
-from .guard import Guard
-from .health import Health
+from .health import Guard, Health
 from .job import ManagedJob
 from .lease import LEASE_SECONDS, RENEW_SECONDS, Election
 from .nodes import Nodes

@@ -230,18 +230,18 @@ def read_exits(pod: Object) -> list[dict[str, Any]]:
 
 def read_end(pod: Object) -> str:
     """Return when the last container of a pod ended; empty if unknown."""
-    times = [
-        container.get("state", {}).get("terminated", {}).get("finishedAt")
-        for container in pod["status"].get("containerStatuses") or ()
-    ]
-    return max((time for time in times if time), default="")
+    times = [state.get("terminated", {}).get("finishedAt") for state in _container_states(pod)]
+    return max(filter(None, times), default="")
 
 
 def read_start(pod: Object) -> str:
     """Return when the containers of a pod started; empty if they have not."""
-    states = [container.get("state", {}) for container in pod["status"].get("containerStatuses") or ()]
-    times = [(state.get("running") or state.get("terminated") or {}).get("startedAt") for state in states]
-    return max((time for time in times if time), default="")
+    times = [(state.get("running") or state.get("terminated") or {}).get("startedAt") for state in _container_states(pod)]
+    return max(filter(None, times), default="")
+
+
+def _container_states(pod: Object) -> list[Object]:
+    return [container.get("state", {}) for container in pod["status"].get("containerStatuses") or ()]
 
 
 def count_gpus(pod: Object) -> int:

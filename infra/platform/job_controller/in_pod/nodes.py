@@ -14,7 +14,7 @@ from infra.health.journal import Journal
 
 from .actions import Action, DeletePod, send_tolerantly
 from .api import MERGE, Api, Object, find_object, resource_path, write_object
-from .guard import Guard
+from .health import Guard
 from .job import ManagedJob, explain_missing_kubelet, is_deleted, is_terminal
 from .silence import Silence
 

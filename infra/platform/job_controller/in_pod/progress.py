@@ -1,4 +1,4 @@
-"""Concern: steps and hangs of a job. If there is no new step for too long, the attempt fails.
+"""Concern: steps, slow ranks and hangs of a job. If there is no new step for too long, the attempt fails.
 
 The record contains the first and last step of each attempt, and when the attempt caught up with earlier attempts. From
 this, `scripts/cluster goodput` computes the lost time.
@@ -11,7 +11,7 @@ from typing import Any
 
 from infra.naming import COMPLETION_INDEX
 
-from . import moments, stragglers
+from . import moments
 from .api import Object
 from .attempts import Attempt, close_as, find_pods, find_running, is_ending
 from .job import ManagedJob, explain_disruption, has_succeeded, is_deleted, is_ready, read_conditions, read_labels, read_start
@@ -27,6 +27,8 @@ WRITE_SECONDS = 30
 LOG_LINES, LOG_CHARACTERS, HANGS_WITH_LOG = 20, 200, 3
 """Log of a hang in the record: its last lines, characters per line, and number of attempts that keep it."""
 PATTERN_LIMIT = 200
+SLOW_RATIO, SLOW_STEPS = 1.5, 5
+"""A rank is slow if it takes this many times the median of all ranks, in this many steps in a row."""
 TOO_SLOW = "progress.pattern takes too long, so the job is not watched"
 
 
@@ -67,7 +69,7 @@ def observe(record: Record, job: ManagedJob, log: Seen | None, now: str) -> None
         return
     new = _with_steps(attempt, log.steps, _goal(record, attempt))
     if new is not None and "slow" in new:
-        new["slow"] = stragglers.locate_slow_rank(new["slow"], job)
+        new["slow"] = locate_slow_rank(new["slow"], job)
     hang = _hang(record, job, attempt, new, log)
     if hang or _is_worth_a_write(attempt, new):
         attempt["steps"] = new
@@ -110,7 +112,7 @@ def _with_steps(attempt: Attempt, steps: Sequence[Step], goal: int | None) -> di
         elif step.number != known_steps["last"]["step"]:
             known_steps["last"] = point
         known_steps |= {"until": step.at, "highest": max(known_steps["highest"], step.number)}
-        slow = stragglers.update_slow_rank(known_steps.pop("slow", None), step)
+        slow = update_slow_rank(known_steps.pop("slow", None), step)
         known_steps |= {"slow": slow} if slow else {}
         if known_steps["regained"] is not None:
             known_steps["savedMs"] = min(known_steps["savedMs"] + step.saved_ms, STEP_LIMIT)
@@ -123,7 +125,7 @@ def _is_worth_a_write(attempt: Attempt, new: dict[str, Any] | None) -> bool:
     old = attempt.get("steps")
     if old is None or new is None or attempt["outcome"] or old["regained"] != new["regained"]:
         return new != old
-    if stragglers.find_slow_rank(old) != stragglers.find_slow_rank(new):
+    if find_slow_rank(old) != find_slow_rank(new):
         return True
     return moments.count_seconds(old["until"], new["until"]) >= WRITE_SECONDS
 
@@ -164,3 +166,34 @@ def _runs(pod: Object) -> bool:
 
 def _ready_since(pod: Object) -> str:
     return str(read_conditions(pod).get("Ready", {}).get("lastTransitionTime") or read_start(pod))
+
+
+# --- slow ranks: all ranks wait for the slowest one in each step, so nothing else shows which one it is --------------------
+
+
+def update_slow_rank(slow: dict[str, Any] | None, step: Step) -> dict[str, Any] | None:
+    """Return the rank that has been slow since some step, after one more step; None if there is none."""
+    if step.slowest is None or step.ratio < SLOW_RATIO:
+        return None
+    if slow is None or slow["rank"] != step.slowest:
+        slow = {"rank": step.slowest, "since": step.number, "steps": 0}
+    return {**slow, "ratio": round(step.ratio, 2), "steps": slow["steps"] + 1}
+
+
+def find_slow_rank(steps: dict[str, Any] | None) -> int | None:
+    """Return the rank that is slow for long enough; None if there is none."""
+    slow = (steps or {}).get("slow")
+    return slow["rank"] if slow and slow["steps"] >= SLOW_STEPS else None
+
+
+def locate_slow_rank(slow: dict[str, Any], job: ManagedJob) -> dict[str, Any]:
+    """Return the slow rank with its pod and node. Launchers number the ranks worker by worker."""
+    each = (job.policy.get("progress") or {}).get("ranksPerWorker")
+    if "node" in slow or not isinstance(each, int) or each < 1:
+        return slow
+    index = str(slow["rank"] // each)
+    for pod in job.worker_pods:
+        name = pod["metadata"]["name"]
+        if read_labels(pod).get(COMPLETION_INDEX, name.rpartition("-")[2]) == index:
+            return {**slow, "pod": name, "node": pod["spec"].get("nodeName", "")}
+    return slow

@@ -38,8 +38,6 @@ MOST_WORKERS = 10**5
 
 Record = dict[str, Any]
 
-# --- shape ---------------------------------------------------------------------------------------------------------------
-
 _PHASES, _OUTCOMES = tuple(Phase), tuple(Outcome)
 _TEXTS, _TIME_OR_NONE = is_mapping(is_text), is_optional(is_time)
 _SLOW = {"rank": is_count, "since": is_count, "steps": is_count, "ratio": is_duration}
@@ -107,28 +105,12 @@ def _is_closed_or_open(attempt: Any) -> bool:
     return (attempt["outcome"] is None) == (attempt["to"] is None)
 
 
-# --- content -------------------------------------------------------------------------------------------------------------
-
-
 def new(uid: str, name: str, namespace: str, created: str) -> Record:
     return {
-        "version": VERSION,
-        "uid": uid,
-        "name": name,
-        "namespace": namespace,
-        "created": created,
-        "phase": Phase.QUEUED,
-        "phases": [{"phase": Phase.QUEUED, "from": created, "to": None}],
-        "seconds": {},
-        "ended": None,
-        "reason": "",
-        "exitCode": None,
-        "restarts": 0,
-        "failures": 0,
-        "disruptions": 0,
-        "attempts": [],
-        "workers": [],
-        "gpuSeconds": 0.0,
+        **{"version": VERSION, "uid": uid, "name": name, "namespace": namespace, "created": created},
+        **{"phase": Phase.QUEUED, "phases": [{"phase": Phase.QUEUED, "from": created, "to": None}], "seconds": {}},
+        **{"ended": None, "reason": "", "exitCode": None, "restarts": 0, "failures": 0, "disruptions": 0},
+        **{"attempts": [], "workers": [], "gpuSeconds": 0.0},
     }
 
 
@@ -149,9 +131,6 @@ def enter(record: Record, phase: Phase, when: str) -> None:
     record["phases"] = [*record["phases"], {"phase": phase, "from": when, "to": when if phase.is_final else None}][-PHASES_KEPT:]
     if phase.is_final:
         record["ended"] = when
-
-
-# --- ConfigMap -----------------------------------------------------------------------------------------------------------
 
 
 def config_map_name(job: str, uid: str) -> str:

@@ -48,14 +48,15 @@ def _release(job: ManagedJob, hold: dict[str, Any]) -> list[Action]:
     changes: list[Action] = []
     queue = hold.get("queue")
     if job.workers_set is not None and not job.workers_set["spec"].get("replicas"):
-        changes.append(Change(_path(APPS, job.namespace, "statefulsets", job.workers_set), ((("spec", "replicas"), job.size),)))
+        changes.append(Change(_path(APPS, job.namespace, "statefulsets", job.workers_set), {"spec": {"replicas": job.size}}))
     labels = job.main["metadata"].get("labels") or {}
     api, kind = (MPI, "mpijobs") if job.launcher == "mpijob" else (BATCH, "jobs")
     if queue and labels.get(QUEUE_LABEL) != queue:
-        changes.append(Change(_path(api, job.namespace, kind, job.main), ((("metadata", "labels", QUEUE_LABEL), queue),)))
+        changes.append(Change(_path(api, job.namespace, kind, job.main), {"metadata": {"labels": {QUEUE_LABEL: queue}}}))
     elif not queue and job.is_suspended:
-        keys = ("spec", "runPolicy", "suspend") if job.launcher == "mpijob" else ("spec", "suspend")
-        changes.append(Change(_path(api, job.namespace, kind, job.main), ((keys, False),)))
+        released = {"suspend": False}
+        spec = {"runPolicy": released} if job.launcher == "mpijob" else released
+        changes.append(Change(_path(api, job.namespace, kind, job.main), {"spec": spec}))
     return changes
 
 

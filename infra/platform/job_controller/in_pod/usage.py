@@ -36,17 +36,11 @@ def close(record: Record, now: str) -> None:
 def _entry(uid: str, pod: dict[str, Any], job: ManagedJob) -> dict[str, Any]:
     node = pod["spec"]["nodeName"]
     about = read_labels(job.nodes[node]) if node in job.nodes else {}
+    labels = {"type": INSTANCE_TYPE_LABEL, "zone": ZONE_LABEL, "capacity": CAPACITY_LABEL, "pool": POOL_LABEL}
     return {
-        "uid": uid,
-        "pod": pod["metadata"]["name"],
-        "node": node,
-        "type": about.get(INSTANCE_TYPE_LABEL, ""),
-        "zone": about.get(ZONE_LABEL, ""),
-        "capacity": about.get(CAPACITY_LABEL, ""),
-        "pool": about.get(POOL_LABEL, ""),
-        "gpus": count_gpus(pod),
-        "from": pod["status"]["startTime"],
-        "to": None,
+        **{"uid": uid, "pod": pod["metadata"]["name"], "node": node, "gpus": count_gpus(pod)},
+        **{key: about.get(label, "") for key, label in labels.items()},
+        **{"from": pod["status"]["startTime"], "to": None},
     }
 
 
