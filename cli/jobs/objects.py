@@ -22,7 +22,7 @@ from infra.config.messages import did_you_mean
 from infra.health import documents
 from infra.jobs.pieces import Piece
 from infra.jobs.render import owner_reference
-from infra.naming import JOB_LABEL, JOB_NAMESPACE, RECORD_LABEL, ROLE_LABEL
+from infra.naming import JOB_LABEL, JOB_NAMESPACE, ROLE_LABEL
 from infra.platform.job_controller.in_pod.cluster import assemble
 from infra.platform.job_controller.in_pod.job import ManagedJob, read_labels
 from infra.platform.job_controller.in_pod.moments import parse_time
@@ -63,7 +63,15 @@ def _states_in(cluster: Cluster, namespace: str, listed: Sequence[Object]) -> li
     states = _states(listed, (), ())
     if all(state.is_over for state in states):
         return states
-    return _states(listed, cluster.list("Pod", namespace), records.all_records(cluster, namespace))
+    return _states(listed, cluster.list("Pod", namespace), _records(cluster, namespace))
+
+
+def _records(cluster: Cluster, namespace: str, job: str = "") -> list[JobRecord]:
+    """Return the records of a namespace, or those of one job; empty if the caller is not allowed to list ConfigMaps."""
+    try:
+        return records.all_records(cluster, namespace, job)
+    except Forbidden:
+        return []
 
 
 def _states(listed: Sequence[Object], pods: Sequence[Object], recorded: Sequence[JobRecord]) -> list[JobState]:
@@ -120,8 +128,7 @@ def find(cluster: Cluster, name: str, namespace: str) -> JobState:
     if main is None:
         listed += _listed(cluster, "StatefulSet", namespace, {JOB_LABEL: name})
     kind = "Job" if main is None else "MPIJob"
-    selected = cluster.list_labeled("ConfigMap", f"{RECORD_LABEL}={name}", namespace)
-    states = _states(listed, _pods(cluster, name, namespace, kind), list(filter(None, map(records.read, selected))))
+    states = _states(listed, _pods(cluster, name, namespace, kind), _records(cluster, namespace, name))
     return _if_stopped(cluster, _existing(states, kind, name, namespace))
 
 

@@ -64,10 +64,10 @@ class JobRecord:
         return {"gpuHours": round(self.gpu_hours(now), 3), **{key: self.content[key] for key in keys if key in self.content}}
 
 
-def all_records(cluster: Cluster, namespace: str | None) -> list[JobRecord]:
-    """Return the records of one namespace or of all namespaces. Skip malformed and newer records."""
-    config_maps = cluster.list_labeled("ConfigMap", RECORD_LABEL, namespace)
-    return [record for record in map(read, config_maps) if record is not None]
+def all_records(cluster: Cluster, namespace: str | None, job: str = "") -> list[JobRecord]:
+    """Return the records of one namespace or of all namespaces, or only those of `job`. Skip malformed and newer records."""
+    config_maps = cluster.list_labeled("ConfigMap", f"{RECORD_LABEL}={job}" if job else RECORD_LABEL, namespace)
+    return [record for record in map(_read, config_maps) if record is not None]
 
 
 def find_record(records: Iterable[JobRecord], key: Key) -> JobRecord | None:
@@ -90,7 +90,7 @@ def _is_open(cluster: Cluster, key: Key) -> bool:
     return record is not None and record.content["ended"] is None
 
 
-def read(config_map: Mapping[str, Any]) -> JobRecord | None:
+def _read(config_map: Mapping[str, Any]) -> JobRecord | None:
     """Return a record. Users of a namespace can write its ConfigMaps: a malformed record is left out, with one note."""
     content, metadata = record.read(dict(config_map)), config_map["metadata"]
     if content is not None:

@@ -61,16 +61,13 @@ def _observe_phase(after: Record, job: ManagedJob, now: str) -> None:
 
 def _began(phase: Phase, after: Record, job: ManagedJob) -> str:
     """Return when a phase began; empty if Kubernetes does not record it."""
-    if phase is Phase.SETUP:
-        return str(((job.setup or {}).get("status") or {}).get("startTime") or "")
-    if phase is Phase.STARTING:
-        return str((job.main.get("status") or {}).get("startTime") or "")
-    last = after["attempts"][-1] if after["attempts"] else {}
+    latest = after["attempts"][-2:]
     if phase is Phase.RUNNING:
-        return str(last.get("running") or "")
+        return str(latest[-1]["running"] or "") if latest else ""
     if phase is Phase.RESTARTING:
-        return max((attempt["to"] or "" for attempt in after["attempts"][-2:]), default="")
-    return ""
+        return max((attempt["to"] or "" for attempt in latest), default="")
+    started = {Phase.SETUP: job.setup, Phase.STARTING: job.main}.get(phase) or {}
+    return str((started.get("status") or {}).get("startTime") or "")
 
 
 def _admit(after: Record, job: ManagedJob) -> None:
