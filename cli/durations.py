@@ -37,3 +37,16 @@ def shown(period: timedelta) -> str:
     if hours:
         return f"{hours} h {rest} min" if rest else f"{hours} h"
     return f"{rest} min"
+
+
+def format_duration(seconds: int) -> str:
+    """Return a number of seconds as text for a table.
+
+    >>> format_duration(7), format_duration(200), format_duration(7300)
+    ('7s', '3m20s', '2h1m')
+    """
+    minutes, rest = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours}h{minutes}m"
+    return f"{minutes}m{rest}s" if minutes else f"{rest}s"

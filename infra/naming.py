@@ -51,6 +51,11 @@ GPU_LABEL: Final = "nvidia.com/gpu.present"
 EFA_LABEL: Final = "vpc.amazonaws.com/efa.present"
 ACCELERATOR_LABEL: Final = "k8s.amazonaws.com/accelerator"
 """Without this label, the autoscaler adds more nodes while the first node's device plugin is still starting."""
+INSTANCE_TYPE_LABEL: Final = "node.kubernetes.io/instance-type"
+ZONE_LABEL: Final = "topology.kubernetes.io/zone"
+CAPACITY_LABEL: Final = "eks.amazonaws.com/capacityType"
+TAKEN_OUT_ANNOTATION: Final = "gpumpi.io/taken-out"
+"""Annotation of a node that the job controller has taken out of service: when, why, and the state of its repair."""
 
 EMULATED_LABEL: Final = "gpumpi.io/emulated-devices"
 """Label of nodes whose GPUs and EFA interfaces exist only in the reports of device plugins. The label's value is
@@ -102,6 +107,8 @@ JOBSET_NAMESPACE: Final = "jobset-system"
 TRAINER_NAMESPACE: Final = "kubeflow-system"
 MONITORING_NAMESPACE: Final = "gpumpi-monitoring"
 QUEUE_GROUP: Final = "kueue.x-k8s.io"
+QUEUE_LABEL: Final = f"{QUEUE_GROUP}/queue-name"
+"""Label with which a job enters a queue."""
 AUTOSCALER_ACCOUNT: Final = "cluster-autoscaler"
 """Service account of the autoscaler, which has an IAM role."""
 
@@ -123,10 +130,17 @@ LAUNCHER_LABEL: Final = "gpumpi.io/launcher"
 LAUNCHER_LABELS: Final = {"standalone": "openmpi"}
 """Launchers that keep a former name as their label value: labels of objects in users' clusters must not change."""
 ROLE_LABEL: Final = "gpumpi.io/role"
+MPI_JOB_LABEL: Final = "training.kubeflow.org/job-name"
+MPI_ROLE_LABEL: Final = "training.kubeflow.org/job-role"
+"""Labels that mpi-operator sets on the pods of any MPIJob. The training operator sets the first one, too."""
+BATCH_JOB_LABEL: Final = "batch.kubernetes.io/job-name"
+COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+"""Label and annotation that Kubernetes' Job controller sets on the pods of an indexed Job."""
 POLICY_ANNOTATION: Final = "gpumpi.io/policy"
 """Annotation on a job's main object that configures how the job controller manages the job."""
 RECORD_LABEL: Final = "gpumpi.io/record"
-"""Label of a job's record. The label's value is the job's name."""
+"""Label of a job's record. Its value is the job's name. Records do not have the label of the job's objects, because those
+are deleted with the job."""
 RECORD_KEY: Final = "record.json"
 HELD_QUEUE: Final = "held-until-setup-ends"
 """Queue of jobs whose `setup` has not succeeded. The queue does not exist, so Kueue does not admit these jobs."""
@@ -241,15 +255,6 @@ def job_labels(job: str, launcher: str | None = None, role: str | None = None) -
     more = {LAUNCHER_LABEL: LAUNCHER_LABELS.get(launcher or "", launcher), ROLE_LABEL: role}
     managed = {"app.kubernetes.io/managed-by": PROJECT} if launcher else {}
     return {JOB_LABEL: job, **managed, **{key: value for key, value in more.items() if value}}
-
-
-def launcher_of(label: str) -> str:
-    """Return the launcher for a value of the launcher label.
-
-    >>> launcher_of("openmpi"), launcher_of("torchrun")
-    ('standalone', 'torchrun')
-    """
-    return next((launcher for launcher, value in LAUNCHER_LABELS.items() if value == label), label)
 
 
 def autoscaler_tags(

@@ -10,10 +10,11 @@ from cli.clusters.dashboard.page_data import Seen
 from cli.clusters.status.cluster_status import JobLine, PoolStatus, QueueStatus, Status
 from cli.ec2.failed_launches import FailedLaunch
 from cli.jobs.records import JobRecord
-from cli.jobs.state import JobState, Phase
+from cli.jobs.state import JobState
 from cli.nodes.health.node_health import Fault, NodeHealth
 from cli.stacks.cost.spending import Spending, Spent
 from infra.health.annotation import TakenOut
+from infra.platform.job_controller.in_pod.phases import Phase
 
 NOW: Final = datetime(2026, 11, 23, 12, tzinfo=UTC)
 NAMESPACE: Final = "mpi-jobs"
@@ -27,8 +28,8 @@ def text(minutes: float) -> str:
     return before(minutes).isoformat().replace("+00:00", "Z")
 
 
-def job(name: str, workers: int, phase: Phase, minutes: float, waits_for: str = "") -> JobLine:
-    state = JobState(name, NAMESPACE, "MPIJob", name, "mpijob", "train", workers, phase, "", 0, before(minutes), None)
+def job(name: str, workers: int, phase: str, minutes: float, waits_for: str = "") -> JobLine:
+    state = JobState(name, NAMESPACE, "MPIJob", name, "mpijob", "train", workers, Phase(phase), "", 0, before(minutes), None)
     return JobLine(state, waits_for)
 
 

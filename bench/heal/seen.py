@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from bench.timed_job import LIMIT_SECONDS
 from bench.watching import Object, condition
-from infra.health.annotation import ANNOTATION
 from infra.health.faults import READY
+from infra.naming import TAKEN_OUT_ANNOTATION
 
 REPORTED, CORDONED, NOTICED = "reported", "cordoned", "hang noticed"
 TOLD = "ranks told to end"
@@ -38,7 +38,7 @@ class Seen:
         if name not in self.broken:
             return
         is_broken = not condition(node, self.condition)
-        is_taken_out = ANNOTATION in (node["metadata"].get("annotations") or {})
+        is_taken_out = TAKEN_OUT_ANNOTATION in (node["metadata"].get("annotations") or {})
         if is_broken or is_taken_out or kind == "DELETED":
             self._reach(REPORTED, now)
         if node["spec"].get("unschedulable"):

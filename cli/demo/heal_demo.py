@@ -12,7 +12,7 @@ from tenacity import RetryError, Retrying, retry_if_not_result, stop_after_delay
 
 from cli.demo.eks_demo import JOB_POOL, EksDemo, short
 from cli.demo.steps import CLUSTER, Show, StepFailed, must
-from cli.jobs.times import moment
+from infra.platform.job_controller.in_pod.moments import parse_time
 from localcloud.images import build
 from localcloud.images.catalogue import OPENMPI_5
 
@@ -119,7 +119,7 @@ class HealDemo(EksDemo):
         return f"goodput {found['goodput']:.0%}: {spent}"
 
     def _since(self, at: str) -> int:
-        return max(0, round((moment(at) - self.broken).total_seconds()))
+        return max(0, round((parse_time(at) - self.broken).total_seconds()))
 
     def _record(self) -> dict[str, Any]:
         (found,) = [one for one in self._json("jobs", "--all") if one["name"] == NAME]

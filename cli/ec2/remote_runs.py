@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from cli.console import Listing, make_console, print_json, say
+from cli.durations import format_duration
 from cli.ec2 import remote_run
 from cli.ec2.ec2_instances import DeployedEc2Cluster
 from cli.ec2.head_node_ssh import HeadNodeSsh, to_head_node
@@ -19,7 +20,6 @@ from cli.ec2.remote_run import RUNS
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import FAILED, OK, UNREACHABLE
 from cli.installation import NAME
-from cli.jobs.times import duration
 from cli.jobs.workdir.selection import Selection, select
 from cli.jobs.workdir.sending import send
 
@@ -201,7 +201,7 @@ def print_list(runs: "list[Run]", *, as_json: bool) -> int:
     listing = Listing("name", "phase", "restarts", "time", "command", "reason")
     for run in runs:
         seconds = run.seconds(now)
-        time = duration(seconds) if seconds is not None else ""
+        time = format_duration(seconds) if seconds is not None else ""
         listing.add_row(run.id, run.phase, str(run.restarts or ""), time, shlex.join(run.command), run.reason)
     make_console().print(listing)
     return OK

@@ -37,7 +37,7 @@ def command(
             raise NotFound(f"there is no job or record {name} in namespace {place}{hint}") from None
     else:
         cancel.end(cluster, state, wait=True)
-        records.await_end(cluster, state)
+        records.await_end(cluster, state.key)
         mine = [one for one in records.all_records(cluster, place) if one.content["name"] == name]
     for one in mine:
         cluster.delete("ConfigMap", one.config_map, place)

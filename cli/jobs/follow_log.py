@@ -3,8 +3,8 @@
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TextIO
 
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_fixed
@@ -15,7 +15,9 @@ from cli.exit_codes import FAILED, OK, UNREACHABLE
 from cli.installation import NAME
 from cli.installation import command as program
 from cli.jobs import foreign_jobs, objects
-from cli.jobs.state import JobState, containers, lacks_reason, role, stuck, unusable_image, waits_for
+from cli.jobs.state import JobState, explain_stuck, explain_unusable_image, explain_wait, find_role, lacks_reason, list_containers
+from infra.naming import COMPLETION_INDEX
+from infra.platform.job_controller.in_pod.phases import Phase
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)")
 
@@ -30,29 +32,29 @@ API_SERVER_SECONDS = 120.0
 """How long the API server may be unavailable while a job is followed, for example during a control plane upgrade."""
 
 
-def log_pods(found: list[Object], state: JobState) -> list[Object]:
+def log_pods(pods: Sequence[Object], state: JobState) -> list[Object]:
     """Return the pods whose logs make up the job's log: the launcher of each attempt or, without one, rank 0's pod."""
     if state.launcher == "torchrun":
-        chosen = [pod for pod in found if _index(pod) == "0" or role(pod) == "setup"]
+        chosen = [pod for pod in pods if _index(pod) == "0" or find_role(pod) == "setup"]
     elif not state.has_launcher:
-        chosen = foreign_jobs.first_rank(found)
+        chosen = foreign_jobs.find_first_rank(pods)
     else:
-        chosen = [pod for pod in found if role(pod) in ("launcher", "setup")]
+        chosen = [pod for pod in pods if find_role(pod) in ("launcher", "setup")]
     return sorted(chosen, key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]))
 
 
-def lacks_workers(found: list[Object], state: JobState) -> bool:
+def lacks_workers(pods: Sequence[Object], state: JobState) -> bool:
     """Return whether the launcher is waiting for workers. The launcher's log must not be followed yet: meanwhile, the
     reason why the workers do not start would not be printed.
     """
     if state.launcher != "standalone":  # the MPI operator starts the launcher once the workers are ready
         return False
-    workers = [pod for pod in found if role(pod) == "worker"]
-    return not all(one.get("ready") for pod in workers for one in pod["status"].get("containerStatuses") or [{}])
+    workers = [pod for pod in pods if find_role(pod) == "worker"]
+    return not all(container.get("ready") for pod in workers for container in pod["status"].get("containerStatuses") or [{}])
 
 
 def _index(pod: Object) -> str:
-    return str(pod["metadata"].get("annotations", {}).get("batch.kubernetes.io/job-completion-index", ""))
+    return str(pod["metadata"].get("annotations", {}).get(COMPLETION_INDEX, ""))
 
 
 def job_containers(pod: Object) -> list[Mapping[str, Any]]:
@@ -60,8 +62,10 @@ def job_containers(pod: Object) -> list[Mapping[str, Any]]:
 
     Sidecars are left out because they never end.
     """
-    sidecars = {one["name"] for one in pod["spec"].get("initContainers", ()) if one.get("restartPolicy") == "Always"}
-    return [one for one in containers(pod) if one["name"] not in sidecars]
+    sidecars = {
+        container["name"] for container in pod["spec"].get("initContainers", ()) if container.get("restartPolicy") == "Always"
+    }
+    return [container for container in list_containers(pod) if container["name"] not in sidecars]
 
 
 @dataclass
@@ -123,29 +127,25 @@ class Follower:
         last: JobState | None = None
         while True:
             try:
-                state, found = self._look()
+                state = self._look()
             except NotFound:
                 if last is None:
                     raise
                 self._note(f"job {self.name} was deleted")
                 return None, FAILED
             last = state
-            self._print_new(found, state)
+            self._print_new(state)
             if state.is_over:
-                self._drain(found, state)
-                return state, OK if state.phase == "Succeeded" else FAILED
-            if reason := unusable_image(found):
+                self._drain(state)
+                return state, OK if state.phase == Phase.SUCCEEDED else FAILED
+            if reason := explain_unusable_image(state.pods):
                 fix = f"the job can never run. Cancel it: {program()} cancel {self.name}"
                 raise CommandError(f"{reason}; {fix}", FAILED)
-            self._note_why_it_waits(state, found)
+            self._note_why_it_waits(state)
             time.sleep(EVERY_SECONDS)
 
-    def _look(self) -> tuple[JobState, list[Object]]:
-        """Return the job and its pods. Retries while the API server is unavailable."""
-
-        def look() -> tuple[JobState, list[Object]]:
-            state = objects.find(self.cluster, self.name, self.namespace)
-            return state, objects.pods(self.cluster, state)
+    def _look(self) -> JobState:
+        """Return the job. Retries while the API server is unavailable."""
 
         def note(attempt: RetryCallState) -> None:
             self._note(f"{attempt.outcome.exception() if attempt.outcome else ''}; retrying")
@@ -157,42 +157,42 @@ class Follower:
             before_sleep=note,
             reraise=True,
         )
-        return retrying(look)
+        return retrying(objects.find, self.cluster, self.name, self.namespace)
 
-    def _print_new(self, found: list[Object], state: JobState) -> None:
-        if state.is_over or not lacks_workers(found, state):
-            for number, pod in enumerate(log_pods(found, state)):
+    def _print_new(self, state: JobState) -> None:
+        if state.is_over or not lacks_workers(state.pods, state):
+            for number, pod in enumerate(log_pods(state.pods, state)):
                 self._stream(pod, number)
 
     def _stream(self, pod: Object, number: int) -> None:
         """Print the logs of a pod's containers in order, each until the container or the connection ends."""
         name = pod["metadata"]["name"]
-        for one in job_containers(pod):
-            state = one.get("state", {})
+        for container in job_containers(pod):
+            state = container.get("state", {})
             if not ("running" in state or "terminated" in state):
                 return
-            restarts = one.get("restartCount", 0)
+            restarts = container.get("restartCount", 0)
             if (number or restarts) and not any(key[0] == name and key[2] >= restarts for key in self._logs):
                 self._note(f"attempt {number + restarts + 1}: {name}")
-            for (pod_name, container, count), earlier in self._logs.items():
-                earlier.is_complete |= (pod_name, container) == (name, one["name"]) and count < restarts
-            new = PodLog(self.cluster, name, self.namespace, one["name"])
-            log = self._logs.setdefault((name, one["name"], restarts), new)
+            for (pod_name, container_name, count), earlier in self._logs.items():
+                earlier.is_complete |= (pod_name, container_name) == (name, container["name"]) and count < restarts
+            new = PodLog(self.cluster, name, self.namespace, container["name"])
+            log = self._logs.setdefault((name, container["name"], restarts), new)
             if not log.is_complete:
                 log.is_complete = self._print(log) and "terminated" in state
 
-    def _drain(self, found: list[Object], state: JobState) -> None:
+    def _drain(self, state: JobState) -> None:
         """Print the missing lines: the rest of interrupted logs, and the logs of attempts that ran entirely between two
         polls.
         """
         end = time.monotonic() + DRAIN_SECONDS
         while True:
-            for number, pod in enumerate(log_pods(found, state)):
+            for number, pod in enumerate(log_pods(state.pods, state)):
                 self._stream(pod, number)
             if all(log.is_complete for log in self._logs.values()) or time.monotonic() > end:
                 return
             time.sleep(EVERY_SECONDS)
-            found = objects.pods(self.cluster, state)
+            state = replace(state, pods=objects.pods(self.cluster, state))
 
     def _print(self, log: PodLog) -> bool:
         """Print new lines; return whether the log was read to its end."""
@@ -205,19 +205,18 @@ class Follower:
             return False
         return True
 
-    def _note_why_it_waits(self, state: JobState, found: list[Object]) -> None:
-        warnings = objects.warnings(self.cluster, self.namespace) if lacks_reason(state, found) else []
-        suffix = self._stuck(state, found, warnings)
-        if state.phase not in ("Queued", "Starting"):
-            return
-        held = objects.workload(self.cluster, state) if state.phase == "Queued" else None
-        self._note(waits_for(state, found, held, warnings) + suffix)
+    def _note_why_it_waits(self, state: JobState) -> None:
+        warnings = objects.warnings(self.cluster, self.namespace) if lacks_reason(state, state.pods) else []
+        suffix = self._stuck(state, warnings)
+        if state.is_waiting:
+            workload = objects.workload(self.cluster, state) if state.phase == Phase.QUEUED else None
+            self._note(explain_wait(state, state.pods, workload, warnings) + suffix)
 
-    def _stuck(self, state: JobState, found: list[Object], warnings: list[Object]) -> str:
+    def _stuck(self, state: JobState, warnings: list[Object]) -> str:
         """Return a suffix for the note about a job that cannot start; empty for other jobs. Raises CommandError after
         STUCK_SECONDS.
         """
-        reason = stuck(state, found, warnings)
+        reason = explain_stuck(state, state.pods, warnings)
         if not reason:
             self._stuck_since = None
             return ""

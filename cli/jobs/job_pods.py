@@ -9,10 +9,11 @@ from cli.exit_codes import USAGE
 from cli.installation import command as program
 from cli.jobs import objects
 from cli.jobs.follow_log import job_containers
-from cli.jobs.state import JobState, role
+from cli.jobs.state import JobState, find_role
+from infra.naming import COMPLETION_INDEX
 
 _INDEXES = (
-    "batch.kubernetes.io/job-completion-index",
+    COMPLETION_INDEX,
     "training.kubeflow.org/replica-index",
     "apps.kubernetes.io/pod-index",
 )
@@ -27,22 +28,22 @@ def worker_index(pod: Object) -> int | None:
     >>> worker_index({"metadata": {"name": "a-worker-3", "labels": {"gpumpi.io/role": "worker"}}})
     3
     """
-    if role(pod) != "worker":
+    if find_role(pod) != "worker":
         return None
     metadata = pod["metadata"]
-    known = {**metadata.get("annotations", {}), **metadata.get("labels", {})}
-    number = next((known[name] for name in _INDEXES if name in known), metadata["name"].rpartition("-")[2])
+    keys = {**metadata.get("annotations", {}), **metadata.get("labels", {})}
+    number = next((keys[name] for name in _INDEXES if name in keys), metadata["name"].rpartition("-")[2])
     return int(number) if number.isdecimal() and len(number) < 10 else None
 
 
-def workers(found: Sequence[Object], index: int | None = None) -> list[Object]:
+def workers(pods: Sequence[Object], index: int | None = None) -> list[Object]:
     """Return the pods of all workers, or of one worker, sorted by worker and age."""
-    numbered = [(number, pod) for pod in found if (number := worker_index(pod)) is not None and index in (None, number)]
-    return [pod for _, pod in sorted(numbered, key=lambda one: (one[0], _age(one[1])))]
+    numbered = [(number, pod) for pod in pods if (number := worker_index(pod)) is not None and index in (None, number)]
+    return [pod for _, pod in sorted(numbered, key=lambda entry: (entry[0], _age(entry[1])))]
 
 
-def launchers(found: Sequence[Object]) -> list[Object]:
-    return sorted((pod for pod in found if role(pod) == "launcher"), key=_age)
+def launchers(pods: Sequence[Object]) -> list[Object]:
+    return sorted((pod for pod in pods if find_role(pod) == "launcher"), key=_age)
 
 
 def _age(pod: Object) -> tuple[str, str]:
@@ -52,7 +53,7 @@ def _age(pod: Object) -> tuple[str, str]:
 def label(pod: Object, state: JobState) -> str:
     """Return the prefix for a pod's log lines, such as `worker-0` or `launcher`."""
     number = worker_index(pod)
-    return f"worker-{number}" if number is not None else role(pod) or pod["metadata"]["name"].removeprefix(f"{state.name}-")
+    return f"worker-{number}" if number is not None else find_role(pod) or pod["metadata"]["name"].removeprefix(f"{state.name}-")
 
 
 def check_worker(state: JobState, worker: int | None) -> None:
@@ -66,13 +67,13 @@ def running_container(cluster: Cluster, state: JobState, worker: int, *, launche
     running.
     """
     check_worker(state, None if launcher else worker)
-    found = objects.pods(cluster, state)
-    chosen = launchers(found) if launcher else workers(found, worker)
+    pods = objects.pods(cluster, state)
+    chosen = launchers(pods) if launcher else workers(pods, worker)
     name = "launcher" if launcher else f"worker {worker}"
     for pod in reversed(chosen):
-        for one in job_containers(pod):
-            if "running" in one.get("state", {}):
-                return Container(pod["metadata"]["name"], state.namespace, one["name"])
+        for container in job_containers(pod):
+            if "running" in container.get("state", {}):
+                return Container(pod["metadata"]["name"], state.namespace, container["name"])
     if launcher and state.launcher == "torchrun":
         raise NotFound(f"--launcher: job {state.name} has none, because torchrun runs in the workers. Use --worker 0.")
     raise NotFound(f"{name} of job {state.name} is not running (phase {state.phase}); see: {program()} jobs")

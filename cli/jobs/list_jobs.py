@@ -10,15 +10,16 @@ from rich.text import Text
 from cli import options
 from cli.clusters.kubernetes_access import Access
 from cli.console import Listing, make_console, print_json
+from cli.durations import format_duration
 from cli.ec2 import remote_runs
 from cli.exit_codes import OK
 from cli.jobs import objects, records
 from cli.jobs.records import JobRecord
-from cli.jobs.state import JobState
-from cli.jobs.times import duration
-from cli.jobs.waits import Waits, shortened
+from cli.jobs.state import JobState, read_recorded_state
+from cli.jobs.waits import Waits, shorten
+from infra.platform.job_controller.in_pod.phases import Phase
 
-STYLES = {"Succeeded": "green", "Failed": "red", "Running": "cyan"}
+STYLES = {Phase.SUCCEEDED: "green", Phase.FAILED: "red", Phase.RUNNING: "cyan"}
 
 
 def command(
@@ -38,16 +39,16 @@ def command(
             return remote_runs.print_list(runs.list(), as_json=as_json)
     cluster = Access(kubeconfig, context).connect()
     place = None if all_namespaces else objects.default_namespace(cluster, namespace)
-    states = objects.all_jobs(cluster, place)
+    states = objects.list_jobs(cluster, place)
     if place and not states:
         cluster.get("Namespace", place)  # fails if the namespace does not exist
     waits = Waits(cluster)
     states = [replace(state, reason=state.reason or waits.reason(state)) for state in states]
     now = datetime.now(UTC)
-    kept = records.all_records(cluster, place) if everything else []
-    rows = [(state, records.of_job(kept, state)) for state in states]
-    living = {(state.namespace, state.name, state.created) for state in states}
-    rows += [(one.state(), one) for one in kept if one.key not in living]
+    recorded = records.all_records(cluster, place) if everything else []
+    rows = [(state, records.find_record(recorded, state.key)) for state in states]
+    living = {state.key for state in states}
+    rows += [(read_recorded_state(record), record) for record in recorded if record.key not in living]
     rows.sort(key=lambda row: row[0].created, reverse=True)
     if as_json:
         print_json([{**state.as_json(now), **(record.as_json(now) if record else {})} for state, record in rows])
@@ -77,8 +78,8 @@ def _print(rows: list[tuple[JobState, JobRecord | None]], now: datetime, namespa
         place = [] if namespace else [state.namespace]
         phase = Text(state.phase, style=STYLES.get(state.phase, ""))
         workers, failures = str(state.workers or ""), str(state.failures or "")
-        time = duration(state.seconds(now))
+        time = format_duration(state.seconds(now))
         hours = [f"{record.gpu_hours(now):.2f}" if record else ""] if gpu_hours else []
-        reason = shortened(state.reason)
+        reason = shorten(state.reason)
         listing.add_row(state.name, *place, state.launcher, state.pool, workers, phase, failures, time, *hours, reason)
     make_console().print(listing)

@@ -6,13 +6,13 @@ from typing import Annotated
 import typer
 
 from cli import options
-from cli.clusters.kubernetes_access import Access, Cluster, Object
+from cli.clusters.kubernetes_access import Access, Cluster
 from cli.console import print_json, say
 from cli.ec2 import remote_runs
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import OK, USAGE
 from cli.installation import NAME
-from cli.jobs import cloudwatch_logs, hangs, objects, worker_logs
+from cli.jobs import cloudwatch_logs, objects, records, worker_logs
 from cli.jobs.follow_log import PodLog, log_pods
 from cli.jobs.job_pods import check_worker
 from cli.jobs.state import JobState
@@ -77,8 +77,7 @@ def command(
     check_worker(state, worker)
     if follow:
         return follow_job(cluster, name, place, as_json=as_json, choose=choose, prefixed=every)
-    found = objects.pods(cluster, state)
-    lines = dict(worker_logs.latest(cluster, choose(found, state), state)) if choose else _last_log(cluster, state, found)
+    lines = dict(worker_logs.latest(cluster, choose(state.pods, state), state)) if choose else _last_log(cluster, state)
     if not lines:
         lines = kept(cluster, place, name, worker, every=every) or {}
     reason = state.reason or Waits(cluster).reason(state)
@@ -88,11 +87,11 @@ def command(
 
 
 def _show_hang(cluster: Cluster, namespace: str, name: str, *, as_json: bool) -> int:
-    attempt = hangs.last_hang(cluster, namespace, name)
+    attempt = records.find_last_hang(cluster, namespace, name)
     if as_json:
         print_json({key: attempt[key] for key in ("number", "cause", "hang")})
     else:
-        print("\n".join(hangs.lines(attempt)))
+        print("\n".join(records.format_report(attempt)))
     return OK
 
 
@@ -147,9 +146,9 @@ def kept_label(pod: str, job: str) -> str:
     return f"worker-{number}" if number.isdigit() else number
 
 
-def _last_log(cluster: Cluster, state: JobState, found: Sequence[Object]) -> dict[str, list[str]]:
+def _last_log(cluster: Cluster, state: JobState) -> dict[str, list[str]]:
     """Return the log of the last attempt that has started, keyed by pod."""
-    started = [pod for pod in log_pods(list(found), state) if pod["status"].get("phase") != "Pending"]
+    started = [pod for pod in log_pods(state.pods, state) if pod["status"].get("phase") != "Pending"]
     if not started:
         return {}
     name = started[-1]["metadata"]["name"]

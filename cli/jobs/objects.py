@@ -1,7 +1,9 @@
 """Create, find and delete the objects of a job in a cluster."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
@@ -12,15 +14,19 @@ from cli.errors import CommandError, Forbidden, NotFound
 from cli.exit_codes import REFUSED
 from cli.installation import NAME
 from cli.installation import command as program
-from cli.jobs import foreign_jobs
-from cli.jobs.state import JobState, state_of, stopped
+from cli.jobs import foreign_jobs, records
+from cli.jobs.records import JobRecord
+from cli.jobs.state import JobState, derive_foreign_state, derive_state, explain_stop
 from cli.local import crashed_parts
 from infra.config.messages import did_you_mean
 from infra.health import documents
 from infra.jobs.placed import Piece, build_owner_reference
-from infra.naming import JOB_LABEL, JOB_NAMESPACE, POOL_LABEL, ROLE_LABEL
+from infra.naming import JOB_LABEL, JOB_NAMESPACE, ROLE_LABEL
+from infra.platform.job_controller.in_pod.cluster import assemble
+from infra.platform.job_controller.in_pod.job import ManagedJob, read_labels
+from infra.platform.job_controller.in_pod.moments import parse_time
+from infra.platform.job_controller.in_pod.phases import Phase
 
-OURS = {ROLE_LABEL: "job"}
 UNSEEN_SECONDS, PAUSE_SECONDS = 15.0, 0.3
 """Time limit and interval of retries while a webhook cannot yet find the owner of a new object."""
 
@@ -35,94 +41,122 @@ def default_namespace(cluster: Cluster, requested: str | None) -> str:
         return JOB_NAMESPACE
 
 
-def all_jobs(cluster: Cluster, namespace: str | None) -> list[JobState]:
+def list_jobs(cluster: Cluster, namespace: str | None) -> list[JobState]:
     """Return the jobs of one namespace or of all namespaces, newest first."""
-    found = [{**one, "kind": "MPIJob"} for one in cluster.list("MPIJob", namespace)]
-    found += [{**one, "kind": "Job"} for one in cluster.list("Job", namespace, OURS)]
-    workers = {}
-    if any(one["kind"] == "Job" for one in found):  # for jobs of the standalone launcher, a StatefulSet runs the workers
-        for one in cluster.list("StatefulSet", namespace, {ROLE_LABEL: "workers"}):
-            workers[one["metadata"]["namespace"], one["metadata"]["labels"].get(JOB_LABEL)] = one
-    found += [one for kind in foreign_jobs.KINDS for one in _foreign(cluster, kind, namespace)]
-    read = [_state(manifest, workers.get((manifest["metadata"]["namespace"], _name(manifest)))) for manifest in found]
-    states = [state for state in read if state is not None]
-    if any(state.phase == "Queued" for state in states):
+    listed = [*_listed(cluster, "MPIJob", namespace), *_listed(cluster, "Job", namespace)]
+    listed += [main for kind in foreign_jobs.KINDS if kind != "Job" for main in _foreign(cluster, kind, namespace)]
+    if any(item["kind"] == "Job" for item in listed):  # for jobs of the standalone launcher, a StatefulSet runs the workers
+        listed += _listed(cluster, "StatefulSet", namespace, {ROLE_LABEL: "workers"})
+    by_namespace = defaultdict(list)
+    for item in listed:
+        by_namespace[item["metadata"]["namespace"]].append(item)
+    states = [state for place, own in by_namespace.items() for state in _states_in(cluster, place, own)]
+    if any(state.phase == Phase.QUEUED for state in states):
         workloads = cluster.list("Workload", namespace)
         states = [_if_stopped(cluster, state, workloads) for state in states]
     return sorted(states, key=lambda state: state.created, reverse=True)
 
 
+def _states_in(cluster: Cluster, namespace: str, listed: Sequence[Object]) -> list[JobState]:
+    """Return the states of a namespace's jobs. Pods and records are listed only if a job has not ended."""
+    states = _states(listed, (), ())
+    if all(state.is_over for state in states):
+        return states
+    return _states(listed, cluster.list("Pod", namespace), _records(cluster, namespace))
+
+
+def _records(cluster: Cluster, namespace: str, job: str = "") -> list[JobRecord]:
+    """Return the records of a namespace, or those of one job; empty if the caller is not allowed to list ConfigMaps."""
+    try:
+        return records.all_records(cluster, namespace, job)
+    except Forbidden:
+        return []
+
+
+def _states(listed: Sequence[Object], pods: Sequence[Object], recorded: Sequence[JobRecord]) -> list[JobState]:
+    by_kind = {kind: [item for item in listed if item["kind"] == kind] for kind in ("MPIJob", "Job", "StatefulSet")}
+    states = [_readable(job.main, partial(_with_record, job, recorded)) for job in assemble({**by_kind, "Pod": pods}, {})]
+    pods_of = defaultdict(list)
+    for pod in pods:
+        pods_of[foreign_jobs.find_job_name(pod)].append(pod)
+    for main in listed:
+        if main["kind"] in foreign_jobs.KINDS and foreign_jobs.is_foreign(main):
+            states.append(_readable(main, partial(derive_foreign_state, main, pods_of[main["metadata"]["name"]])))
+    return [state for state in states if state is not None]
+
+
+def _with_record(job: ManagedJob, recorded: Sequence[JobRecord]) -> JobState:
+    created = parse_time(job.main["metadata"]["creationTimestamp"])
+    return derive_state(job, records.find_record(recorded, (job.namespace, job.name, created)))
+
+
+def _listed(cluster: Cluster, kind: str, namespace: str | None, selector: Mapping[str, str] | None = None) -> list[Object]:
+    return [{**item, "kind": kind} for item in cluster.list(kind, namespace, selector)]
+
+
 def _foreign(cluster: Cluster, kind: str, namespace: str | None) -> list[Object]:
     """Return the jobs of a kind that `submit` did not create; empty if the caller is not allowed to list this kind."""
     try:
-        found = cluster.list(kind, namespace)
+        return [main for main in _listed(cluster, kind, namespace) if foreign_jobs.is_foreign(main)]
     except Forbidden:
         return []
-    return [{**one, "kind": kind} for one in found if foreign_jobs.is_foreign(one)]
 
 
-def _name(found: Object) -> str:
-    return str((found["metadata"].get("labels") or {}).get(JOB_LABEL, found["metadata"]["name"]))
-
-
-def _state(manifest: Object, stateful_set: Object | None) -> JobState | None:
+def _readable(main: Object, read: Callable[[], JobState]) -> JobState | None:
     """Return the state of a job. A job whose object cannot be read is left out, with one note: the API server does not
     validate every field of a custom resource."""
     try:
-        state = _with_workers(state_of(manifest), stateful_set)
+        state = read()
         if not all(map(documents.is_count, (state.workers, state.failures))):
             raise ValueError("a number of workers or failures is not a number")
         return state
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
-        metadata, why = manifest["metadata"], f"{type(error).__name__}: {error}"
-        about = f"{manifest['kind']} {metadata['name']} in namespace {metadata['namespace']}"
+        metadata, why = main["metadata"], f"{type(error).__name__}: {error}"
+        about = f"{main['kind']} {metadata['name']} in namespace {metadata['namespace']}"
         say_once(f"{NAME}: {about} is left out, because it cannot be read ({why})")
         return None
 
 
-def _with_workers(state: JobState, stateful_set: Object | None) -> JobState:
-    if stateful_set is None:
-        return state
-    spec = stateful_set["spec"]
-    pool = spec["template"]["spec"].get("nodeSelector", {}).get(POOL_LABEL, "")
-    return replace(state, workers=spec["replicas"], pool=pool)
-
-
 def find(cluster: Cluster, name: str, namespace: str) -> JobState:
     """Return the state of a job. Raises NotFound, whose message suggests a similar name."""
-    found = cluster.find("MPIJob", name, namespace)
-    if found is not None:
-        return _if_stopped(cluster, _existing({**found, "kind": "MPIJob"}))
-    jobs = cluster.list("Job", namespace, {**OURS, JOB_LABEL: name})
-    if not jobs:
-        others = (one for kind in foreign_jobs.KINDS for one in _foreign(cluster, kind, namespace))
-        other = next((one for one in others if one["metadata"]["name"] == name), None)
-        if other is not None:
-            return _if_stopped(cluster, _existing(other))
-        existing = [state.name for state in all_jobs(cluster, namespace)]
+    main = cluster.find("MPIJob", name, namespace)
+    listed = [{**main, "kind": "MPIJob"}] if main is not None else []
+    listed += _listed(cluster, "Job", namespace, {JOB_LABEL: name})
+    if main is None and not any(read_labels(item).get(ROLE_LABEL) == "job" for item in listed):
+        return _find_foreign(cluster, name, namespace)
+    if main is None:
+        listed += _listed(cluster, "StatefulSet", namespace, {JOB_LABEL: name})
+    kind = "Job" if main is None else "MPIJob"
+    states = _states(listed, _pods(cluster, name, namespace, kind), _records(cluster, namespace, name))
+    return _if_stopped(cluster, _existing(states, kind, name, namespace))
+
+
+def _find_foreign(cluster: Cluster, name: str, namespace: str) -> JobState:
+    mains = [main for kind in foreign_jobs.KINDS for main in _foreign(cluster, kind, namespace)]
+    main = next((main for main in mains if main["metadata"]["name"] == name), None)
+    if main is None:
+        existing = [state.name for state in list_jobs(cluster, namespace)]
         raise NotFound(f"there is no job {name} in namespace {namespace}{did_you_mean(name, existing)}")
-    return _if_stopped(cluster, _existing({**jobs[0], "kind": "Job"}, cluster.find("StatefulSet", f"{name}-worker", namespace)))
+    states = _states([main], _pods(cluster, name, namespace, main["kind"]), ())
+    return _if_stopped(cluster, _existing(states, main["kind"], name, namespace))
 
 
-def _existing(manifest: Object, stateful_set: Object | None = None) -> JobState:
-    """Return the state of a job. Raises CommandError if its object cannot be read."""
-    state = _state(manifest, stateful_set)
-    if state is None:
-        kind, name, namespace = manifest["kind"], manifest["metadata"]["name"], manifest["metadata"]["namespace"]
+def _existing(states: Sequence[JobState], kind: str, name: str, namespace: str) -> JobState:
+    """Return the only state. Raises CommandError if the job's object cannot be read."""
+    if not states:
         raise CommandError(f"{kind} {name} cannot be read. Delete it: kubectl delete {kind.lower()} {name} -n {namespace}")
-    return state
+    return states[0]
 
 
 def _if_stopped(cluster: Cluster, state: JobState, workloads: Sequence[Object] | None = None) -> JobState:
     """Return the state. The phase is `Failed` if Kueue has stopped the job permanently because its pods did not start."""
-    if state.phase != "Queued":
+    if state.phase != Phase.QUEUED:
         return state
-    found = workloads if workloads is not None else cluster.list("Workload", state.namespace)
-    held = next((one for one in found if is_of(one, state)), None)
-    if held is None or held.get("spec", {}).get("active", True):
+    listed = workloads if workloads is not None else cluster.list("Workload", state.namespace)
+    own = next((item for item in listed if is_of(item, state)), None)
+    if own is None or own.get("spec", {}).get("active", True):
         return state
-    reason = stopped(state, held, warnings(cluster, state.namespace))
-    return replace(state, phase="Failed", reason=reason)
+    return replace(state, phase=Phase.FAILED, reason=explain_stop(state, own, warnings(cluster, state.namespace)))
 
 
 def warnings(cluster: Cluster, namespace: str) -> list[Object]:
@@ -135,20 +169,24 @@ def warnings(cluster: Cluster, namespace: str) -> list[Object]:
 
 def pods(cluster: Cluster, state: JobState) -> list[Object]:
     """Return all pods of a job, even if `submit` did not create the job."""
-    found = cluster.list("Pod", state.namespace, {JOB_LABEL: state.name})
-    return found or cluster.list("Pod", state.namespace, {foreign_jobs.POD_LABELS[state.kind]: state.name})
+    return _pods(cluster, state.name, state.namespace, state.kind)
+
+
+def _pods(cluster: Cluster, name: str, namespace: str, kind: str) -> list[Object]:
+    submitted = cluster.list("Pod", namespace, {JOB_LABEL: name})
+    return submitted or cluster.list("Pod", namespace, {foreign_jobs.POD_LABELS[kind]: name})
 
 
 def workload(cluster: Cluster, state: JobState) -> Object | None:
     """Return Kueue's Workload for the job; None if the job has no Workload."""
-    return next((one for one in cluster.list("Workload", state.namespace) if is_of(one, state)), None)
+    return next((item for item in cluster.list("Workload", state.namespace) if is_of(item, state)), None)
 
 
 def is_of(workload: Object, state: JobState) -> bool:
     """Return whether Kueue created the Workload for this job."""
     owners = workload["metadata"].get("ownerReferences", ())
     place = workload["metadata"].get("namespace", state.namespace)
-    return place == state.namespace and any((one["kind"], one["name"]) == (state.kind, state.object_name) for one in owners)
+    return place == state.namespace and any((owner["kind"], owner["name"]) == (state.kind, state.object_name) for owner in owners)
 
 
 def create(cluster: Cluster, pieces: Sequence[Piece]) -> None:
@@ -166,15 +204,15 @@ def create(cluster: Cluster, pieces: Sequence[Piece]) -> None:
             reference = build_owner_reference(owner, owner["metadata"]["uid"])
             manifest = {**manifest, "metadata": {**manifest["metadata"], "ownerReferences": [reference]}}
         try:
-            made = _create(cluster, manifest)
+            created = _create(cluster, manifest)
         except CommandError:
             if main is not None:
                 cluster.delete(main["kind"], main["metadata"]["name"], main["metadata"]["namespace"])
             raise
         if main is None:
-            main = made
+            main = created
         if piece.is_cleanup_controller:
-            cleanup = made
+            cleanup = created
 
 
 def _create(cluster: Cluster, manifest: Object) -> Object:

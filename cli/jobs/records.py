@@ -1,6 +1,6 @@
 """Read job records, which the job controller keeps after a job has ended or has been deleted."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,16 +10,17 @@ from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wa
 
 from cli.clusters.kubernetes_access import Cluster
 from cli.console import say_once
+from cli.errors import NotFound
 from cli.installation import NAME
-from cli.jobs.state import JobState
-from cli.jobs.times import moment
 from infra.naming import RECORD_LABEL
 from infra.platform.job_controller.in_pod import record
-from infra.platform.job_controller.in_pod.stragglers import SLOW_STEPS
+from infra.platform.job_controller.in_pod.moments import parse_time
+from infra.platform.job_controller.in_pod.progress import SLOW_STEPS
+from infra.platform.job_controller.in_pod.stacks import format_ranges
 
+Key = tuple[str, str, datetime]
+"""Namespace, name and creation time, which identify a job. The name alone can be reused by a later job."""
 COMPLETE_SECONDS, PAUSE_SECONDS = 20.0, 0.5
-PHASES = {"Setup": "Queued", "Restarting": "Starting"}
-"""Phase in a record -> phase that `jobs` shows, where they differ."""
 
 
 @dataclass(frozen=True)
@@ -30,38 +31,19 @@ class JobRecord:
     content: Mapping[str, Any]
 
     @property
-    def key(self) -> tuple[str, str, datetime]:
-        """Namespace, name and creation time, which identify the job. The name alone can be reused by a later job."""
-        return self.content["namespace"], self.content["name"], moment(self.content["created"])
+    def key(self) -> Key:
+        return self.content["namespace"], self.content["name"], parse_time(self.content["created"])
 
     def gpu_hours(self, now: datetime) -> float:
         """Return the GPU hours that the job has used so far."""
-        open_ones = [one for one in self.content["workers"] if one["to"] is None]
-        running = sum(one["gpus"] * max(0.0, (now - moment(one["from"])).total_seconds()) for one in open_ones)
+        running_workers = [worker for worker in self.content["workers"] if worker["to"] is None]
+        running = sum(worker["gpus"] * max(0.0, (now - parse_time(worker["from"])).total_seconds()) for worker in running_workers)
         return float((self.content["gpuSeconds"] + running) / 3600)
-
-    def state(self) -> JobState:
-        """Return the state of a job that no longer exists."""
-        found = self.content
-        return JobState(
-            name=found["name"],
-            namespace=found["namespace"],
-            kind="",
-            object_name=found["name"],
-            launcher=found.get("launcher", ""),
-            pool=found.get("pool", ""),
-            workers=found.get("size", 0),
-            phase=PHASES.get(found["phase"], found["phase"]),
-            reason=found["reason"],
-            failures=found["failures"],
-            created=moment(found["created"]),
-            ended=moment(found["ended"]) if found["ended"] else None,
-        )
 
     @property
     def hang(self) -> str:
         """Why the last attempt hung, or why the job is not monitored for hangs; empty if neither applies."""
-        ended = [one for one in self.content["attempts"] if one["outcome"]]
+        ended = [attempt for attempt in self.content["attempts"] if attempt["outcome"]]
         if not ended or not ended[-1].get("hang"):
             return str(self.content.get("progressProblem", ""))
         return "; ".join(filter(None, (f"restarted after a {ended[-1]['cause']}", ended[-1]["hang"].get("where", ""))))
@@ -78,34 +60,34 @@ class JobRecord:
 
     def as_json(self, now: datetime) -> dict[str, Any]:
         """Return the fields that `jobs --all --json` adds."""
-        kept = ("restarts", "failures", "disruptions", "exitCode", "phases", "attempts", "setup", "workers")
-        return {"gpuHours": round(self.gpu_hours(now), 3), **{key: self.content[key] for key in kept if key in self.content}}
+        keys = ("restarts", "failures", "disruptions", "exitCode", "phases", "attempts", "setup", "workers")
+        return {"gpuHours": round(self.gpu_hours(now), 3), **{key: self.content[key] for key in keys if key in self.content}}
 
 
-def all_records(cluster: Cluster, namespace: str | None) -> list[JobRecord]:
-    """Return the records of one namespace or of all namespaces. Skip malformed and newer records."""
-    found = cluster.list_labeled("ConfigMap", RECORD_LABEL, namespace)
-    return [record for record in map(_read, found) if record is not None]
+def all_records(cluster: Cluster, namespace: str | None, job: str = "") -> list[JobRecord]:
+    """Return the records of one namespace or of all namespaces, or only those of `job`. Skip malformed and newer records."""
+    config_maps = cluster.list_labeled("ConfigMap", f"{RECORD_LABEL}={job}" if job else RECORD_LABEL, namespace)
+    return [record for record in map(_read, config_maps) if record is not None]
 
 
-def of_job(records: Iterable[JobRecord], state: JobState) -> JobRecord | None:
-    """Return the record of an existing job, or None if the job has no record."""
-    return next((one for one in records if one.key == (state.namespace, state.name, state.created)), None)
+def find_record(records: Iterable[JobRecord], key: Key) -> JobRecord | None:
+    """Return the record of a job, or None if the job has no record."""
+    return next((record for record in records if record.key == key), None)
 
 
-def await_end(cluster: Cluster, state: JobState) -> None:
+def await_end(cluster: Cluster, key: Key) -> None:
     """Wait until the controller has completed the record of a deleted job.
 
     If the record were deleted earlier, the controller would recreate it.
     """
     polling = Retrying(retry=retry_if_result(bool), stop=stop_after_delay(COMPLETE_SECONDS), wait=wait_fixed(PAUSE_SECONDS))
     with suppress(RetryError):  # without a controller, the record stays as it is
-        polling(_is_open, cluster, state)
+        polling(_is_open, cluster, key)
 
 
-def _is_open(cluster: Cluster, state: JobState) -> bool:
-    found = of_job(all_records(cluster, state.namespace), state)
-    return found is not None and found.content["ended"] is None
+def _is_open(cluster: Cluster, key: Key) -> bool:
+    record = find_record(all_records(cluster, key[0]), key)
+    return record is not None and record.content["ended"] is None
 
 
 def _read(config_map: Mapping[str, Any]) -> JobRecord | None:
@@ -118,3 +100,39 @@ def _read(config_map: Mapping[str, Any]) -> JobRecord | None:
         fix = f"Delete it: kubectl delete configmap {name} -n {namespace}"
         say_once(f"{NAME}: ConfigMap {name} in namespace {namespace} is not a valid record of a job. {fix}")
     return None
+
+
+def find_last_hang(cluster: Cluster, namespace: str, name: str) -> Mapping[str, Any]:
+    """Return the last hung attempt of the newest job with this name, even if the job was deleted. Raises NotFound."""
+    own = sorted(
+        (record for record in all_records(cluster, namespace) if record.content["name"] == name), key=lambda record: record.key
+    )
+    if not own:
+        raise NotFound(f"there is no record of job {name} in namespace {namespace}")
+    hung = [attempt for attempt in own[-1].content["attempts"] if attempt.get("hang")]
+    if not hung:
+        raise NotFound(f"no attempt of {name} ended because of a hang")
+    attempt: Mapping[str, Any] = hung[-1]
+    return attempt
+
+
+def format_report(attempt: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a readable report of a hang."""
+    hang = attempt["hang"]
+    yield f"attempt {attempt['number']}, {hang['at']}: {attempt['cause']}"
+    yield ""
+    yield "last lines of the log:"
+    yield from (f"    {line}" for line in hang.get("log") or ["none"])
+    if not hang.get("ranks"):
+        yield ""
+        yield "the ranks' stacks are unknown: no pod answered in time"
+    yield from (f"    {line}" for line in hang.get("unknown", ()))
+    for group in hang.get("ranks", ()):
+        numbers = format_ranges(group["ranks"])
+        yield ""
+        yield f"rank{'' if numbers.isdigit() else 's'} {numbers}{': ' if group['at'] else ''}{group['at']}"
+        yield from (f"    {line}" for line in group["lines"])
+    if hang.get("nccl"):
+        yield ""
+        yield "NCCL:"
+        yield from (f"    {line}" for line in hang["nccl"])

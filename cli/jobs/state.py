@@ -1,19 +1,19 @@
 """Derive a job's phase, and the reason why it waits, from its Kubernetes objects. All functions are pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from cli.jobs import foreign_jobs
-from cli.jobs.times import moment
+from cli.jobs.records import JobRecord, Key
 from infra.jobs.in_pods import UNUSABLE_IMAGE
-from infra.naming import JOB_LABEL, LAUNCHER_LABEL, POOL_LABEL, launcher_of
-
-Phase = Literal["Queued", "Starting", "Running", "Succeeded", "Failed", "Ending", "Canceled"]
-ENDED: tuple[Phase, ...] = ("Succeeded", "Failed", "Canceled")
+from infra.platform.job_controller.in_pod.job import ManagedJob
+from infra.platform.job_controller.in_pod.moments import parse_time
+from infra.platform.job_controller.in_pod.phases import Phase, Signs, phase_of
 
 Object = Mapping[str, Any]
+_NOT_RUNNING = (Phase.STARTING, Phase.RESTARTING)
 PASSING = ("Unhealthy", "BackOff", "FailedScheduling", "NodeNotReady")
 """Reasons of warning events to ignore: they are normal while a pod starts, or repeat a condition of the pod."""
 STUCK = ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError")
@@ -46,15 +46,28 @@ class JobState:
     """Number of failed attempts."""
     created: datetime
     ended: datetime | None
+    pods: Sequence[dict[str, Any]] = field(default=(), compare=False, repr=False)
+    """The job's pods; possibly empty if the job has ended."""
+    record: JobRecord | None = field(default=None, compare=False, repr=False)
+    """The job's record, if it has one and the job has not ended."""
 
     @property
     def is_over(self) -> bool:
-        return self.phase in ENDED
+        return self.phase.is_final
+
+    @property
+    def key(self) -> Key:
+        return self.namespace, self.name, self.created
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the ranks do not run yet, or do not run again yet."""
+        return self.phase in (Phase.QUEUED, Phase.SETUP, Phase.STARTING, Phase.RESTARTING)
 
     @property
     def has_launcher(self) -> bool:
         """True if a launcher pod starts the ranks. Otherwise, rank 0's log is the log of the job."""
-        return self.kind == "MPIJob" or (self.kind == "Job" and self.launcher not in ("torchrun", "job"))
+        return self.launcher in ("mpijob", "standalone")
 
     def seconds(self, now: datetime) -> int:
         """Return the number of seconds from the job's creation to its end, or until now if it has not ended."""
@@ -76,109 +89,61 @@ class JobState:
         }
 
 
-def state_of(found: Object) -> JobState:
-    """Derive a job's state from its main Kubernetes object."""
-    match found["kind"]:
-        case "MPIJob":
-            return _of_mpi_job(found)
-        case "Job":
-            return _of_job(found)
-    return _of_foreign_job(found)
+def derive_state(job: ManagedJob, record: JobRecord | None = None) -> JobState:
+    """Derive a submitted job's state, or that of any MPIJob, from its objects and its record."""
+    signs = job.signs(record.content["attempts"] if record else ())
+    end = (job.main.get("status") or {}).get("completionTime")
+    about = {"name": job.name, "launcher": job.launcher, "pool": job.pool, "workers": job.size, "failures": job.failures}
+    return _state(job.main, signs, job.verdict[1] if job.verdict else {}, end, pods=job.pods, record=record, **about)
 
 
-def _of_foreign_job(found: Object) -> JobState:
-    metadata, progress = found["metadata"], foreign_jobs.progress_of(found)
-    phase: Phase = "Running" if progress.running else "Starting"
-    if "deletionTimestamp" in metadata:
-        phase = "Ending"
-    elif progress.succeeded:
-        phase = "Succeeded"
-    elif progress.failed:
-        phase = "Failed"
-    elif progress.suspended:
-        phase = "Queued"
-    end = progress.ended or (progress.succeeded or progress.failed or {}).get("lastTransitionTime")
-    reason = (progress.failed or {}) if phase == "Failed" else {}
+def derive_foreign_state(main: Object, pods: Sequence[dict[str, Any]] = ()) -> JobState:
+    """Derive the state of a job that `submit` did not create, from its main object."""
+    progress = foreign_jobs.read_progress(main)
+    signs = Signs(
+        verdict=Phase.SUCCEEDED if progress.succeeded else Phase.FAILED if progress.failed else None,
+        is_deleted="deletionTimestamp" in main["metadata"],
+        is_suspended=progress.suspended,
+        is_running=progress.running,
+        was_interrupted=progress.failures > 0,
+    )
+    about = {"name": main["metadata"]["name"], "launcher": main["kind"].lower(), "pool": progress.pool, "pods": pods}
+    about |= {"workers": progress.workers, "failures": progress.failures}
+    return _state(main, signs, progress.succeeded or progress.failed or {}, progress.ended, **about)
+
+
+def _state(main: Object, signs: Signs, condition: Object, end: str | None, **about: Any) -> JobState:
+    metadata, phase = main["metadata"], phase_of(signs)
+    ended = (end or condition.get("lastTransitionTime")) if phase.is_final else None
     return JobState(
-        name=metadata["name"],
         namespace=metadata["namespace"],
-        kind=found["kind"],
+        kind=main["kind"],
         object_name=metadata["name"],
-        launcher=found["kind"].lower(),
-        pool="",
-        workers=progress.workers,
         phase=phase,
-        reason=str(reason.get("message") or reason.get("reason") or ""),
-        failures=progress.failures,
-        created=moment(metadata["creationTimestamp"]),
-        ended=moment(end) if end and phase in ENDED else None,
+        reason=_text_of(condition) if phase == Phase.FAILED else "",
+        created=parse_time(metadata["creationTimestamp"]),
+        ended=parse_time(ended) if ended else None,
+        **about,
     )
 
 
-def _of_mpi_job(found: Object) -> JobState:
-    metadata, spec, status = found["metadata"], found["spec"], found.get("status", {})
-    worker = spec["mpiReplicaSpecs"].get("Worker", {})
-    conditions = _conditions(status)
-    phase: Phase = "Starting"
-    if "deletionTimestamp" in metadata:
-        phase = "Ending"
-    elif _is(conditions, "Succeeded"):
-        phase = "Succeeded"
-    elif _is(conditions, "Failed"):
-        phase = "Failed"
-    elif spec.get("runPolicy", {}).get("suspend"):
-        phase = "Queued"
-    elif _is(conditions, "Running"):
-        phase = "Running"
-    launcher = status.get("replicaStatuses", {}).get("Launcher", {})
+def read_recorded_state(record: JobRecord) -> JobState:
+    """Return the state of a job that no longer exists."""
+    content = record.content
     return JobState(
-        name=metadata["name"],
-        namespace=metadata["namespace"],
-        kind="MPIJob",
-        object_name=metadata["name"],
-        launcher="mpijob",
-        pool=_pool(worker.get("template", {})),
-        workers=worker.get("replicas", 0),
-        phase=phase,
-        reason=_reason(conditions, "Failed") if phase == "Failed" else "",
-        failures=launcher.get("failed", 0),
-        created=moment(metadata["creationTimestamp"]),
-        ended=moment(status["completionTime"]) if "completionTime" in status and phase in ENDED else None,
-    )
-
-
-def _of_job(found: Object) -> JobState:
-    metadata, spec, status = found["metadata"], found["spec"], found.get("status", {})
-    labels = metadata.get("labels", {})
-    conditions = _conditions(status)
-    phase: Phase = "Starting"
-    if "deletionTimestamp" in metadata:
-        phase = "Ending"
-    elif _is(conditions, "Complete"):
-        phase = "Succeeded"
-    elif _is(conditions, "Failed"):
-        phase = "Failed"
-    elif spec.get("suspend"):
-        phase = "Queued"
-    elif status.get("ready", 0) >= spec.get("parallelism", 1):
-        phase = "Running"
-    launcher = launcher_of(labels.get(LAUNCHER_LABEL, "job"))
-    indexed = spec.get("completionMode") == "Indexed"
-    failed = next((one for one in conditions if one["type"] == "Failed"), None)
-    end = status.get("completionTime") or (failed or {}).get("lastTransitionTime")
-    return JobState(
-        name=labels.get(JOB_LABEL, metadata["name"]),
-        namespace=metadata["namespace"],
-        kind="Job",
-        object_name=metadata["name"],
-        launcher=launcher,
-        pool=_pool(spec["template"]) if indexed else "",
-        workers=spec.get("completions", 1) if indexed else 0,
-        phase=phase,
-        reason=_reason(conditions, "Failed") if phase == "Failed" else "",
-        failures=status.get("failed", 0),
-        created=moment(metadata["creationTimestamp"]),
-        ended=moment(end) if end and phase in ENDED else None,
+        name=content["name"],
+        namespace=content["namespace"],
+        kind="",
+        object_name=content["name"],
+        launcher=content.get("launcher", ""),
+        pool=content.get("pool", ""),
+        workers=content.get("size", 0),
+        phase=Phase(content["phase"]),
+        reason=content["reason"],
+        failures=content["failures"],
+        created=parse_time(content["created"]),
+        ended=parse_time(content["ended"]) if content["ended"] else None,
+        record=record,
     )
 
 
@@ -187,38 +152,35 @@ def _conditions(status: Object) -> list[Object]:
 
 
 def _is(conditions: Sequence[Object], kind: str) -> bool:
-    return any(one["type"] == kind and one["status"] == "True" for one in conditions)
+    return any(condition["type"] == kind and condition["status"] == "True" for condition in conditions)
 
 
-def _reason(conditions: Sequence[Object], kind: str) -> str:
-    found = next((one for one in conditions if one["type"] == kind), {})
-    return str(found.get("message") or found.get("reason") or "").rstrip(": ")
-
-
-def _pool(template: Object) -> str:
-    return str(template.get("spec", {}).get("nodeSelector", {}).get(POOL_LABEL, ""))
+def _text_of(condition: Object) -> str:
+    return str(condition.get("message") or condition.get("reason") or "").rstrip(": ")
 
 
 # --- why a job waits ---------------------------------------------------------------------------------------------------
 
 
-def waits_for(state: JobState, pods: Sequence[Object], workload: Object | None, events: Sequence[Object] = ()) -> str:
+def explain_wait(state: JobState, pods: Sequence[Object], workload: Object | None, events: Sequence[Object] = ()) -> str:
     """Return one line that explains why the ranks are not running yet; empty if the reason is unknown.
 
     `events` are warning events. Pass them if `lacks_reason` returns True.
     """
-    if state.phase == "Queued" and (setup := [pod for pod in pods if role(pod) == "setup"]):
-        return f"setup: {_trouble(setup[-1]) or setup[-1]['status'].get('phase', 'Pending').lower()}"
-    if state.phase == "Queued":
-        held = [
-            one
-            for one in _conditions((workload or {}).get("status", {}))
-            if one["type"] == "QuotaReserved" and one["status"] == "False"
-        ]
-        return f"waits in the queue{': ' + held[-1]['message'] if held and held[-1].get('message') else ''}"
-    workers = [pod for pod in pods if role(pod) == "worker"]
+    if state.phase == Phase.SETUP:
+        setup = [pod for pod in pods if find_role(pod) == "setup"]
+        return (
+            f"setup: {_trouble(setup[-1]) or setup[-1]['status'].get('phase', 'Pending').lower()}" if setup else "setup: pending"
+        )
+    if state.phase == Phase.QUEUED:
+        conditions = {
+            (condition["type"], condition["status"]): condition for condition in _conditions((workload or {}).get("status", {}))
+        }
+        message = conditions.get(("QuotaReserved", "False"), {}).get("message")
+        return f"waits in the queue{f': {message}' if message else ''}"
+    workers = [pod for pod in pods if find_role(pod) == "worker"]
     ready = sum(_is(_conditions(pod["status"]), "Ready") for pod in workers)
-    trouble = next((text for pod in pods if (text := _trouble(pod))), "") or warning(state, pods, events)
+    trouble = next((text for pod in pods if (text := _trouble(pod))), "") or find_warning(state, pods, events)
     if state.workers and ready < state.workers:
         return f"{ready} of {state.workers} workers ready{': ' + trouble if trouble else ''}"
     return trouble
@@ -226,11 +188,11 @@ def waits_for(state: JobState, pods: Sequence[Object], workload: Object | None, 
 
 def lacks_reason(state: JobState, pods: Sequence[Object]) -> bool:
     """Return whether workers are missing or not ready and only events can explain why, for example rejected pods."""
-    ready = sum(role(pod) == "worker" and _is(_conditions(pod["status"]), "Ready") for pod in pods)
-    return state.phase == "Starting" and ready < state.workers and not any(map(_trouble, pods))
+    ready = sum(find_role(pod) == "worker" and _is(_conditions(pod["status"]), "Ready") for pod in pods)
+    return state.phase in _NOT_RUNNING and ready < state.workers and not any(map(_trouble, pods))
 
 
-def warning(state: JobState, pods: Sequence[Object], events: Sequence[Object]) -> str:
+def find_warning(state: JobState, pods: Sequence[Object], events: Sequence[Object]) -> str:
     """Return the text of the latest warning event about a job or its pods that are not ready; empty if there is none.
 
     If the API server rejects a pod because of Pod Security, a quota or a webhook, the pod's controller reports the
@@ -239,7 +201,7 @@ def warning(state: JobState, pods: Sequence[Object], events: Sequence[Object]) -
     well = {pod["metadata"]["name"] for pod in pods if _is(_conditions(pod["status"]), "Ready")}
     names = {state.name, state.object_name, f"{state.name}-launcher", f"{state.name}-worker"}
     names |= {pod["metadata"]["name"] for pod in pods} - well
-    found = [
+    own = [
         event
         for event in events
         if (event["involvedObject"].get("name") in names or _is_part(event["involvedObject"], state))
@@ -247,9 +209,9 @@ def warning(state: JobState, pods: Sequence[Object], events: Sequence[Object]) -
         and event.get("reason") not in PASSING
         and _event_time(event) >= state.created
     ]
-    if not found:
+    if not own:
         return ""
-    last = max(found, key=_event_time)
+    last = max(own, key=_event_time)
     about, message = last["involvedObject"], " ".join(str(last.get("message", "")).split())
     return f"{about.get('kind', '')} {about['name']}: {last.get('reason', '')}: {message}"
 
@@ -265,44 +227,45 @@ def _is_part(involved: Object, state: JobState) -> bool:
 
 def _event_time(event: Object) -> datetime:
     when = event.get("lastTimestamp") or event.get("eventTime") or event["metadata"]["creationTimestamp"]
-    return moment(when)
+    return parse_time(when)
 
 
-def stuck(state: JobState, pods: Sequence[Object], events: Sequence[Object]) -> str:
+def explain_stuck(state: JobState, pods: Sequence[Object], events: Sequence[Object]) -> str:
     """Return why a job cannot start even when nodes become available; empty if it may still start."""
-    if state.phase != "Starting":
+    if state.phase not in _NOT_RUNNING:
         return ""
     for pod in pods:
-        for container in containers(pod):
+        for container in list_containers(pod):
             if container.get("state", {}).get("waiting", {}).get("reason") in STUCK:
                 return _trouble(pod)
-    roles = [role(pod) for pod in pods]
+    roles = [find_role(pod) for pod in pods]
     complete = roles.count("worker") >= state.workers and ("launcher" in roles or not state.has_launcher)
-    return "" if complete else warning(state, pods, [one for one in events if one.get("reason") in REFUSED_PODS])
+    return "" if complete else find_warning(state, pods, [event for event in events if event.get("reason") in REFUSED_PODS])
 
 
-def stopped(state: JobState, workload: Object, events: Sequence[Object]) -> str:
+def explain_stop(state: JobState, workload: Object, events: Sequence[Object]) -> str:
     """Return why Kueue has deactivated the job's Workload, so that the job never runs; empty if it is active.
 
     https://kueue.sigs.k8s.io/docs/concepts/workload/#active
     """
     if workload.get("spec", {}).get("active", True):
         return ""
-    evicted = _reason(_conditions(workload.get("status", {})), "Evicted") or "its workload is not active"
+    conditions = {condition["type"]: condition for condition in _conditions(workload.get("status", {}))}
+    evicted = _text_of(conditions.get("Evicted", {})) or "its workload is not active"
     prefixes = tuple(f"{state.name}-{role}-" for role in ("worker", "launcher"))
     about = {event["involvedObject"].get("name", "") for event in events}
     gone = [{"metadata": {"name": name}, "status": {}} for name in sorted(about) if name.startswith(prefixes)]
-    why = warning(state, gone, events)
+    why = find_warning(state, gone, events)
     return f"the queue stopped it: {evicted}{f' ({why})' if why else ''}"
 
 
-def role(pod: Object) -> str:
-    return foreign_jobs.role_of(pod)
+def find_role(pod: Object) -> str:
+    return foreign_jobs.find_role(pod)
 
 
-def unusable_image(pods: Sequence[Object]) -> str:
+def explain_unusable_image(pods: Sequence[Object]) -> str:
     """Return why the job's image cannot be used, as reported by one of its pods; empty if no pod reports a reason."""
-    return next((text for pod in pods for container in containers(pod) if (text := _unusable(pod, container))), "")
+    return next((text for pod in pods for container in list_containers(pod) if (text := _unusable(pod, container))), "")
 
 
 def _unusable(pod: Object, container: Object) -> str:
@@ -313,7 +276,7 @@ def _unusable(pod: Object, container: Object) -> str:
     return ""
 
 
-def containers(pod: Object) -> list[Object]:
+def list_containers(pod: Object) -> list[Object]:
     """Return the statuses of a pod's containers, init containers first."""
     return [*pod["status"].get("initContainerStatuses", ()), *pod["status"].get("containerStatuses", ())]
 
@@ -321,7 +284,7 @@ def containers(pod: Object) -> list[Object]:
 def _trouble(pod: Object) -> str:
     """Return the reason why a pod is not running; empty if it is running or the reason is unknown."""
     name, status = pod["metadata"]["name"], pod["status"]
-    for container in containers(pod):
+    for container in list_containers(pod):
         if unusable := _unusable(pod, container):
             return unusable
         waiting = container.get("state", {}).get("waiting", {})

@@ -6,16 +6,14 @@ Each kind of object is listed only once per namespace.
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TypeVar
 
 from cli.clusters.kubernetes_access import Cluster, Object
 from cli.errors import CommandError
-from cli.jobs import foreign_jobs, objects, records
-from cli.jobs.state import JobState, lacks_reason, waits_for
+from cli.jobs import objects
+from cli.jobs.state import JobState, explain_wait, lacks_reason
 from infra.naming import GPU_RESOURCE
+from infra.platform.job_controller.in_pod.phases import Phase
 
-Answer = TypeVar("Answer")
 LONGEST = 110
 """Maximum length of a reason in a table, in characters. With --json, the full reason is printed."""
 
@@ -26,47 +24,36 @@ class Waits:
 
     cluster: Cluster
     on_error: Callable[[str], None] = lambda reason: None
-    _read: dict[tuple[str, str], list[Object]] = field(default_factory=dict)
-    _records: dict[str, list[records.JobRecord]] = field(default_factory=dict)
+    _lists: dict[tuple[str, str], list[Object]] = field(default_factory=dict)
 
     def reason(self, state: JobState) -> str:
         """Return why the job waits or, if it does not wait, what its record reports about a slow rank or a hang.
 
         Return an empty string if nothing applies or the reason is unknown.
         """
-        if state.phase not in ("Queued", "Starting", "Running"):
+        if not state.is_waiting and state.phase != Phase.RUNNING:
             return ""
-        pods = [one for one in self._list("Pod", state.namespace) if foreign_jobs.job_of(one) == state.name]
-        workloads = self._list("Workload", state.namespace) if state.phase == "Queued" else []
-        held = next((one for one in workloads if objects.is_of(one, state)), None)
-        events = self._list("Event", state.namespace) if lacks_reason(state, pods) else []
-        return waits_for(state, pods, held, events) or self._hang(state)
-
-    def _hang(self, state: JobState) -> str:
-        """Return the slow rank that the job's record reports or, if there is none, the hang before the last restart."""
-        if state.namespace not in self._records:
-            self._records[state.namespace] = self._query(partial(records.all_records, self.cluster, state.namespace))
-        record = records.of_job(self._records[state.namespace], state)
-        return record.slow or record.hang if record else ""
+        workloads = self._list("Workload", state.namespace) if state.phase == Phase.QUEUED else []
+        workload = next((item for item in workloads if objects.is_of(item, state)), None)
+        events = self._list("Event", state.namespace) if lacks_reason(state, state.pods) else []
+        reason = explain_wait(state, state.pods, workload, events)
+        return reason or (state.record.slow or state.record.hang if state.record else "")
 
     def _list(self, kind: str, namespace: str) -> list[Object]:
-        if (kind, namespace) not in self._read:
+        if (kind, namespace) not in self._lists:
             fields = {"type": "Warning"} if kind == "Event" else None
-            self._read[kind, namespace] = self._query(partial(self.cluster.list, kind, namespace, fields=fields))
-        return self._read[kind, namespace]
-
-    def _query(self, question: Callable[[], list[Answer]]) -> list[Answer]:
-        try:
-            return question()
-        except CommandError as error:
-            self.on_error(str(error))
-            return []
+            try:
+                self._lists[kind, namespace] = self.cluster.list(kind, namespace, fields=fields)
+            except CommandError as error:
+                self.on_error(str(error))
+                self._lists[kind, namespace] = []
+        return self._lists[kind, namespace]
 
 
-def shortened(reason: str) -> str:
+def shorten(reason: str) -> str:
     """Shorten the reason why a job waits: reduce Kueue's quota message to the missing GPUs, truncate other reasons.
 
-    >>> shortened("waits in the queue: x, insufficient unused quota for nvidia.com/gpu in flavor train, 2 more needed, y")
+    >>> shorten("waits in the queue: x, insufficient unused quota for nvidia.com/gpu in flavor train, 2 more needed, y")
     'waits in the queue: 2 more nvidia.com/gpu of pool train needed'
     """
     lacking = re.search(rf"insufficient unused quota for {re.escape(GPU_RESOURCE)} in flavor ([\w-]+), (\d+) more needed", reason)

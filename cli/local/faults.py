@@ -124,9 +124,9 @@ def _gpu(cloud: LocalCloud, node: RunningNode, index: int, xid: int) -> Broken:
         uuid = gpus.break_gpu(node, index, xid)
     except gpus.NoSuchGpu as error:
         raise NotFound(str(error)) from None
-    did = f"GPU {index} of {node.name} ({uuid}) has reported Xid {xid}: {xids.of(xid).text}."
+    did = f"GPU {index} of {node.name} ({uuid}) has reported Xid {xid}: {xids.look_up(xid).text}."
     again = f"Get new GPUs with a new instance: {program()} local break NODE --instance{home_option(cloud)}"
-    restore = again if xids.of(xid).sets_condition else ""
+    restore = again if xids.look_up(xid).sets_condition else ""
     return Broken(did, restore, {"node": node.name, "gpu": index, "uuid": uuid, "xid": xid})
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, cast
 
 import pulumi
 import pulumi_aws as aws
@@ -183,19 +183,10 @@ def _repair(spec: NodePoolSpec) -> aws.eks.NodeGroupNodeRepairConfigArgsDict:
     https://docs.aws.amazon.com/eks/latest/userguide/node-repair.html"""
     if not spec.repair:
         return {"enabled": False}
-    overrides: list[aws.eks.NodeGroupNodeRepairConfigNodeRepairConfigOverrideArgsDict] = [
-        {
-            "node_monitoring_condition": one.condition,
-            "node_unhealthy_reason": one.reason,
-            "min_repair_wait_time_mins": one.wait_minutes,
-            "repair_action": one.action,
-        }
-        for one in spec.repair_overrides
-    ]
-    found: aws.eks.NodeGroupNodeRepairConfigArgsDict = {"enabled": True, "max_parallel_nodes_repaired_count": 1}
-    if overrides:
-        found["node_repair_config_overrides"] = overrides
-    return found
+    config: aws.eks.NodeGroupNodeRepairConfigArgsDict = {"enabled": True, "max_parallel_nodes_repaired_count": 1}
+    if spec.repair_overrides:
+        config["node_repair_config_overrides"] = [cast(Any, override) for override in spec.repair_overrides]
+    return config
 
 
 _EFFECTS: Final[Mapping[str, str]] = {

@@ -8,8 +8,8 @@ from typing import Any, Final, Literal, get_args
 
 from infra.health import documents
 from infra.health.faults import Action
+from infra.naming import TAKEN_OUT_ANNOTATION
 
-ANNOTATION: Final = "gpumpi.io/taken-out"
 FIRST: Final = datetime.min.replace(tzinfo=UTC)
 LONGEST_GRACE_SECONDS: Final = 7 * 86400
 """Longest grace period for which a node stays out of service; users may set any number in a pod."""
@@ -41,7 +41,7 @@ class TakenOut:
 
     def text(self) -> str:
         values = asdict(self)
-        return json.dumps({**values, "at": _written(self.at), "since": _written(self.since)})
+        return json.dumps({**values, "at": _format(self.at), "since": _format(self.since)})
 
 
 def read(node: Object) -> TakenOut | None:
@@ -50,11 +50,11 @@ def read(node: Object) -> TakenOut | None:
     If the annotation is damaged, the node counts as drained and as taken out of service long ago. The node stays out of
     service until it has no fault.
     """
-    found = (node["metadata"].get("annotations") or {}).get(ANNOTATION)
-    return None if found is None else parsed(found)
+    text = (node["metadata"].get("annotations") or {}).get(TAKEN_OUT_ANNOTATION)
+    return None if text is None else parse(text)
 
 
-def parsed(text: str) -> TakenOut:
+def parse(text: str) -> TakenOut:
     """Return the content of an annotation. The node itself can write it."""
     document = documents.load(text)
     if not _IS_TAKEN_OUT(document):
@@ -79,5 +79,5 @@ _IS_TAKEN_OUT: Final = documents.has_fields(
 )
 
 
-def _written(when: datetime) -> str:
+def _format(when: datetime) -> str:
     return when.astimezone(UTC).isoformat()

@@ -15,10 +15,10 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
-from infra.health import annotation, faults
-from infra.health.annotation import ANNOTATION, Object, TakenOut
-from infra.health.brake import Brake
+from infra.health import annotation, brake, faults
+from infra.health.annotation import Object, TakenOut
 from infra.health.faults import Action
+from infra.naming import TAKEN_OUT_ANNOTATION
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Cordon:
 
     def patch(self, now: datetime) -> dict[str, Any]:
         """Return the merge patch for the node. The API server rejects the patch if the node has changed."""
-        metadata = {"resourceVersion": self.version, "annotations": {ANNOTATION: self.taken_out(now).text()}}
+        metadata = {"resourceVersion": self.version, "annotations": {TAKEN_OUT_ANNOTATION: self.taken_out(now).text()}}
         return {"metadata": metadata, "spec": {"unschedulable": True}}
 
 
@@ -71,7 +71,6 @@ def decide(
     now: datetime,
     *,
     existing: bool = False,
-    brake: Brake | None = None,
     silent: Mapping[str, str] = MappingProxyType({}),
 ) -> Verdict:
     """Return the nodes to take out of service now, in the order in which they broke, and the nodes that the brake holds
@@ -80,54 +79,56 @@ def decide(
     `nodes`: the nodes of the pools. `existing`: whether another program owns the nodes; if so, the controller only
     cordons them. `silent`: name of each node whose kubelet is silent -> time when the silence began.
     """
-    used = brake or Brake()
-    broken = {one.node: one for one in broken_nodes(nodes, silent, existing=existing)}
+    broken = {cordon.node: cordon for cordon in find_broken_nodes(nodes, silent, existing=existing)}
     # A node that breaks repeatedly counts once per window.
-    free = broken.keys() & used.recent(before.counted, now)
+    free = broken.keys() & brake.find_recent(before.counted, now)
     waiting = [name for name in broken if name not in free]
-    counted = {name: before.counted[name] for name in used.recent(before.counted, now)}
-    released = {*free, *used.released(waiting, {**before.gone, **counted, **taken_out(nodes)}, map(_name, nodes), now)}
+    counted = {name: before.counted[name] for name in brake.find_recent(before.counted, now)}
+    released = {*free, *brake.release(waiting, {**before.gone, **counted, **find_taken_out(nodes)}, map(_name, nodes), now)}
     return Verdict(
-        tuple(one for name, one in broken.items() if name in released), tuple(name for name in broken if name not in released)
+        tuple(cordon for name, cordon in broken.items() if name in released),
+        tuple(name for name in broken if name not in released),
     )
 
 
-def taken_out(nodes: Iterable[Object]) -> dict[str, datetime]:
+def find_taken_out(nodes: Iterable[Object]) -> dict[str, datetime]:
     """Return the nodes that are out of service, each with the time when it was taken out. A node with a damaged
     annotation gets an early date and stays out of service."""
-    return {_name(one): found.at for one in nodes if (found := annotation.read(one)) is not None}
+    return {_name(node): out.at for node in nodes if (out := annotation.read(node)) is not None}
 
 
-def broken_nodes(nodes: Iterable[Object], silent: Mapping[str, str], *, existing: bool) -> list[Cordon]:
+def find_broken_nodes(nodes: Iterable[Object], silent: Mapping[str, str], *, existing: bool) -> list[Cordon]:
     """Return the nodes in service that the controller should take out, in the order in which they broke."""
-    found = []
+    faults_by_time = []
     for node in nodes:
         if annotation.read(node) is not None or node["spec"].get("unschedulable"):
             continue  # already taken out, or cordoned by a person
         if (fault := _fault(node, existing=existing) or _silence(node, silent, existing=existing)) is not None:
-            found.append(fault)
-    return [cordon for _, cordon in sorted(found, key=lambda one: (one[0], one[1].node))]
+            faults_by_time.append(fault)
+    return [cordon for _, cordon in sorted(faults_by_time, key=lambda entry: (entry[0], entry[1].node))]
 
 
 def _fault(node: Object, *, existing: bool) -> tuple[str, Cordon] | None:
     """Return the start time of a fault that the controller must handle, and how to cordon the node; None if the node
     has no such fault."""
-    for one in node["status"].get("conditions", ()):
-        if one["type"] not in faults.AGENT_CONDITIONS or one["status"] != "False":
+    for condition in node["status"].get("conditions", ()):
+        if condition["type"] not in faults.AGENT_CONDITIONS or condition["status"] != "False":
             continue
-        decision = faults.decide(one["type"], one.get("reason", ""))
+        decision = faults.decide(condition["type"], condition.get("reason", ""))
         decision = decision.on_existing() if existing else decision
         if decision.owner == "controller" and decision.costs_node:
             version = node["metadata"].get("resourceVersion", "")
-            cordon = Cordon(_name(node), one["type"], one.get("reason", ""), decision.action, version, drains=not existing)
-            return str(one.get("lastTransitionTime", "")), cordon
+            cordon = Cordon(
+                _name(node), condition["type"], condition.get("reason", ""), decision.action, version, drains=not existing
+            )
+            return str(condition.get("lastTransitionTime", "")), cordon
     return None
 
 
 def _silence(node: Object, silent: Mapping[str, str], *, existing: bool) -> tuple[str, Cordon] | None:
     """Return the time when a node's kubelet became silent, and how to cordon the node; None if the kubelet is not
     silent, or if Kubernetes already reports the node as not Ready."""
-    ready = {one["type"]: one["status"] for one in node["status"].get("conditions", ())}.get(faults.READY)
+    ready = {condition["type"]: condition["status"] for condition in node["status"].get("conditions", ())}.get(faults.READY)
     if _name(node) not in silent or ready != "True":
         return None
     action = faults.decide(faults.READY, faults.SILENT).action

@@ -9,7 +9,7 @@ https://docs.aws.amazon.com/eks/latest/userguide/node-repair.html
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, Literal
@@ -74,14 +74,14 @@ _HEALTH_CODE: Final = re.compile(r"DCGMHealthCode\d+")
 _BY_EKS: Final = Decision("eks", "replace", "replace")
 
 
-def xid_of(reason: str) -> int | None:
+def parse_xid(reason: str) -> int | None:
     """Return the Xid in a reason that the agent reports.
 
-    >>> xid_of("NvidiaXID79Error"), xid_of("NvidiaXID31Warning"), xid_of("KernelBug")
+    >>> parse_xid("NvidiaXID79Error"), parse_xid("NvidiaXID31Warning"), parse_xid("KernelBug")
     (79, 31, None)
     """
-    found = _XID.fullmatch(reason)
-    return int(found[1]) if found else None
+    match = _XID.fullmatch(reason)
+    return int(match[1]) if match else None
 
 
 def decide(condition: str, reason: str) -> Decision:
@@ -98,7 +98,7 @@ def decide(condition: str, reason: str) -> Decision:
     if condition != GPU_CONDITION:
         # Without a working kubelet, network, kernel or disk, a node cannot repair itself, and EKS replaces it.
         return _BY_EKS if condition in (READY, *AGENT_CONDITIONS) else NOTHING
-    if (number := xid_of(reason)) is not None:
+    if (number := parse_xid(reason)) is not None:
         return _of_xid(number)
     if _HEALTH_CODE.fullmatch(reason):
         return Decision("controller", "cordon", "none")
@@ -107,7 +107,7 @@ def decide(condition: str, reason: str) -> Decision:
 
 
 def _of_xid(number: int) -> Decision:
-    xid = xids.of(number)
+    xid = xids.look_up(number)
     if not xid.sets_condition:
         return NOTHING
     eks: Action = "replace" if number in _EKS_REPLACES else "reboot" if number in _EKS_REBOOTS else "none"
@@ -117,26 +117,23 @@ def _of_xid(number: int) -> Decision:
     return Decision("controller", "replace" if xid.advice == "replace the node" else "reboot", "none")
 
 
-def reasons() -> Iterator[str]:
+def list_reasons() -> Iterator[str]:
     """Yield all known reasons of AcceleratedHardwareReady except DCGM's health codes."""
-    yield from (xids.reason(number) for number, xid in xids.XIDS.items() if xid.sets_condition)
+    yield from (xids.name_reason(number) for number, xid in xids.XIDS.items() if xid.sets_condition)
     yield from _GPU_REASONS
 
 
-def wait(condition: str) -> timedelta:
+def look_up_wait(condition: str) -> timedelta:
     """Return how long EKS waits before it repairs a node with this condition."""
     return WAITS.get(condition, OTHER_WAIT)
 
 
-def repair_overrides() -> list[dict[str, Any]]:
+RepairOverride = Mapping[str, Any]
+"""A fault for which a node group's default repair is overridden, with the keys of Pulumi's provider."""
+
+
+def list_repair_overrides() -> tuple[RepairOverride, ...]:
     """Return the node group's overrides, which keep EKS from acting on faults that the controller owns."""
-    owned = [reason for reason in reasons() if decide(GPU_CONDITION, reason).owner == "controller"]
-    return [
-        {
-            "nodeMonitoringCondition": GPU_CONDITION,
-            "nodeUnhealthyReason": reason,
-            "minRepairWaitTimeMins": LEAST_WAIT_MINUTES,
-            "repairAction": "NoAction",
-        }
-        for reason in owned
-    ]
+    action = {"min_repair_wait_time_mins": LEAST_WAIT_MINUTES, "repair_action": "NoAction"}
+    reasons = [reason for reason in list_reasons() if decide(GPU_CONDITION, reason).owner == "controller"]
+    return tuple({"node_monitoring_condition": GPU_CONDITION, "node_unhealthy_reason": reason, **action} for reason in reasons)

@@ -2,14 +2,13 @@
 for nodes."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
 from infra.health import annotation, cordons, faults, journal, repairs
 from infra.health.annotation import Object, TakenOut
-from infra.health.brake import Brake
 from infra.health.journal import Journal
 
 
@@ -28,11 +27,10 @@ class Policy:
     pools: tuple[Pool, ...] = ()
     existing: bool = False
     """Whether another program owns the nodes. If so, the controller only cordons them, and their jobs keep running."""
-    brake: Brake = field(default_factory=Brake)
 
     def pool_of(self, node: Object) -> Pool | None:
         labels = node["metadata"].get("labels") or {}
-        return next((one for one in self.pools if one.labels.items() <= labels.items()), None)
+        return next((pool for pool in self.pools if pool.labels.items() <= labels.items()), None)
 
 
 @dataclass(frozen=True)
@@ -51,9 +49,9 @@ class Plan:
     patches: tuple[Patch, ...]
 
 
-def plan(
+def plan_round(
     nodes: Sequence[Object],
-    known: Journal,
+    stored: Journal,
     busy: Mapping[str, int],
     now: datetime,
     policy: Policy,
@@ -63,19 +61,19 @@ def plan(
     -> longest grace period of their pods, in seconds. `silent`: name of each node whose kubelet is silent -> time when
     the silence began.
     """
-    mine = [one for one in nodes if policy.pool_of(one) is not None]
-    after = journal.observed(known, mine, [str(one["metadata"]["uid"]) for one in nodes], now)
+    own = [node for node in nodes if policy.pool_of(node) is not None]
+    after = journal.update(stored, own, [str(node["metadata"]["uid"]) for node in nodes], now)
     entries = after["entries"]
-    before = journal.before(after, mine)
-    verdict = cordons.decide(mine, before, now, existing=policy.existing, brake=policy.brake, silent=silent)
-    patches = [_step(one, entries, now, policy, is_busy=_name(one) in busy, is_silent=_name(one) in silent) for one in mine]
-    by_name = {_name(one): one for one in mine}
-    for one in verdict.cordons:
-        cordon = replace(one, ending=busy.get(one.node, 0)) if one.reason == faults.SILENT else one
+    before = journal.find_counted_nodes(after, own)
+    verdict = cordons.decide(own, before, now, existing=policy.existing, silent=silent)
+    patches = [_step(node, entries, now, policy, is_busy=_name(node) in busy, is_silent=_name(node) in silent) for node in own]
+    by_name = {_name(node): node for node in own}
+    for decision in verdict.cordons:
+        cordon = replace(decision, ending=busy.get(decision.node, 0)) if decision.reason == faults.SILENT else decision
         node = by_name[cordon.node]
-        journal.note(entries, node, cordon.taken_out(now))
+        journal.record_state(entries, node, cordon.taken_out(now))
         patches.append(Patch(cordon.node, cordon.patch(now), f"taken out of service: {cordon.reason}"))
-    _withdraw(entries, mine, {one.node for one in verdict.cordons}, now)
+    _withdraw(entries, own, {decision.node for decision in verdict.cordons}, now)
     return Plan({**after, "held": sorted(verdict.held)}, tuple(filter(None, patches)))
 
 
@@ -86,14 +84,14 @@ def _step(
     out, pool = annotation.read(node), policy.pool_of(node)
     if out is None or pool is None:
         return None
-    after = repairs.next_step(node, out, pool.gpus, now, is_busy=is_busy, is_silent=is_silent)
+    after = repairs.decide_next_state(node, out, pool.gpus, now, is_busy=is_busy, is_silent=is_silent)
     if after == out:
         return None
     if after is None:
-        journal.ended(entries, str(node["metadata"]["uid"]), now)
+        journal.close_entries(entries, str(node["metadata"]["uid"]), now)
     else:
-        journal.note(entries, node, after)
-    body = repairs.patch(node["metadata"].get("resourceVersion", ""), after)
+        journal.record_state(entries, node, after)
+    body = repairs.build_patch(node["metadata"].get("resourceVersion", ""), after)
     return Patch(_name(node), body, "back in service" if after is None else after.state)
 
 
@@ -101,27 +99,27 @@ def _withdraw(entries: list[journal.Entry], nodes: Sequence[Object], cordoned: C
     """Close the journal entries of nodes that recovered before the controller took them out of service."""
     for node in nodes:
         if annotation.read(node) is None and _name(node) not in cordoned:
-            journal.ended(entries, str(node["metadata"]["uid"]), now)
+            journal.close_entries(entries, str(node["metadata"]["uid"]), now)
 
 
-def drained(nodes: Sequence[Object]) -> dict[str, str]:
+def find_draining_nodes(nodes: Sequence[Object]) -> dict[str, str]:
     """Return the names of the nodes that jobs must leave now, each with the reason."""
-    return {_name(node): out.reason for node, out in _emptied(nodes) if out.state == "draining"}
+    return {_name(node): out.reason for node, out in _iterate_emptied_nodes(nodes) if out.state == "draining"}
 
 
 def is_silent(node: Object) -> bool:
     """Return whether the controller took a node out of service because of a silent kubelet, and the kubelet is still
     silent."""
-    return any(out.condition == faults.READY and out.state != "verifying" for _, out in _emptied([node]))
+    return any(out.condition == faults.READY and out.state != "verifying" for _, out in _iterate_emptied_nodes([node]))
 
 
-def emptied(nodes: Sequence[Object]) -> dict[str, str]:
+def find_emptied_nodes(nodes: Sequence[Object]) -> dict[str, str]:
     """Return the names of the nodes that jobs had to leave and that are not yet back in service, each with the
     reason."""
-    return {_name(node): out.reason for node, out in _emptied(nodes)}
+    return {_name(node): out.reason for node, out in _iterate_emptied_nodes(nodes)}
 
 
-def _emptied(nodes: Sequence[Object]) -> Iterator[tuple[Object, TakenOut]]:
+def _iterate_emptied_nodes(nodes: Sequence[Object]) -> Iterator[tuple[Object, TakenOut]]:
     """Yield the nodes that jobs had to leave, except nodes that a person has uncordoned: those nodes keep their
     jobs."""
     for node in nodes:

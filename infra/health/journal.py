@@ -29,7 +29,7 @@ steps."""
 Journal = dict[str, Any]
 
 
-def empty() -> Journal:
+def new() -> Journal:
     return {"version": VERSION, "entries": [], "held": []}
 
 
@@ -38,7 +38,7 @@ def read(text: str | None) -> Journal:
     format."""
     document = documents.load(text)
     if not _IS_JOURNAL(document):
-        return empty()
+        return new()
     journal: Journal = {**document, "entries": [entry for entry in document["entries"] if _IS_ENTRY(entry)]}
     return journal
 
@@ -60,14 +60,14 @@ def write(journal: Journal) -> str:
     return json.dumps(journal, separators=(",", ":"), sort_keys=True)
 
 
-def observed(journal: Journal, nodes: Sequence[Object], everything: Sequence[str], now: datetime) -> Journal:
+def update(journal: Journal, nodes: Sequence[Object], everything: Sequence[str], now: datetime) -> Journal:
     """Return the journal, updated with the states of the nodes. `everything`: UIDs of all nodes of the cluster."""
-    after = [dict(one, steps=list(one["steps"])) for one in journal["entries"]]
-    open_entries = {one["uid"]: one for one in after if one["state"] not in ENDED}
+    after = [dict(entry, steps=list(entry["steps"])) for entry in journal["entries"]]
+    open_entries = {entry["uid"]: entry for entry in after if entry["state"] not in ENDED}
     for node in nodes:
-        found = annotation.read(node)
-        if found is not None and not _is_known(after, node, found):
-            note(after, node, found)
+        out = annotation.read(node)
+        if out is not None and not _is_known(after, node, out):
+            record_state(after, node, out)
     for uid, entry in open_entries.items():
         if uid not in everything:
             _step(entry, GONE, now)
@@ -82,12 +82,12 @@ def _is_known(entries: Sequence[Entry], node: Object, out: TakenOut) -> bool:
 
 def _entry(entries: Sequence[Entry], node: Object, out: TakenOut) -> Entry | None:
     """Return the entry of this removal from service, or an open entry that was written before the node was changed."""
-    about = [one for one in reversed(entries) if one["uid"] == node["metadata"]["uid"]]
-    same = (one for one in about if one["at"] == out.at.isoformat())
-    return next(same, next((one for one in about if one["state"] not in ENDED), None))
+    about = [entry for entry in reversed(entries) if entry["uid"] == node["metadata"]["uid"]]
+    same = (entry for entry in about if entry["at"] == out.at.isoformat())
+    return next(same, next((entry for entry in about if entry["state"] not in ENDED), None))
 
 
-def note(entries: list[Entry], node: Object, out: TakenOut) -> None:
+def record_state(entries: list[Entry], node: Object, out: TakenOut) -> None:
     """Record a node's state in its entry, or start a new entry."""
     entry = _entry(entries, node, out)
     if entry is None:
@@ -107,22 +107,22 @@ def note(entries: list[Entry], node: Object, out: TakenOut) -> None:
     _step(entry, out.state, out.since)
 
 
-def ended(entries: Sequence[Entry], uid: str, now: datetime) -> None:
+def close_entries(entries: Sequence[Entry], uid: str, now: datetime) -> None:
     """Record that a node accepts jobs again."""
     for entry in entries:
         if entry["uid"] == uid and entry["state"] not in ENDED:
             _step(entry, IN_SERVICE, now)
 
 
-def before(journal: Journal, nodes: Sequence[Object]) -> Before:
+def find_counted_nodes(journal: Journal, nodes: Sequence[Object]) -> Before:
     """Return the nodes without an annotation that the brake must count.
 
     A silent node no longer counts once it is gone: Kubernetes deletes a node only if its instance no longer exists, so
     the silence was not a false alarm. Otherwise, a reclaimed Spot Instance would use up the limit of a small cluster.
     https://kubernetes.io/docs/concepts/architecture/cloud-controller/#node-controller
     """
-    names = {str(one["metadata"]["uid"]): str(one["metadata"]["name"]) for one in nodes}
-    marked = {str(one["metadata"]["uid"]) for one in nodes if annotation.read(one) is not None}
+    names = {str(node["metadata"]["uid"]): str(node["metadata"]["name"]) for node in nodes}
+    marked = {str(node["metadata"]["uid"]) for node in nodes if annotation.read(node) is not None}
     gone: dict[str, datetime] = {}
     counted: dict[str, datetime] = {}
     for entry in journal["entries"]:
@@ -140,6 +140,6 @@ def _step(entry: Entry, state: str, at: datetime) -> None:
         entry["steps"] = [*entry["steps"], {"state": state, "at": at.isoformat()}][-STEPS_KEPT:]
 
 
-def of_node(journal: Mapping[str, Any], name: str) -> list[Entry]:
+def find_entries(journal: Mapping[str, Any], name: str) -> list[Entry]:
     """Return the entries about a node, oldest first."""
-    return [one for one in journal["entries"] if name in (one["node"], one["instance"])]
+    return [entry for entry in journal["entries"] if name in (entry["node"], entry["instance"])]

@@ -62,14 +62,14 @@ APPLICATION: Final = frozenset({13, 31, 43, 45, 94})
 UNKNOWN: Final = Xid("Xid that is not in the table", "none", sets_condition=False)
 
 
-def of(number: int) -> Xid:
+def look_up(number: int) -> Xid:
     return XIDS.get(number, UNKNOWN)
 
 
-def reason(number: int) -> str:
+def name_reason(number: int) -> str:
     """Return the reason that EKS's agent gives for an Xid.
 
-    >>> reason(79), reason(31)
+    >>> name_reason(79), name_reason(31)
     ('NvidiaXID79Error', 'NvidiaXID31Warning')
     """
-    return f"NvidiaXID{number}{'Error' if of(number).sets_condition else 'Warning'}"
+    return f"NvidiaXID{number}{'Error' if look_up(number).sets_condition else 'Warning'}"

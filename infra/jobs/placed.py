@@ -11,7 +11,7 @@ from infra.jobs.cluster import ClusterDescription, NamespaceDescription, PoolDes
 from infra.jobs.model import Job, KeyExchange, LauncherName, MpiImplementation
 from infra.jobs.progress import parse_seconds
 from infra.jobs.sizing import WorkerSize
-from infra.naming import HELD_QUEUE, POLICY_ANNOTATION, job_labels
+from infra.naming import HELD_QUEUE, POLICY_ANNOTATION, QUEUE_LABEL, job_labels
 
 Manifest = dict[str, Any]
 Role = Literal["worker", "launcher", "setup"]
@@ -22,7 +22,6 @@ DISRUPTIONS: Final = 100
 """Attempts that Kubernetes allows a job in addition to `maxRestarts`, because lost nodes and preemption do not count as
 restarts. The job controller fails the job when no restart is left. Unlike a Kubernetes Job, it distinguishes lost nodes
 from failures."""
-QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
 
 
 @dataclass(frozen=True)

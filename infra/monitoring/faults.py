@@ -51,7 +51,7 @@ OF_APPLICATIONS: Final = "NvidiaXIDOfApplication"
 
 
 def alerts() -> Iterator[Alert]:
-    for reason in (*faults.reasons(), HEALTH_CODE):
+    for reason in (*faults.list_reasons(), HEALTH_CODE):
         yield _of_reason(reason)
     yield _catch_all()
     yield _of_applications()
@@ -61,8 +61,8 @@ def alerts() -> Iterator[Alert]:
 
 def _of_reason(reason: str) -> Alert:
     decision = faults.decide(faults.GPU_CONDITION, reason if reason != HEALTH_CODE else f"{HEALTH_CODE}1")
-    number = faults.xid_of(reason)
-    text = f"The driver reported Xid {number}: {xids.of(number).text}." if number is not None else _NAMED[reason]
+    number = faults.parse_xid(reason)
+    text = f"The driver reported Xid {number}: {xids.look_up(number).text}." if number is not None else _NAMED[reason]
     match = f'reason=~"{_HEALTH_CODES}"' if reason == HEALTH_CODE else f'reason="{reason}"'
     counted = f"max by (node) (problem_condition_count{{{match}}}) > 0"
     lasting = decision.owner != "nobody"
@@ -109,7 +109,7 @@ def _fix(decision: Decision) -> str:
 
 
 def _catch_all() -> Alert:
-    known = "|".join((*faults.reasons(), _HEALTH_CODES))
+    known = "|".join((*faults.list_reasons(), _HEALTH_CODES))
     counted = f'max by (node) (problem_condition_count{{reason=~"{known}"}}) > 0'
     return Alert(
         name=CATCH_ALL,
@@ -136,7 +136,7 @@ def _of_applications() -> Alert:
 def _of_condition(condition: str) -> Alert:
     name, text = _CONDITIONS[condition]
     is_kubelets = condition == faults.READY
-    minutes = int(faults.wait(condition).total_seconds() // 60)
+    minutes = int(faults.look_up_wait(condition).total_seconds() // 60)
     return Alert(
         name=name,
         # If the kubelet stops, the Ready condition becomes Unknown, not False.

@@ -1,7 +1,7 @@
 """Decide which broken nodes EKS repairs, and which nodes EKS leaves to the job controller."""
 
 from infra.health import faults
-from infra.plan.specs import RepairOverride
+from infra.health.faults import RepairOverride
 from infra.settings.pools import Pool
 from infra.settings.stack import Settings
 
@@ -15,11 +15,4 @@ def overrides(pool: Pool, gpus: int, settings: Settings) -> tuple[RepairOverride
     platform = settings.platform
     empties = platform.node_healing and settings.installs_platform
     removes = platform.autoscaler and pool.min_size == 0
-    if not (gpus and platform.node_repair and empties and removes):
-        return ()
-    return tuple(
-        RepairOverride(
-            one["nodeMonitoringCondition"], one["nodeUnhealthyReason"], one["minRepairWaitTimeMins"], one["repairAction"]
-        )
-        for one in faults.repair_overrides()
-    )
+    return faults.list_repair_overrides() if gpus and platform.node_repair and empties and removes else ()

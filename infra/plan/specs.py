@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final, Literal
 
+from infra.health.faults import RepairOverride
 from infra.naming import Taint
 from infra.plan.efa_interfaces import Interface, efa_count
 
@@ -35,16 +36,6 @@ class BlockSchedule:
     """Size from the start of the block."""
     minimum: int
     """Minimum size of the pool, which draining sets to 0."""
-
-
-@dataclass(frozen=True)
-class RepairOverride:
-    """A fault for which EKS's default repair is overridden."""
-
-    condition: str
-    reason: str
-    wait_minutes: int
-    action: str
 
 
 CapacityType = Literal["ON_DEMAND", "SPOT", "CAPACITY_BLOCK"]

@@ -8,6 +8,7 @@ import pulumi_kubernetes as kubernetes
 
 from infra.naming import AUTOSCALER_ACCOUNT, AUTOSCALER_TAG, COMPONENT, KUBE_SYSTEM
 from infra.platform.pods import RESTRICTED_CONTAINER, http_probe, of_controller
+from infra.platform.rbac import READ, Account, rule
 from infra.platform.site import Site
 from infra.versions import cluster_autoscaler
 
@@ -15,8 +16,6 @@ NAME: Final = AUTOSCALER_ACCOUNT
 PORT: Final = 8085
 NODE_MINUTES: Final = 20
 """Time limit for a new node to become Ready. Nodes with GPUs take 5 to 15 minutes."""
-
-READ: Final = ["get", "list", "watch"]
 
 
 @dataclass(frozen=True)
@@ -52,36 +51,12 @@ class ClusterAutoscaler(pulumi.ComponentResource):
         self.register_outputs({})
 
     def _create_permissions(self) -> list[pulumi.Resource]:
-        options = self._args.site.options(self)
-        account = kubernetes.core.v1.ServiceAccount(
-            f"{self._name}-account",
-            metadata={"name": NAME, "namespace": KUBE_SYSTEM},
-            automount_service_account_token=False,
-            opts=options,
-        )
-        subjects: Any = [{"kind": "ServiceAccount", "name": NAME, "namespace": KUBE_SYSTEM}]
-        wide = kubernetes.rbac.v1.ClusterRole(
-            f"{self._name}-cluster-role", metadata={"name": NAME}, rules=_cluster_rules(), opts=options
-        )
-        narrow = kubernetes.rbac.v1.Role(
-            f"{self._name}-role", metadata={"name": NAME, "namespace": KUBE_SYSTEM}, rules=_status_rules(), opts=options
-        )
+        name, options, account = self._name, self._args.site.options(self), Account(NAME, KUBE_SYSTEM, NAME)
+        wide, narrow = f"{name}-cluster-role", f"{name}-role"
         return [
-            account,
-            kubernetes.rbac.v1.ClusterRoleBinding(
-                f"{self._name}-cluster-role-binding",
-                metadata={"name": NAME},
-                role_ref={"api_group": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": NAME},
-                subjects=subjects,
-                opts=self._args.site.options(self, wide),
-            ),
-            kubernetes.rbac.v1.RoleBinding(
-                f"{self._name}-role-binding",
-                metadata={"name": NAME, "namespace": KUBE_SYSTEM},
-                role_ref={"api_group": "rbac.authorization.k8s.io", "kind": "Role", "name": NAME},
-                subjects=subjects,
-                opts=self._args.site.options(self, narrow),
-            ),
+            account.create(f"{name}-account", options),
+            *account.grant(wide, _cluster_rules(), options, binding=f"{wide}-binding"),
+            *account.grant(narrow, _status_rules(), options, namespace=KUBE_SYSTEM, binding=f"{narrow}-binding"),
         ]
 
     def _pod(self) -> Any:
@@ -129,31 +104,26 @@ def _cluster_rules() -> Any:
     """https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/aws/examples, as of 1.35"""
     core = ["namespaces", "pods", "services", "replicationcontrollers", "persistentvolumeclaims", "persistentvolumes"]
     return [
-        _rule("", ["events", "endpoints"], ["create", "patch"]),
-        _rule("", ["pods/eviction"], ["create"]),
-        _rule("", ["pods/status"], ["update"]),
-        _rule("", ["endpoints"], ["get", "update"], NAME),
-        _rule("", ["nodes"], [*READ, "update"]),
-        _rule("", core, READ),
-        _rule("policy", ["poddisruptionbudgets"], READ),
-        _rule("apps", ["statefulsets", "replicasets", "daemonsets"], READ),
-        _rule("storage.k8s.io", ["storageclasses", "csinodes", "csidrivers", "csistoragecapacities", "volumeattachments"], READ),
-        _rule("batch", ["jobs"], [*READ, "patch"]),
-        _rule("coordination.k8s.io", ["leases"], ["create"]),
-        _rule("coordination.k8s.io", ["leases"], ["get", "update"], NAME),
+        rule("", ["events", "endpoints"], ["create", "patch"]),
+        rule("", ["pods/eviction"], ["create"]),
+        rule("", ["pods/status"], ["update"]),
+        rule("", ["endpoints"], ["get", "update"], NAME),
+        rule("", ["nodes"], [*READ, "update"]),
+        rule("", core, READ),
+        rule("policy", ["poddisruptionbudgets"], READ),
+        rule("apps", ["statefulsets", "replicasets", "daemonsets"], READ),
+        rule("storage.k8s.io", ["storageclasses", "csinodes", "csidrivers", "csistoragecapacities", "volumeattachments"], READ),
+        rule("batch", ["jobs"], [*READ, "patch"]),
+        rule("coordination.k8s.io", ["leases"], ["create"]),
+        rule("coordination.k8s.io", ["leases"], ["get", "update"], NAME),
         # The autoscaler's scheduling simulation also reads ResourceClaims.
-        _rule("resource.k8s.io", ["resourceclaims", "resourceslices", "deviceclasses"], READ),
+        rule("resource.k8s.io", ["resourceclaims", "resourceslices", "deviceclasses"], READ),
     ]
 
 
 def _status_rules() -> Any:
     status = [f"{NAME}-status", f"{NAME}-priority-expander"]
     return [
-        _rule("", ["configmaps"], ["create", "list", "watch"]),
-        _rule("", ["configmaps"], ["delete", "get", "update", "watch"], *status),
+        rule("", ["configmaps"], ["create", "list", "watch"]),
+        rule("", ["configmaps"], ["delete", "get", "update", "watch"], *status),
     ]
-
-
-def _rule(group: str, resources: list[str], verbs: list[str], *names: str) -> Any:
-    only = {"resource_names": list(names)} if names else {}
-    return {"api_groups": [group], "resources": resources, "verbs": verbs, **only}

@@ -11,7 +11,7 @@ import pytest
 
 from cli.clusters.dashboard.page_data import Seen, page
 from cli.clusters.dashboard.server import DashboardServer
-from cli.jobs.goodput.time_account import PHASES
+from cli.jobs.goodput.time_account import PARTS
 from testkit import browser
 from testkit.browser import Tab
 from testkit.dashboard_world import NOW, SEEN, STATUS
@@ -127,8 +127,8 @@ def test_nothing_is_wider_than_the_window_and_every_text_can_be_read(opened: Cal
 def test_every_phase_of_a_job_is_a_colored_part_of_its_bar(opened: Callable[..., Tab], scheme: str) -> None:
     parts = "[...document.querySelector('#jobs .bar:not(:empty)').children]"
     tab = opened(1280, scheme)
-    assert tab.evaluate(f"{parts}.map((one) => one.dataset.phase)") == list(PHASES)
-    assert len(set(tab.evaluate(f"{parts}.map((one) => getComputedStyle(one).backgroundColor)"))) == len(PHASES)
+    assert tab.evaluate(f"{parts}.map((one) => one.dataset.phase)") == list(PARTS)
+    assert len(set(tab.evaluate(f"{parts}.map((one) => getComputedStyle(one).backgroundColor)"))) == len(PARTS)
     assert tab.evaluate(f"Math.min(...{parts}.map((one) => one.getBoundingClientRect().width))") >= 3
 
 

@@ -1,7 +1,7 @@
 """`logs --follow` keeps following a job when its launcher restarts, in a new pod or in the same pod."""
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,7 +10,8 @@ import pytest
 from cli.errors import CommandError
 from cli.jobs import follow_log, objects
 from cli.jobs.follow_log import Follower
-from cli.jobs.state import JobState, Phase
+from cli.jobs.state import JobState
+from infra.platform.job_controller.in_pod.phases import Phase
 
 BESIDE = {"keys": "terminated", "keys-of-others": "running"}
 LINE = "2026-01-01T00:00:0{second}.000000001Z {text}"
@@ -32,9 +33,9 @@ def launcher(name: str, restarts: int, state: str) -> dict[str, Any]:
     return {"metadata": metadata, "spec": {}, "status": {"containerStatuses": [status]}}
 
 
-def job(phase: Phase) -> JobState:
+def job(phase: str, pods: Sequence[dict[str, Any]] = ()) -> JobState:
     moment = datetime(2026, 1, 1, tzinfo=UTC)
-    return JobState("pi", "default", "MPIJob", "pi", "mpijob", "train", 0, phase, "", 0, moment, None)
+    return JobState("pi", "default", "MPIJob", "pi", "mpijob", "train", 0, Phase(phase), "", 0, moment, None, pods)
 
 
 @pytest.mark.parametrize(
@@ -48,10 +49,9 @@ def job(phase: Phase) -> JobState:
 def test_following_continues_when_a_launcher_restarts_in_its_pod(
     attempts: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looks = [(job("Running"), [one]) for one in attempts]
-    ended = (job("Succeeded"), [launcher("a", 2, "terminated")])
-    monkeypatch.setattr(objects, "find", lambda *_: (looks[0] if looks else ended)[0])
-    monkeypatch.setattr(objects, "pods", lambda *_: (looks.pop(0) if looks else ended)[1])
+    states = [*(job("Running", [pod]) for pod in attempts), job("Succeeded", [launcher("a", 2, "terminated")])]
+    monkeypatch.setattr(objects, "find", lambda *_: states.pop(0) if len(states) > 1 else states[0])
+    monkeypatch.setattr(objects, "pods", lambda *_: states[0].pods)
     monkeypatch.setattr(follow_log, "EVERY_SECONDS", 0.0)
     out, notes = io.StringIO(), io.StringIO()
     cluster: Any = Log(["cannot reach a worker", "cannot reach a worker", "pi is 3.14", ""])
@@ -73,8 +73,7 @@ def test_following_a_job_whose_image_is_missing_ends_after_the_stated_time(monke
     waiting = {"reason": "ImagePullBackOff", "message": "not found"}
     stuck = {**launcher("a", 0, "waiting")}
     stuck["status"] = {"containerStatuses": [{"name": "launcher", "restartCount": 0, "state": {"waiting": waiting}}]}
-    monkeypatch.setattr(objects, "find", lambda *_: job("Starting"))
-    monkeypatch.setattr(objects, "pods", lambda *_: [stuck])
+    monkeypatch.setattr(objects, "find", lambda *_: job("Starting", [stuck]))
     monkeypatch.setattr(follow_log, "EVERY_SECONDS", 0.0)
     notes, seconds = io.StringIO(), iter([0.0, 299.0, 300.0])
     cluster: Any = Log([])

@@ -1,7 +1,7 @@
 """`logs --all --follow` prints new log lines of several pods as they appear."""
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,8 +9,9 @@ import pytest
 
 from cli.errors import NotFound
 from cli.jobs import follow_log, objects, worker_logs
-from cli.jobs.state import JobState, Phase
+from cli.jobs.state import JobState
 from cli.jobs.worker_logs import FollowerOfPods, of_all, of_worker
+from infra.platform.job_controller.in_pod.phases import Phase
 
 
 class Logs:
@@ -35,19 +36,17 @@ def worker(pod: str, index: int, state: str) -> dict[str, Any]:
     return {"metadata": metadata, "spec": {}, "status": {"containerStatuses": [status]}}
 
 
-def job(phase: Phase) -> JobState:
+def job(phase: str, pods: Sequence[dict[str, Any]] = ()) -> JobState:
     moment = datetime(2026, 1, 1, tzinfo=UTC)
-    return JobState("train", "default", "Job", "train", "torchrun", "train", 2, phase, "", 0, moment, None)
+    return JobState("train", "default", "Job", "train", "torchrun", "train", 2, Phase(phase), "", 0, moment, None, pods)
 
 
-def followed(
-    monkeypatch: pytest.MonkeyPatch, logs: Logs, looks: list[tuple[JobState, list[dict[str, Any]]]], **more: Any
-) -> tuple[list[str], int]:
+def followed(monkeypatch: pytest.MonkeyPatch, logs: Logs, looks: list[JobState], **more: Any) -> tuple[list[str], int]:
     """Return the printed lines, sorted, and the exit code. `looks` lists successive states of the job; the last state
     is repeated."""
     left = list(looks)
-    monkeypatch.setattr(objects, "find", lambda *_: left[0][0])
-    monkeypatch.setattr(objects, "pods", lambda *_: (left.pop(0) if len(left) > 1 else left[0])[1])
+    monkeypatch.setattr(objects, "find", lambda *_: left.pop(0) if len(left) > 1 else left[0])
+    monkeypatch.setattr(objects, "pods", lambda *_: left[0].pods)
     for module in (follow_log, worker_logs):
         monkeypatch.setattr(module, "EVERY_SECONDS", 0.0)
     out = io.StringIO()
@@ -58,19 +57,19 @@ def followed(
 
 def test_lines_of_all_workers_begin_with_their_pod(monkeypatch: pytest.MonkeyPatch) -> None:
     logs = Logs(a=[["1 loss 3", "2 loss 2"]], b=[["1 waits"]])
-    ended = (job("Succeeded"), [worker("a", 0, "terminated"), worker("b", 1, "terminated")])
+    ended = job("Succeeded", [worker("a", 0, "terminated"), worker("b", 1, "terminated")])
     assert followed(monkeypatch, logs, [ended]) == (["worker-0 | loss 2", "worker-0 | loss 3", "worker-1 | waits"], 0)
 
 
 def test_the_log_of_one_worker_has_no_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
     logs = Logs(a=[["1 loss 3"]], b=[["1 waits"]])
-    ended = (job("Succeeded"), [worker("a", 0, "terminated"), worker("b", 1, "terminated")])
+    ended = job("Succeeded", [worker("a", 0, "terminated"), worker("b", 1, "terminated")])
     assert followed(monkeypatch, logs, [ended], choose=of_worker(1), prefixed=False) == (["waits"], 0)
 
 
 def test_a_broken_connection_loses_and_repeats_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
     logs = Logs(a=[["1 one", "2 two"], ["2 two", "3 three"]])
-    looks = [(job("Running"), [worker("a", 0, "running")]), (job("Succeeded"), [worker("a", 0, "terminated")])]
+    looks = [job("Running", [worker("a", 0, "running")]), job("Succeeded", [worker("a", 0, "terminated")])]
     printed, code = followed(monkeypatch, logs, looks)
     assert (set(printed), len(printed), code) == ({"worker-0 | one", "worker-0 | two", "worker-0 | three"}, 3, 0)
 
@@ -78,13 +77,13 @@ def test_a_broken_connection_loses_and_repeats_no_line(monkeypatch: pytest.Monke
 def test_pods_of_each_attempt_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     logs = Logs(a=[["1 first attempt"]], b=[["1 second attempt"]])
     looks = [
-        (job("Running"), [worker("a", 0, "running")]),
-        (job("Failed"), [worker("a", 0, "terminated"), worker("b", 0, "terminated")]),
+        job("Running", [worker("a", 0, "running")]),
+        job("Failed", [worker("a", 0, "terminated"), worker("b", 0, "terminated")]),
     ]
     assert followed(monkeypatch, logs, looks) == (["worker-0 | first attempt", "worker-0 | second attempt"], 1)
 
 
 def test_a_deleted_pod_does_not_end_the_logs_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     logs = Logs(b=[["1 still here"]])
-    ended = (job("Succeeded"), [worker("gone", 0, "terminated"), worker("b", 1, "terminated")])
+    ended = job("Succeeded", [worker("gone", 0, "terminated"), worker("b", 1, "terminated")])
     assert followed(monkeypatch, logs, [ended]) == (["worker-1 | still here"], 0)

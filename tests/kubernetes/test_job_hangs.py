@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cli.jobs.times import moment
+from infra.platform.job_controller.in_pod.moments import parse_time
 from testkit.job_cluster import NAMESPACE, JobCluster, job_file
 from testkit.waiting import wait_until
 
@@ -125,7 +125,7 @@ def agrees_with_the_program(hung: dict[str, Any], resumed: dict[str, Any], spent
     reached = max(before)
     assert (hung["last"]["step"], resumed["first"]["step"], resumed["goal"]) == (reached, min(after), reached)
     stopped, began, regained = (
-        moment(one).timestamp() for one in (hung["last"]["at"], resumed["first"]["at"], resumed["regained"])
+        parse_time(one).timestamp() for one in (hung["last"]["at"], resumed["first"]["at"], resumed["regained"])
     )
     assert before[reached - 1] <= stopped < after[min(after)]
     assert stopped < began <= regained and all(when <= regained for step, when in after.items() if step < reached)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from infra.health.faults import GPU_CONDITION, repair_overrides
+from infra.health.faults import GPU_CONDITION
 from localcloud.aws import clock, events
 from localcloud.aws.eks.node_groups import repair, repair_rules
 from localcloud.aws.eks.node_groups.repair_rules import Fault
@@ -53,7 +53,8 @@ def test_an_override_changes_action_and_wait() -> None:
     override = {"nodeMonitoringCondition": GPU_CONDITION, "nodeUnhealthyReason": BUS}
     quick = {**ON, "nodeRepairConfigOverrides": [{**override, "minRepairWaitTimeMins": 2, "repairAction": "Reboot"}]}
     assert due(quick, 3, fault(0), minutes=2) == [("i-0", "Reboot")]
-    assert due({**ON, "nodeRepairConfigOverrides": repair_overrides()}, 3, fault(0), minutes=1000) == []
+    left_alone = {**override, "minRepairWaitTimeMins": 5, "repairAction": "NoAction"}
+    assert due({**ON, "nodeRepairConfigOverrides": [left_alone]}, 3, fault(0), minutes=1000) == []
 
 
 def test_repairs_stop_above_the_threshold() -> None:

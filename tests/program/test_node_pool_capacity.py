@@ -1,5 +1,6 @@
 """Effect of pool settings on node groups: capacity, placement, sizes, updates and repair."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 
 from infra.facts import Existing, ExistingPool
 from infra.health import faults
+from infra.health.faults import RepairOverride
 from infra.plan import eks_pools
 from tests.program import engine
 from tests.program.engine import Deployment, deploy
@@ -134,24 +136,16 @@ def test_unhealthy_nodes_are_repaired_one_at_a_time(fabric: Deployment, name: st
     assert (found["enabled"], found["maxParallelNodesRepairedCount"]) == (True, 1)
 
 
-def overrides(instance_type: str = "g5.8xlarge", platform: dict[str, Any] | None = None, **more: Any) -> list[dict[str, Any]]:
+def overrides(instance_type: str = "g5.8xlarge", platform: dict[str, Any] | None = None, **more: Any) -> Sequence[RepairOverride]:
     wanted = {"install": True, **(platform or {})}
     settings = world.settings(world.pool("train", instance_type, **{"maxSize": 4, **more}), platform=wanted)
     plans = eks_pools.plan(settings, world.facts(settings))
     assert plans["system"].spec.repair_overrides == ()
-    return [
-        {
-            "nodeMonitoringCondition": one.condition,
-            "nodeUnhealthyReason": one.reason,
-            "minRepairWaitTimeMins": one.wait_minutes,
-            "repairAction": one.action,
-        }
-        for one in plans["train"].spec.repair_overrides
-    ]
+    return plans["train"].spec.repair_overrides
 
 
 def test_eks_leaves_broken_gpus_to_the_job_controller() -> None:
-    assert overrides() == faults.repair_overrides() != []
+    assert overrides() == faults.list_repair_overrides() != ()
 
 
 @pytest.mark.parametrize(
@@ -164,7 +158,7 @@ def test_eks_leaves_broken_gpus_to_the_job_controller() -> None:
     ids=str,
 )
 def test_eks_repairs_broken_gpus_where_nothing_else_removes_the_node(more: dict[str, Any]) -> None:
-    assert overrides(**more) == []
+    assert overrides(**more) == ()
 
 
 def test_without_repair_eks_leaves_all_nodes_alone() -> None:

@@ -246,7 +246,7 @@ def test_the_job_controller_watches_the_nodes_of_all_pools_with_ranks(stack: Dep
     ]
     assert watched(stack) == {"existing": False, "pools": pools}
     assert [one["nodeUnhealthyReason"] for one in group_of(stack, "train")] == [
-        one["nodeUnhealthyReason"] for one in faults.repair_overrides()
+        override["node_unhealthy_reason"] for override in faults.list_repair_overrides()
     ]
 
 

@@ -3,9 +3,10 @@
 import json
 from typing import Any
 
-from infra.platform.job_controller.in_pod import reconcile, record_shape
+from infra.naming import JOB_LABEL, LAUNCHER_LABEL, POLICY_ANNOTATION, ROLE_LABEL
+from infra.platform.job_controller.in_pod import reconcile, record
 from infra.platform.job_controller.in_pod.actions import Action
-from infra.platform.job_controller.in_pod.job import JOB, LAUNCHER, POLICY, ROLE, ManagedJob
+from infra.platform.job_controller.in_pod.job import ManagedJob
 from infra.platform.job_controller.in_pod.progress import Seen
 from infra.platform.job_controller.in_pod.record import Record
 from infra.platform.job_controller.in_pod.stacks import Dump
@@ -57,7 +58,7 @@ def pod(
             "name": name,
             "namespace": "mpi-jobs",
             "uid": uid or f"uid-{name}",
-            "labels": {JOB: "train", ROLE: role},
+            "labels": {JOB_LABEL: "train", ROLE_LABEL: role},
             "creationTimestamp": at(since),
             **({"deletionTimestamp": at(since + 1)} if deleting else {}),
         },
@@ -82,8 +83,8 @@ def main(launcher: str = "mpijob", policy: Object | None = None, **status: Any) 
         "namespace": "mpi-jobs",
         "uid": "uid-train",
         "creationTimestamp": at(0),
-        "labels": {JOB: "train", ROLE: "job", LAUNCHER: launcher},
-        "annotations": {POLICY: json.dumps(wanted)},
+        "labels": {JOB_LABEL: "train", ROLE_LABEL: "job", LAUNCHER_LABEL: launcher},
+        "annotations": {POLICY_ANNOTATION: json.dumps(wanted)},
     }
     spec: Object = {"mpiReplicaSpecs": {"Worker": {"replicas": 2}}} if launcher == "mpijob" else {}
     if launcher == "torchrun":
@@ -121,13 +122,13 @@ class Controlled:
         self.record = reconcile.observe(self.record, job, at(second), seen, dump)
         leases = {name: at(second) for name in NODES} if alive else {}
         actions = reconcile.decide(self.record, job, leases, at(second))
-        assert record_shape.fits(self.record), "the controller would ignore its own record"
+        assert record.fits(self.record), "the controller would ignore its own record"
         return actions
 
     def gone(self, second: int) -> None:
         assert self.record is not None
-        self.record = reconcile.ended_without_us(self.record, at(second))
-        assert record_shape.fits(self.record), "the controller would ignore its own record"
+        self.record = reconcile.close(self.record, at(second))
+        assert record.fits(self.record), "the controller would ignore its own record"
 
     def __getitem__(self, key: str) -> Any:
         assert self.record is not None

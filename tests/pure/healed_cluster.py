@@ -3,23 +3,22 @@
 import copy
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from fractions import Fraction
 from typing import Any
 
 from infra.health import journal
-from infra.health.annotation import ANNOTATION, read
-from infra.health.brake import Brake
+from infra.health.annotation import read
 from infra.health.faults import GPU_CONDITION
 from infra.health.healing import Policy, Pool
+from infra.naming import TAKEN_OUT_ANNOTATION
 from infra.platform.job_controller.in_pod.api import ApiError
-from infra.platform.job_controller.in_pod.mirror import trimmed_node
+from infra.platform.job_controller.in_pod.mirror import trim_node
 from infra.platform.job_controller.in_pod.nodes import Nodes
 from tests.pure.controlled_jobs import pod
 
 Object = dict[str, Any]
 START = datetime(2026, 11, 23, 12, tzinfo=UTC)
 WINDOW = timedelta(hours=1)
-POLICY = Policy((Pool({"pool": "train"}, 8),), brake=Brake(Fraction(1, 5), WINDOW))
+POLICY = Policy((Pool({"pool": "train"}, 8),))
 BUS = "NvidiaXID79Error"
 
 
@@ -53,10 +52,10 @@ class Cluster:
         found = self.nodes.get(name)
         if found is None or found["metadata"]["resourceVersion"] != body["metadata"]["resourceVersion"]:
             raise ApiError(409 if found else 404, "Conflict", name)
-        text = body["metadata"]["annotations"][ANNOTATION]
+        text = body["metadata"]["annotations"][TAKEN_OUT_ANNOTATION]
         if body.get("spec", {}).get("unschedulable"):
             self.cordoned.append((name, self.now))
-        found["metadata"]["annotations"] = {} if text is None else {ANNOTATION: text}
+        found["metadata"]["annotations"] = {} if text is None else {TAKEN_OUT_ANNOTATION: text}
         found["spec"] = {key: value for key, value in {**found["spec"], **body.get("spec", {})}.items() if value is not None}
         found["metadata"]["resourceVersion"] += "1"
         return found
@@ -70,7 +69,7 @@ class Cluster:
     def round(
         self, controller: Nodes | None = None, *, busy: Sequence[str] = (), grace: int = 30, wanted: Policy = POLICY
     ) -> None:
-        seen = [trimmed_node(one) for one in copy.deepcopy(list(self.nodes.values()))]
+        seen = [trim_node(one) for one in copy.deepcopy(list(self.nodes.values()))]
         pods = [pod(f"on-{name}", "worker", node=name) for name in busy]
         for one in pods:
             one["spec"]["terminationGracePeriodSeconds"] = grace

@@ -16,15 +16,16 @@ from cli.errors import CommandError
 from cli.jobs.state import JobState
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.placed import PlacedJob
+from infra.platform.job_controller.in_pod.phases import Phase
 from tests.pure.job_world import SMALL, cluster
 from tests.pure.test_acceptance_verdicts import node
 
 LOST = FailedLaunch(datetime(2026, 11, 23, tzinfo=UTC), "no g5.12xlarge capacity", is_over=False)
 
 
-def state(phase: Any = "Succeeded", failures: int = 0) -> JobState:
+def state(phase: str = "Succeeded", failures: int = 0) -> JobState:
     now = datetime(2026, 11, 23, tzinfo=UTC)
-    return JobState("j", "mpi-jobs", "MPIJob", "j", "mpijob", "small", 2, phase, "", failures, now, now)
+    return JobState("j", "mpi-jobs", "MPIJob", "j", "mpijob", "small", 2, Phase(phase), "", failures, now, now)
 
 
 class Api:

@@ -19,7 +19,7 @@ ARROWS: dict[str, set[str]] = {
     "versions": set(),
     "config": set(),
     "cost": set(),
-    "health": set(),
+    "health": {"naming"},
     "kubernetes": {"config"},
     "monitoring": {"naming", "health"},
     "jobs": {*BASE, "config"},

@@ -13,13 +13,14 @@ from infra.jobs.model import Job
 from infra.jobs.placed import Piece
 from infra.jobs.render import LAUNCHERS, place, render
 from infra.jobs.validation import check
-from infra.naming import HELD_QUEUE, POLICY_ANNOTATION, RECORD_KEY, RECORD_LABEL
+from infra.naming import HELD_QUEUE, POLICY_ANNOTATION, QUEUE_LABEL
 from infra.platform.job_controller import program
 from infra.platform.job_controller.in_pod import job as in_pod
-from infra.platform.job_controller.in_pod import record, setup
 from infra.platform.job_controller.in_pod.actions import Change, FailJob
 from tests.pure.controlled_jobs import Controlled, at, condition, job, main
 from tests.pure.job_world import KEYS, TEAM, cluster
+
+PACKED = [item["path"] for item in program.items()]
 
 
 def rendered(**more: Any) -> list[Piece]:
@@ -32,11 +33,6 @@ def objects(pieces: list[Piece], kind: str) -> list[dict[str, Any]]:
     return [piece.manifest for piece in pieces if piece.manifest["kind"] == kind]
 
 
-def test_controller_and_program_agree_on_names() -> None:
-    assert (in_pod.POLICY, record.LABEL, record.KEY) == (POLICY_ANNOTATION, RECORD_LABEL, RECORD_KEY)
-    assert setup.QUEUE_LABEL == "kueue.x-k8s.io/queue-name"
-
-
 def test_the_controller_needs_only_the_standard_library() -> None:
     modules_of_it = {name: text for name, text in program.files().items() if name.endswith(".py")}
     for name, text in modules_of_it.items():
@@ -44,8 +40,8 @@ def test_the_controller_needs_only_the_standard_library() -> None:
             modules = [one.name for one in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom) and not node.level:
                 modules = [node.module or ""]
-            ours = {f"infra.health.{one.stem}" for one in program.HEALTH.glob("*.py")} | {"infra.health"}
-            assert {one.partition(".")[0] for one in modules if one not in ours} <= sys.stdlib_module_names, name
+            own = {path.removesuffix(".py").replace("/", ".") for path in PACKED} | {"infra.health"}
+            assert {module.partition(".")[0] for module in modules if module not in own} <= sys.stdlib_module_names, name
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
@@ -140,7 +136,7 @@ def setup_job(*conditions: dict[str, Any]) -> dict[str, Any]:
 
 def held(launcher: str, queue: str | None) -> dict[str, Any]:
     found = main(launcher, {"hold": {"queue": queue}})
-    found["metadata"]["labels"][setup.QUEUE_LABEL] = HELD_QUEUE
+    found["metadata"]["labels"][QUEUE_LABEL] = HELD_QUEUE
     found["spec"] |= {"runPolicy": {"suspend": True}} if launcher == "mpijob" else {"suspend": True}
     return found
 
@@ -157,7 +153,7 @@ def test_a_job_enters_the_queue_after_its_setup(launcher: str) -> None:
     done = job(held(launcher, "jobs"), [], setup=setup_job(condition("Complete", 40)))
     (action,) = seen.look(done, 41)
     assert isinstance(action, Change)
-    assert action.values == ((("metadata", "labels", setup.QUEUE_LABEL), "jobs"),)
+    assert action.values == {"metadata": {"labels": {QUEUE_LABEL: "jobs"}}}
     assert seen["setup"]["outcome"] == "Succeeded"
 
 
@@ -165,7 +161,7 @@ def test_without_a_queue_a_job_starts_after_its_setup() -> None:
     seen = Controlled()
     (action,) = seen.look(job(held("torchrun", None), [], setup=setup_job(condition("Complete", 40))), 41)
     assert isinstance(action, Change)
-    assert action.values == ((("spec", "suspend"), False),)
+    assert action.values == {"spec": {"suspend": False}}
 
 
 def test_workers_without_an_operator_start_after_setup() -> None:
@@ -174,13 +170,13 @@ def test_workers_without_an_operator_start_after_setup() -> None:
     done = job(held("standalone", "jobs"), [], setup=setup_job(condition("Complete", 40)), workers_set=workers_set)
     first, _ = seen.look(done, 41)
     assert isinstance(first, Change)
-    assert first.values == ((("spec", "replicas"), 2),)
+    assert first.values == {"spec": {"replicas": 2}}
 
 
 def test_a_released_job_is_not_released_again() -> None:
     seen = Controlled()
     released = main("mpijob", {"hold": {"queue": "jobs"}})
-    released["metadata"]["labels"][setup.QUEUE_LABEL] = "jobs"
+    released["metadata"]["labels"][QUEUE_LABEL] = "jobs"
     assert seen.look(job(released, [], setup=setup_job(condition("Complete", 40))), 41) == []
 
 

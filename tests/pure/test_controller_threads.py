@@ -9,8 +9,7 @@ import pytest
 from infra.platform.job_controller.in_pod import controller, health, mirror
 from infra.platform.job_controller.in_pod.api import ApiError, resource_path
 from infra.platform.job_controller.in_pod.following import Following
-from infra.platform.job_controller.in_pod.guard import LONGEST_PAUSE_SECONDS, PAUSE_SECONDS, Guard
-from infra.platform.job_controller.in_pod.health import Health
+from infra.platform.job_controller.in_pod.health import LONGEST_PAUSE_SECONDS, PAUSE_SECONDS, Guard, Health
 from infra.platform.job_controller.in_pod.logs import Logs, Source
 from infra.platform.job_controller.in_pod.mirror import Mirror
 from tests.pure.controller_world import Leader, LocalApi, World, namespace_of

@@ -2,21 +2,18 @@
 
 import json
 from datetime import UTC, datetime, timedelta
-from fractions import Fraction
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.health import cordons
-from infra.health.annotation import ANNOTATION
-from infra.health.brake import Brake
+from infra.health import brake, cordons
 from infra.health.cordons import Before
 from infra.health.faults import GPU_CONDITION
+from infra.naming import TAKEN_OUT_ANNOTATION
 
 START = datetime(2026, 11, 23, 12, tzinfo=UTC)
 WINDOW = timedelta(hours=1)
-BRAKE = Brake(Fraction(1, 5), WINDOW)
 BUS, APPLICATION = "NvidiaXID79Error", "NvidiaXID31Error"
 
 
@@ -37,7 +34,7 @@ def patched(one: dict[str, Any], cordon: cordons.Cordon, now: datetime) -> None:
 
 
 def decided(nodes: list[dict[str, Any]], now: datetime = START, **more: Any) -> tuple[list[str], list[str]]:
-    found = cordons.decide(nodes, Before(more.pop("gone", {}), more.pop("counted", {})), now, brake=BRAKE, **more)
+    found = cordons.decide(nodes, Before(more.pop("gone", {}), more.pop("counted", {})), now, **more)
     return [one.node for one in found.cordons], list(found.held)
 
 
@@ -45,7 +42,7 @@ def test_a_broken_node_becomes_unschedulable_and_says_why() -> None:
     (found,) = cordons.decide([node(0), node(1, BUS)], Before(), START).cordons
     change = found.patch(START)
     assert change["spec"] == {"unschedulable": True}
-    assert json.loads(change["metadata"]["annotations"][ANNOTATION]) == {
+    assert json.loads(change["metadata"]["annotations"][TAKEN_OUT_ANNOTATION]) == {
         "at": "2026-11-23T12:00:00+00:00",
         "condition": GPU_CONDITION,
         "reason": BUS,
@@ -65,7 +62,7 @@ def test_harmless_faults_and_those_of_eks_take_out_no_node() -> None:
 
 def test_on_an_existing_cluster_nodes_are_only_cordoned() -> None:
     nodes = [node(0, BUS), node(1, "ForkFailedOutOfPIDs", kind="KernelReady"), *map(node, range(2, 20))]
-    found = cordons.decide(nodes, Before(), START, existing=True, brake=BRAKE).cordons
+    found = cordons.decide(nodes, Before(), START, existing=True).cordons
     assert [(one.node, one.action) for one in found] == [("n0", "cordon"), ("n1", "cordon")]
 
 
@@ -88,9 +85,9 @@ def test_a_node_that_broke_before_within_the_window_needs_no_second_release() ->
 
 def test_a_node_that_a_person_cordoned_or_uncordoned_is_left_alone() -> None:
     back = node(1, BUS, unschedulable=False)
-    back["metadata"]["annotations"] = {ANNOTATION: json.dumps({"at": "2020-01-01T00:00:00+00:00"})}
+    back["metadata"]["annotations"] = {TAKEN_OUT_ANNOTATION: json.dumps({"at": "2020-01-01T00:00:00+00:00"})}
     damaged = node(2, BUS)
-    damaged["metadata"]["annotations"] = {ANNOTATION: "?"}
+    damaged["metadata"]["annotations"] = {TAKEN_OUT_ANNOTATION: "?"}
     assert decided([node(0, BUS, unschedulable=True), back, damaged]) == ([], [])
 
 
@@ -107,13 +104,13 @@ def test_killed_at_any_moment_it_takes_out_no_node_twice_and_keeps_to_the_brake(
         now += timedelta(minutes=minutes)
         for number in breaking & set(range(size)):
             nodes[number]["status"] = node(number, APPLICATION if number % 5 == 4 else BUS)["status"]
-        for cordon in cordons.decide(nodes, Before(), now, brake=BRAKE).cordons[:survives]:
+        for cordon in cordons.decide(nodes, Before(), now).cordons[:survives]:
             patched(next(one for one in nodes if one["metadata"]["name"] == cordon.node), cordon, now)
             history.append((cordon.node, now))
     names = [name for name, _ in history]
     assert len(names) == len(set(names))
     for _, when in history:
-        assert len([one for one in history if when - WINDOW < one[1] <= when]) <= BRAKE.limit(size)
+        assert len([one for one in history if when - WINDOW < one[1] <= when]) <= brake.limit(size)
     assert not {f"n{number}" for number in range(4, 20, 5)} & set(names)
 
 
@@ -122,7 +119,7 @@ def test_every_broken_node_is_taken_out_in_the_end(size: int, breaking: set[int]
     broken = {number for number in breaking if number < size}
     nodes, now = [node(number, BUS if number in broken else "") for number in range(size)], START
     for _ in range(size):
-        for cordon in cordons.decide(nodes, Before(), now, brake=BRAKE).cordons:
+        for cordon in cordons.decide(nodes, Before(), now).cordons:
             patched(next(one for one in nodes if one["metadata"]["name"] == cordon.node), cordon, now)
         now += WINDOW
     assert {one["metadata"]["name"] for one in nodes if one["spec"].get("unschedulable")} == {f"n{number}" for number in broken}

@@ -13,7 +13,7 @@ from cli.clusters.dashboard.page_data import Seen, page
 from cli.clusters.dashboard.server import PAGE
 from cli.clusters.status.cluster_status import PoolStatus, Status
 from cli.jobs.goodput import time_account
-from cli.jobs.goodput.time_account import PHASES
+from cli.jobs.goodput.time_account import PARTS
 from cli.nodes.health.node_health import SEVERITIES, State
 from cli.stacks.cost.spending import Spending
 from testkit.dashboard_world import NODES, NOW, SEEN, SPENDING, STATUS, node
@@ -83,11 +83,11 @@ def test_goodput_and_phases_of_a_job_are_those_of_the_goodput_command() -> None:
     assert not isinstance(SEEN.records, str)
     document = shown()
     for section, one in [("jobs", SEEN.records[0]), ("ended", SEEN.records[3])]:
-        spent = time_account.of_job(one.content, NOW)
+        spent = time_account.account_for(one.content, NOW)
         cell = row(document, section, one.content["name"])["time"]
         assert f"goodput {spent.share}" in cell["note"].split("; ")
         assert {part["name"]: part["seconds"] for part in cell["parts"]} == {
-            phase: spent.spent[phase].total_seconds() for phase in PHASES if spent.spent[phase]
+            phase: spent.spent[phase].total_seconds() for phase in PARTS if spent.spent[phase]
         }
 
 
@@ -95,7 +95,7 @@ def test_phases_have_the_same_order_in_every_job() -> None:
     document = shown()
     for one in (*document["jobs"]["rows"], *document["ended"]["rows"]):
         names = [part["name"] for part in one["cells"]["time"]["parts"]]
-        assert names == [phase for phase in PHASES if phase in names] and names
+        assert names == [phase for phase in PARTS if phase in names] and names
 
 
 def test_lost_time_of_a_job_without_steps_is_unknown() -> None:
@@ -108,7 +108,7 @@ def test_lost_time_of_a_job_without_steps_is_unknown() -> None:
 def test_the_total_goodput_is_that_of_the_running_and_ended_jobs() -> None:
     assert not isinstance(SEEN.records, str)
     (note,) = shown()["jobs"]["notes"]
-    total = time_account.total([time_account.of_job(one.content, NOW) for one in SEEN.records])
+    total = time_account.sum_accounts([time_account.account_for(one.content, NOW) for one in SEEN.records])
     assert note.startswith(f"Goodput of these and the most recently ended jobs: {total.share}, weighted by GPUs.")
     assert note.endswith("Lost time is unknown for 2 of 4 jobs, and counts as training.")
     assert shown(replace(SEEN, records=SEEN.records[2:3]))["jobs"]["notes"] == [], "a job in the queue has no goodput"
@@ -275,8 +275,8 @@ def test_every_phase_has_a_color_of_its_own_that_stands_out(scheme: int) -> None
     """At least 3:1, https://www.w3.org/TR/WCAG22/#non-text-contrast"""
     style = (PAGE / "page.css").read_text()
     colors = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", style.split(":root {")[1 + scheme]))
-    assert len({colors[phase] for phase in PHASES}) == len(PHASES)
-    for phase in PHASES:
+    assert len({colors[phase] for phase in PARTS}) == len(PARTS)
+    for phase in PARTS:
         assert f'.bar i[data-phase="{phase}"] {{\n  background: var(--{phase});' in style
         low, high = sorted(luminance(colors[one]) for one in (phase, "box"))
         assert (high + 0.05) / (low + 0.05) >= 3, phase

@@ -6,7 +6,7 @@ import pytest
 
 from cli.jobs import foreign_jobs
 from cli.jobs.follow_log import log_pods
-from cli.jobs.state import state_of, stuck, waits_for
+from cli.jobs.state import derive_foreign_state, explain_stuck, explain_wait
 
 CREATED = "2026-11-21T10:00:00Z"
 END = "2026-11-21T10:01:00Z"
@@ -56,7 +56,7 @@ PHASES = [
 
 @pytest.mark.parametrize(("job", "phase"), PHASES, ids=[f"{one['kind']}-{number}" for number, (one, _) in enumerate(PHASES)])
 def test_every_kind_has_the_phases_of_our_jobs(job: dict[str, Any], phase: str) -> None:
-    state = state_of(job)
+    state = derive_foreign_state(job)
     assert (state.phase, state.workers, state.launcher) == (phase, 4, job["kind"].lower())
     assert state.reason == ("Failed!" if phase == "Failed" else "")
     assert (state.ended is not None) == ((state.is_over and job["kind"] != "RayJob") or "endTime" in job["status"])
@@ -117,8 +117,10 @@ PODS = {
 @pytest.mark.parametrize("kind", PODS)
 def test_the_log_is_that_of_the_first_rank(kind: str) -> None:
     spec, pods, first = PODS[kind]
-    state = state_of(found(kind, spec))
-    assert {foreign_jobs.job_of(one) for one in pods} == {"a"} and {foreign_jobs.role_of(one) for one in pods} == {"worker"}
+    state = derive_foreign_state(found(kind, spec))
+    assert {foreign_jobs.find_job_name(one) for one in pods} == {"a"} and {foreign_jobs.find_role(one) for one in pods} == {
+        "worker"
+    }
     assert [one["metadata"]["name"] for one in log_pods(pods, state)] == [first]
 
 
@@ -131,15 +133,15 @@ def test_the_reason_why_pods_are_refused_comes_from_the_jobs_of_a_job_set() -> N
         "lastTimestamp": END,
         "metadata": {},
     }
-    state = state_of(found("TrainJob", TRAIN))
-    assert waits_for(state, [], None, [refused]).startswith("0 of 4 workers ready: Job a-node-0: FailedCreate: pods ")
-    assert "violates PodSecurity" in stuck(state, [], [refused])
+    state = derive_foreign_state(found("TrainJob", TRAIN))
+    assert explain_wait(state, [], None, [refused]).startswith("0 of 4 workers ready: Job a-node-0: FailedCreate: pods ")
+    assert "violates PodSecurity" in explain_stuck(state, [], [refused])
     other = {**refused, "involvedObject": {"kind": "Job", "name": "b-node-0"}}
-    assert stuck(state, [], [other]) == ""
+    assert explain_stuck(state, [], [other]) == ""
 
 
 def test_an_image_that_cannot_be_pulled_is_the_reason() -> None:
     waiting = {"state": {"waiting": {"reason": "ErrImagePull", "message": "not found"}}}
-    state = state_of(found("PyTorchJob", PYTORCH))
+    state = derive_foreign_state(found("PyTorchJob", PYTORCH))
     bad = pod("a-worker-0", {**PYTORCH_LABELS, "training.kubeflow.org/replica-type": "worker"}, containerStatuses=[waiting])
-    assert stuck(state, [bad], []) == "a-worker-0: ErrImagePull: not found"
+    assert explain_stuck(state, [bad], []) == "a-worker-0: ErrImagePull: not found"

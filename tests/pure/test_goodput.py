@@ -1,4 +1,4 @@
-"""`goodput` divides a job's time into six phases, based on the job's record."""
+"""`goodput` divides a job's time into six parts, based on the job's record."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -13,7 +13,7 @@ from cli import main
 from cli.clusters import kubernetes_access
 from cli.jobs import records
 from cli.jobs.goodput import time_account
-from cli.jobs.goodput.time_account import PHASES, Account
+from cli.jobs.goodput.time_account import PARTS, Account
 from cli.jobs.records import JobRecord
 from infra.platform.job_controller.in_pod.progress import Seen
 from infra.platform.job_controller.in_pod.steps import Step
@@ -56,7 +56,7 @@ def run(*attempts: dict[int, int], ended: str = "Succeeded", end: int = 0, saved
 
 def account_of(seen: Controlled) -> Account:
     assert seen.record is not None
-    return time_account.of_job(seen.record, NOW)
+    return time_account.account_for(seen.record, NOW)
 
 
 def test_a_job_that_never_restarts_starts_and_trains() -> None:
@@ -139,7 +139,7 @@ def test_lost_and_recovering_time_agree_with_the_steps_of_the_program(
         reached = max(reached, step)
         printed.append(lines)
     created, spent = datetime(2026, 11, 23, 12, tzinfo=UTC), timedelta(seconds=second)
-    found = time_account.of_job(run(*printed, ended=ended, end=second).record or {}, created + spent)
+    found = time_account.account_for(run(*printed, ended=ended, end=second).record or {}, created + spent)
     assert (found.spent["lost"], found.spent["recovering"]) == (timedelta(seconds=lost), timedelta(seconds=recovering))
     assert found.wall == spent
 
@@ -166,7 +166,7 @@ attempts_of_any_kind = st.fixed_dictionaries(
 @settings(deadline=None)
 @given(
     st.lists(moments, min_size=1, max_size=8).map(sorted),
-    st.lists(st.sampled_from(sorted(time_account.OF_RECORD)), min_size=8, max_size=8),
+    st.lists(st.sampled_from(sorted(time_account.PART_OF_PHASE)), min_size=8, max_size=8),
     st.lists(attempts_of_any_kind, max_size=5),
     st.integers(0, 3),
     st.booleans(),
@@ -184,10 +184,10 @@ def test_the_phases_of_any_record_sum_to_the_wall_clock(
             sums[str(one["phase"])] = sums.get(str(one["phase"]), 0.0) + spent
     phases = phases[min(dropped, len(phases) - 1) :]
     record = {"created": times[0], "phases": phases, "seconds": sums, "attempts": attempts, "workers": []}
-    found = time_account.of_job({**record, "ended": times[-1] if has_ended else None}, NOW)
+    found = time_account.account_for({**record, "ended": times[-1] if has_ended else None}, NOW)
     end = datetime.fromisoformat(times[-1]) if has_ended else NOW
     assert found.wall == end - datetime.fromisoformat(times[0])
-    assert all(spent >= timedelta() for spent in found.spent.values()) and set(found.spent) == set(PHASES)
+    assert all(spent >= timedelta() for spent in found.spent.values()) and set(found.spent) == set(PARTS)
 
 
 # --- the verb ----------------------------------------------------------------------------------------------------------
@@ -211,7 +211,7 @@ def test_the_table_has_jobs_namespaces_and_the_cluster() -> None:
     done = CliRunner().invoke(main.app, ["goodput"])
     assert done.exit_code == 0, done.output
     heading, *rows = [line.split() for line in done.stdout.splitlines()]
-    assert heading == ["namespace", "job", "time", *PHASES, "goodput"]
+    assert heading == ["namespace", "job", "time", *PARTS, "goodput"]
     assert [row[:2] for row in rows] == [
         ["mpi-jobs", "train"],
         ["vision", "plain"],

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infra.health import journal
-from infra.health.annotation import ANNOTATION
+from infra.health import brake, journal
 from infra.health.healing import Policy
+from infra.naming import TAKEN_OUT_ANNOTATION
 from infra.platform.job_controller.in_pod.actions import DeletePod
-from infra.platform.job_controller.in_pod.job import cut_off
-from infra.platform.job_controller.in_pod.mirror import trimmed_node
-from infra.platform.job_controller.in_pod.nodes import leaving, policy, stranded
+from infra.platform.job_controller.in_pod.job import explain_cut_off
+from infra.platform.job_controller.in_pod.mirror import trim_node
+from infra.platform.job_controller.in_pod.nodes import end_leaving_pods, end_stranded_pods, read_policy
 from tests.pure.controlled_jobs import Controlled, job, launcher, main, pod, workers
 from tests.pure.healed_cluster import BUS, POLICY, START, WINDOW, Cluster, Killed, node
 
-EXISTING = Policy(POLICY.pools, existing=True, brake=POLICY.brake)
+EXISTING = Policy(POLICY.pools, existing=True)
 APPLICATION = "NvidiaXID31Error"
 
 
@@ -89,7 +89,7 @@ def test_in_an_existing_cluster_jobs_stay_on_a_cordoned_node() -> None:
     here.nodes["one"]["spec"] = {}
     assert cluster.nodes["n0"]["spec"]["unschedulable"] and cluster.state("n0") == "draining"
     found = {**cluster.nodes["n0"], "metadata": {**cluster.nodes["n0"]["metadata"], "name": "one"}}
-    assert leaving([found], [here]) == []
+    assert end_leaving_pods([found], [here]) == []
 
 
 def test_a_job_leaves_a_broken_node_at_once_and_no_failure_is_counted() -> None:
@@ -102,7 +102,7 @@ def test_a_job_leaves_a_broken_node_at_once_and_no_failure_is_counted() -> None:
     broken = job(main("torchrun"), workers())
     assert isinstance(broken.nodes, dict)
     broken.nodes["one"] = out
-    assert [one.name for one in leaving([out], [broken]) if hasattr(one, "name")] == ["train-worker-0"]
+    assert [one.name for one in end_leaving_pods([out], [broken]) if hasattr(one, "name")] == ["train-worker-0"]
     ended = seen.look(broken, 30)
     assert len(ended) == 2, "all ranks end and then restart together"
     assert (seen["failures"], seen["disruptions"]) == (0, 1)
@@ -118,7 +118,7 @@ def test_a_deleted_worker_is_removed_at_once_if_no_kubelet_can_end_it(*, ready: 
     here, other = node("one"), node("other")
     here["status"]["conditions"][0]["status"] = ready
     worker = pod("train-worker-0", "worker", node="one", deleting=deleting)
-    found = stranded([other, *([here] if ready else [])], [job(main(), [worker])])
+    found = end_stranded_pods([other, *([here] if ready else [])], [job(main(), [worker])])
     assert [(one.name, one.seconds) for one in found if isinstance(one, DeletePod)] == [("train-worker-0", 0)] * removed
 
 
@@ -126,18 +126,18 @@ def test_a_worker_that_never_started_is_removed_like_any_other_but_does_not_end_
     worker = pod("train-worker-0", "worker", node="gone", deleting=True)
     del worker["status"]["startTime"]
     nodes = {"other": node("other")}
-    assert len(stranded([*nodes.values()], [job(main(), [worker])])) == 1
-    assert cut_off(worker, nodes) == ""
+    assert len(end_stranded_pods([*nodes.values()], [job(main(), [worker])])) == 1
+    assert explain_cut_off(worker, nodes) == ""
     worker["status"]["startTime"] = worker["metadata"]["creationTimestamp"]
-    assert cut_off(worker, nodes) == "train-worker-0: its node gone is gone"
+    assert explain_cut_off(worker, nodes) == "train-worker-0: its node gone is gone"
 
 
 def test_pods_of_others_are_never_removed_by_force() -> None:
     foreign = main()
     del foreign["metadata"]["annotations"]
     worker = pod("train-worker-0", "worker", node="gone", deleting=True)
-    assert stranded([node("other")], [job(foreign, [worker])]) == []
-    assert stranded([], [job(main(), [worker])]) == [], "the nodes have not been read yet"
+    assert end_stranded_pods([node("other")], [job(foreign, [worker])]) == []
+    assert end_stranded_pods([], [job(main(), [worker])]) == [], "the nodes have not been read yet"
 
 
 @pytest.mark.parametrize("deleting", [False, True])
@@ -168,9 +168,9 @@ def test_pods_of_other_tools_are_left_to_people() -> None:
     out = {**cluster.nodes["n0"], "metadata": {**cluster.nodes["n0"]["metadata"], "name": "one"}}
     foreign = main()
     del foreign["metadata"]["annotations"]
-    assert leaving([out], [job(foreign, workers())]) == []
+    assert end_leaving_pods([out], [job(foreign, workers())]) == []
     out["spec"] = {}  # an administrator has uncordoned the node
-    assert leaving([out], [job(main(), workers())]) == []
+    assert end_leaving_pods([out], [job(main(), workers())]) == []
 
 
 def test_nodes_outside_the_pools_are_left_alone() -> None:
@@ -232,7 +232,7 @@ def test_spot_nodes_that_eks_drains_and_replaces_do_not_count_for_the_brake() ->
 def test_two_controllers_take_a_node_out_once() -> None:
     cluster = Cluster(5)
     first, second = cluster.controller(), cluster.controller()
-    stale = copy.deepcopy(list(map(trimmed_node, cluster.nodes.values())))
+    stale = copy.deepcopy(list(map(trim_node, cluster.nodes.values())))
     first.look(stale, [], [], cluster.now)
     cluster.breaks("n0")
     cluster.round(first)
@@ -284,7 +284,7 @@ def test_killed_at_any_moment_it_cordons_no_node_twice_and_keeps_to_the_brake(
         back = len([one for one, _ in restored if one == name])
         assert names.count(name) <= 1 + back, "cordoned again only after it was back in service"
     for _, when in cluster.cordoned:
-        assert len({name for name, at in cluster.cordoned if when - WINDOW < at <= when}) <= POLICY.brake.limit(size)
+        assert len({name for name, at in cluster.cordoned if when - WINDOW < at <= when}) <= brake.limit(size)
 
 
 @settings(deadline=None, max_examples=60)
@@ -312,11 +312,11 @@ def test_every_interrupted_look_is_completed_by_the_next_controller(size: int, f
 def test_a_damaged_journal_or_annotation_stops_nothing() -> None:
     cluster = Cluster(2)
     cluster.config_map = {"metadata": {"name": journal.CONFIG_MAP, "resourceVersion": "1"}, "data": {journal.KEY: "?"}}
-    cluster.nodes["n0"]["metadata"]["annotations"] = {ANNOTATION: json.dumps({"at": "soon"})}
+    cluster.nodes["n0"]["metadata"]["annotations"] = {TAKEN_OUT_ANNOTATION: json.dumps({"at": "soon"})}
     cluster.breaks("n1")
     cluster.round()
     assert (cluster.state("n0"), cluster.state("n1")) == ("verifying", "draining")
 
 
 def test_the_controller_leaves_nodes_alone_without_a_policy() -> None:
-    assert policy(None) is None and policy("") is None
+    assert read_policy(None) is None and read_policy("") is None

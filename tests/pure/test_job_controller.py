@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from infra.naming import RECORD_KEY
 from infra.platform.job_controller.in_pod import reconcile, usage
 from infra.platform.job_controller.in_pod import record as records
 from infra.platform.job_controller.in_pod.actions import DeletePod, FailJob
@@ -348,4 +349,4 @@ def test_the_record_of_the_largest_job_fits_into_a_config_map() -> None:
         seen.look(job(main(), [*pods, launcher(second // 10)]), second + 5)
         seen.look(job(main(), [*pods, launcher(second // 10, phase="Failed", code=1, until=second + 7)]), second + 8)
     assert seen.record is not None
-    assert len(records.config_map(seen.record)["data"][records.KEY]) < 2**20
+    assert len(records.config_map(seen.record)["data"][RECORD_KEY]) < 2**20

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from cli.jobs.records import JobRecord
+from infra.naming import COMPLETION_INDEX
 from infra.platform.job_controller.in_pod import following, logs, progress, reconcile, stacks
 from infra.platform.job_controller.in_pod.actions import DeletePod, FailJob, Report
 from infra.platform.job_controller.in_pod.api import ApiError
@@ -15,7 +16,6 @@ from infra.platform.job_controller.in_pod.progress import Seen
 from infra.platform.job_controller.in_pod.record import Record
 from infra.platform.job_controller.in_pod.stacks import Dump, Rank
 from infra.platform.job_controller.in_pod.steps import Step
-from infra.platform.job_controller.in_pod.stragglers import INDEX
 from tests.pure.controlled_jobs import Controlled, Object, at, job, launcher, main, workers
 
 WITHIN = {"progress": {"pattern": r"step (\d+)", "within": 60}}
@@ -29,7 +29,7 @@ def pods_of(kind: str, attempt: int = 1) -> list[Object]:
     named = workers(uid="") if attempt == 1 else workers(since=10 * attempt)
     for index, one in enumerate(named):
         one["metadata"]["uid"] = f"worker-{attempt}-{index}"
-        one["metadata"]["labels"][INDEX] = str(index)
+        one["metadata"]["labels"][COMPLETION_INDEX] = str(index)
     if kind == "torchrun":
         return named
     made = launcher(attempt)
@@ -179,7 +179,7 @@ class World:
         first = self.pods[0]["metadata"]["uid"].startswith("worker-1-")
         log = seen_of(self.kind, (25, 6), (30, 7), until=second) if first else None
         found = job(main(self.kind, WITHIN), copy.deepcopy(self.pods))
-        dump = DUMP if self.record and stacks.awaited(self.record, at(second)) else None
+        dump = DUMP if self.record and stacks.find_awaited_attempt(self.record, at(second)) else None
         after = reconcile.observe(self.record, found, at(second), log, dump)
         actions = reconcile.decide(after, found, {}, at(second))
         done = 0
@@ -252,7 +252,7 @@ def test_a_policy_that_no_command_of_ours_wrote_is_ignored(progress_of: Any) -> 
     seen = Controlled()
     found = job(main(policy={"progress": progress_of}), pods_of("mpijob"))
     seen.look(found, 20)
-    assert seen.record is not None and progress.source(seen.record, found) is None
+    assert seen.record is not None and progress.find_log(seen.record, found) is None
     assert seen.look(found, 900, seen=seen_of("mpijob", (30, 7), until=900)) == []
 
 
@@ -270,7 +270,7 @@ def test_the_log_of_torchrun_is_that_of_rank_0() -> None:
     found = job(main("torchrun", WITHIN), pods_of("torchrun"))
     seen.look(found, 20)
     assert seen.record is not None
-    assert progress.source(seen.record, found) == Source("mpi-jobs", "train-worker-0", "worker-1-0", "worker", "")
+    assert progress.find_log(seen.record, found) == Source("mpi-jobs", "train-worker-0", "worker-1-0", "worker", "")
 
 
 # --- logs -------------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cli.errors import NotFound
-from cli.jobs import hangs
+from cli.jobs import records
 from infra.platform.job_controller.in_pod import dump_nccl, pod_exec, stacks
 from infra.platform.job_controller.in_pod import record as record_format
 from infra.platform.job_controller.in_pod.api import Api, ApiError, Unreachable
@@ -60,7 +60,7 @@ def test_ranks_that_do_the_same_are_one_group_and_the_odd_one_comes_first() -> N
     assert odd["lines"] == ['Thread "MainThread"', "    load (data.py:7)", "    <module> (train.py:11)"]
     assert (waiting["ranks"], waiting["at"]) == ([0, 2], "allreduce (train.py:9)")
     assert waiting["lines"][3] == 'Thread "Thread-1 (loads)"'
-    assert stacks.where([odd, waiting]) == "rank 1: stopped in load (data.py:7); ranks 0, 2: allreduce (train.py:9)"
+    assert stacks.describe_places([odd, waiting]) == "rank 1: stopped in load (data.py:7); ranks 0, 2: allreduce (train.py:9)"
 
 
 def test_a_program_without_threads_has_a_thread_without_a_name() -> None:
@@ -72,7 +72,7 @@ def test_a_program_without_threads_has_a_thread_without_a_name() -> None:
 def test_a_rank_without_a_stack_shows_why(line: str) -> None:
     (found,) = stacks.parse([f"gpumpi-rank 0 S train\n{line}\n", f"gpumpi-rank 1 S train\n{line}\n"]).groups()
     assert found == {"ranks": [0, 1], "at": "", "lines": [line]}
-    assert stacks.where([found]) == ""
+    assert stacks.describe_places([found]) == ""
 
 
 def test_a_record_keeps_a_limited_number_of_lines() -> None:
@@ -207,7 +207,7 @@ def test_a_connection_that_breaks_keeps_what_was_read() -> None:
 def test_a_rank_that_hangs_in_a_library_is_reported_with_the_line_of_its_own_program() -> None:
     dump = stacks.parse([recorded_on_gpu.HANG])
     groups = dump.groups()
-    assert stacks.where(groups) == "rank 0: step (hang.py:7); rank 1: <module> (hang.py:13)"
+    assert stacks.describe_places(groups) == "rank 0: step (hang.py:7); rank 1: <module> (hang.py:13)"
     assert groups[0]["lines"][1:3] == ["    synchronize (torch/cuda/__init__.py:1162)", "    step (hang.py:7)"]
     assert groups[0]["lines"][-1] == "flight recorder: scheduled: nccl:all_reduce 6, from step (hang.py:6)"
     assert "Rank 1 has launched up to operation 5" in dump.nccl[-1]
@@ -215,7 +215,7 @@ def test_a_rank_that_hangs_in_a_library_is_reported_with_the_line_of_its_own_pro
 
 def test_a_rank_without_a_call_of_its_own_is_reported_with_the_library_s_call() -> None:
     text = 'gpumpi-rank 0 S python3\nThread 1 (idle): "MainThread"\n    wait (threading.py:320)\n    get (queue.py:171)\n'
-    assert stacks.where(stacks.parse([text]).groups()) == "rank 0: wait (threading.py:320)"
+    assert stacks.describe_places(stacks.parse([text]).groups()) == "rank 0: wait (threading.py:320)"
 
 
 @pytest.fixture
@@ -236,7 +236,7 @@ def ras() -> Iterator[str]:
 
 
 def test_the_report_of_ras_is_kept_apart_from_the_stacks(ras: str) -> None:
-    dump = stacks.parse([FIRST + dump_nccl.ras(ras), SECOND])
+    dump = stacks.parse([FIRST + dump_nccl.query_ras(ras), SECOND])
     assert "Rank 0 has launched up to operation 6" in dump.nccl[-2]
     assert [len(one.lines) for one in dump.ranks] == [5, 3, 3]
 
@@ -244,8 +244,8 @@ def test_the_report_of_ras_is_kept_apart_from_the_stacks(ras: str) -> None:
 def test_without_ras_nothing_is_printed(ras: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    assert dump_nccl.ras(f"127.0.0.1:{port}") == ""
-    dump_nccl.ras(ras)
+    assert dump_nccl.query_ras(f"127.0.0.1:{port}") == ""
+    dump_nccl.query_ras(ras)
 
 
 def entry(number: int, state: str, name: str = "nccl:all_reduce") -> dict[str, Any]:
@@ -260,12 +260,12 @@ def entry(number: int, state: str, name: str = "nccl:all_reduce") -> dict[str, A
 
 def test_the_flight_recorder_shows_what_is_not_completed() -> None:
     entries = [entry(1, "completed"), entry(2, "completed"), entry(3, "started"), entry(4, "scheduled", "nccl:all_gather")]
-    assert dump_nccl.summary({"version": "2.5", "entries": entries}).splitlines() == [
+    assert dump_nccl.summarize({"version": "2.5", "entries": entries}).splitlines() == [
         "flight recorder: completed: nccl:all_reduce 2, from backward (train.py:42)",
         "flight recorder: started: nccl:all_reduce 3, from backward (train.py:43)",
         "flight recorder: scheduled: nccl:all_gather 4, from backward (train.py:44)",
     ]
-    assert dump_nccl.summary({"entries": []}) == "flight recorder: no collective yet"
+    assert dump_nccl.summarize({"entries": []}) == "flight recorder: no collective yet"
 
 
 def test_pytorch_writes_its_recorder_when_its_pipe_is_written_to(tmp_path: Path) -> None:
@@ -283,12 +283,12 @@ def test_pytorch_writes_its_recorder_when_its_pipe_is_written_to(tmp_path: Path)
     thread.start()
     try:
         assert opened.wait(10)
-        found = dump_nccl.recorder(str(tmp_path / "pipe-"), str(tmp_path / "trace-"), "3", "60")
+        found = dump_nccl.query_recorder(str(tmp_path / "pipe-"), str(tmp_path / "trace-"), "3", "60")
     finally:
         os.close(writer)
     thread.join(10)
     assert found == "flight recorder: started: nccl:all_reduce 7, from backward (train.py:47)"
-    assert "flight recorder: [Errno" in dump_nccl.recorder(str(tmp_path / "none-"), str(tmp_path / "trace-"), "3", "60")
+    assert "flight recorder: [Errno" in dump_nccl.query_recorder(str(tmp_path / "none-"), str(tmp_path / "trace-"), "3", "60")
 
 
 # --- `logs --hang` -----------------------------------------------------------------------------------------------------
@@ -308,7 +308,7 @@ class Records:
 def test_logs_shows_each_group_of_ranks_below_the_last_lines_of_the_log() -> None:
     seen, found = hung()
     seen.look(found, 93, dump=stacks.parse([FIRST, SECOND, f"{stacks.NCCL}\n{recorded_on_gpu.RAS}"]))
-    shown = "\n".join(hangs.lines(hangs.last_hang(Records(seen.record), "mpi-jobs", "train")))  # type: ignore[arg-type]
+    shown = "\n".join(records.format_report(records.find_last_hang(Records(seen.record), "mpi-jobs", "train")))  # type: ignore[arg-type]
     head, log, odd, waiting, nccl = shown.split("\n\n")
     assert head == f"attempt 1, {at(91)}: hang: no new step for 61 s after step 7"
     assert log == "last lines of the log:\n    none"
@@ -319,13 +319,13 @@ def test_logs_shows_each_group_of_ranks_below_the_last_lines_of_the_log() -> Non
 
 def test_logs_says_if_no_pod_answered_and_if_nothing_hung() -> None:
     seen, _ = hung()
-    shown = list(hangs.lines(hangs.last_hang(Records(seen.record), "mpi-jobs", "train")))  # type: ignore[arg-type]
+    shown = list(records.format_report(records.find_last_hang(Records(seen.record), "mpi-jobs", "train")))  # type: ignore[arg-type]
     assert shown[-1] == "the ranks' stacks are unknown: no pod answered in time"
     fine = hanging()
     with pytest.raises(NotFound, match="no attempt of train ended because of a hang"):
-        hangs.last_hang(Records(fine.record), "mpi-jobs", "train")  # type: ignore[arg-type]
+        records.find_last_hang(Records(fine.record), "mpi-jobs", "train")  # type: ignore[arg-type]
     with pytest.raises(NotFound, match="no record of job other in namespace mpi-jobs"):
-        hangs.last_hang(Records(fine.record), "mpi-jobs", "other")  # type: ignore[arg-type]
+        records.find_last_hang(Records(fine.record), "mpi-jobs", "other")  # type: ignore[arg-type]
 
 
 def test_a_command_runs_through_a_connection_that_the_server_upgrades() -> None:

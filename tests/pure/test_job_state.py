@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
-from cli.jobs.state import lacks_reason, state_of, stopped, stuck, unusable_image, waits_for
+from cli.durations import format_duration
+from cli.jobs.records import JobRecord
+from cli.jobs.state import JobState, derive_state, explain_stop, explain_stuck, explain_unusable_image, explain_wait, lacks_reason
 from cli.jobs.submit import result
-from cli.jobs.times import duration
 from infra.jobs.in_pods import UNUSABLE_IMAGE
+from infra.platform.job_controller.in_pod.job import ManagedJob
 
 CREATED = "2026-11-21T10:00:00Z"
 BEGIN = datetime(2026, 11, 21, 10, tzinfo=UTC)
@@ -39,90 +41,117 @@ def batch_job(*conditions: tuple[str, str], spec: dict[str, Any] | None = None, 
     }
 
 
+def pod(name: str, role: str, *, ready: bool = False, since: str = "", **status: Any) -> dict[str, Any]:
+    conditions = [{"type": "Ready", "status": str(ready)}, *status.pop("conditions", [])]
+    if since:
+        status["containerStatuses"] = [{"name": role, "state": {"running": {"startedAt": since}}}]
+    about = {"name": name, "uid": f"uid-{name}", "creationTimestamp": CREATED, "labels": {"gpumpi.io/role": role}}
+    return {"metadata": about, "status": {"conditions": conditions, **status}}
+
+
+def state_from(main: dict[str, Any], *pods: dict[str, Any], **more: Any) -> JobState:
+    return derive_state(ManagedJob(main, pods, **more))
+
+
+LAUNCHER = pod("a-launcher-x", "launcher", since=CREATED)
+WORKERS = [pod(f"a-worker-{index}", "worker", ready=True, since=CREATED) for index in range(2)]
+FAILED = {**pod("a-launcher-w", "launcher", since=CREATED), "status": {"phase": "Failed"}}
+SETUP = {"metadata": {"name": "a-setup"}, "status": {}}
+INDEXED = {"completionMode": "Indexed", "completions": 2}
+
 PHASES = [
-    (mpi_job(), "Starting"),
-    (mpi_job(("Created", "True")), "Starting"),
-    (mpi_job(("Created", "True"), ("Suspended", "True"), suspend=True), "Queued"),
-    (mpi_job(("Created", "True"), ("Suspended", "False"), ("Running", "True")), "Running"),
-    (mpi_job(("Running", "False"), ("Succeeded", "True"), completionTime="2026-11-21T10:00:30Z"), "Succeeded"),
-    (mpi_job(("Running", "False"), ("Failed", "True"), completionTime="2026-11-21T10:00:30Z"), "Failed"),
-    (batch_job(), "Starting"),
-    (batch_job(active=1, ready=0), "Starting"),
-    (batch_job(active=1, ready=1), "Running"),
-    (batch_job(spec={"suspend": True}), "Queued"),
-    (batch_job(("SuccessCriteriaMet", "True"), active=1), "Starting"),
-    (batch_job(("Complete", "True"), completionTime="2026-11-21T10:00:30Z"), "Succeeded"),
-    (batch_job(("FailureTarget", "True"), ("Failed", "True"), failed=3), "Failed"),
+    (mpi_job(), [], "Starting"),
+    (mpi_job(("Created", "True"), ("Suspended", "True"), suspend=True), [], "Queued"),
+    (mpi_job(("Running", "True")), [LAUNCHER, WORKERS[0]], "Starting"),
+    (mpi_job(), [LAUNCHER, *WORKERS], "Running"),
+    (mpi_job(), [FAILED, *WORKERS], "Restarting"),
+    (mpi_job(replicaStatuses={"Launcher": {"failed": 1}}), WORKERS, "Restarting"),
+    (mpi_job(("Running", "False"), ("Succeeded", "True"), completionTime="2026-11-21T10:00:30Z"), [], "Succeeded"),
+    (mpi_job(("Running", "False"), ("Failed", "True"), completionTime="2026-11-21T10:00:30Z"), [], "Failed"),
+    (batch_job(active=1, ready=1), [LAUNCHER], "Running"),
+    (batch_job(spec={"suspend": True}), [], "Queued"),
+    (batch_job(("SuccessCriteriaMet", "True"), active=1), [], "Starting"),
+    (batch_job(spec=INDEXED), WORKERS[:1], "Starting"),
+    (batch_job(spec=INDEXED), WORKERS, "Running"),
+    (batch_job(("Complete", "True"), completionTime="2026-11-21T10:00:30Z"), [], "Succeeded"),
+    (batch_job(("FailureTarget", "True"), ("Failed", "True"), failed=3), [], "Failed"),
 ]
 
 
-@pytest.mark.parametrize(("found", "phase"), PHASES, ids=[str(index) for index in range(len(PHASES))])
-def test_the_phase_is_the_one_that_a_user_means(found: dict[str, Any], phase: str) -> None:
-    assert state_of(found).phase == phase
+@pytest.mark.parametrize(("main", "pods", "phase"), PHASES, ids=[str(index) for index in range(len(PHASES))])
+def test_objects_of_a_job_decide_its_phase(main: dict[str, Any], pods: list[dict[str, Any]], phase: str) -> None:
+    assert state_from(main, *pods).phase == phase
 
 
-def test_a_job_that_is_being_deleted_is_ending_whatever_it_was() -> None:
-    for found in (mpi_job(("Running", "True")), batch_job(("Complete", "True"))):
-        found["metadata"]["deletionTimestamp"] = CREATED
-        assert state_of(found).phase == "Ending"
+def test_jobs_shows_the_phase_that_the_controller_records() -> None:
+    hung = {"outcome": "Failed", "pods": {WORKERS[0]["metadata"]["uid"]: ""}}
+    record = JobRecord("", {"attempts": [hung]})
+    assert derive_state(ManagedJob(batch_job(spec=INDEXED), WORKERS), record).phase == "Restarting", "its pods still end"
+
+
+def test_a_job_is_in_setup_until_setup_ends() -> None:
+    assert state_from(mpi_job(suspend=True), setup=SETUP).phase == "Setup"
+    done = {**SETUP, "status": {"conditions": [{"type": "Complete", "status": "True"}]}}
+    assert state_from(mpi_job(suspend=True), setup=done).phase == "Queued"
+
+
+def test_deletion_ends_a_job_that_has_not_ended() -> None:
+    for main, phase in ((mpi_job(("Running", "True")), "Ending"), (batch_job(("Complete", "True")), "Succeeded")):
+        main["metadata"]["deletionTimestamp"] = CREATED
+        assert state_from(main).phase == phase
 
 
 def test_a_job_is_called_by_its_own_name_not_by_its_launcher_s() -> None:
-    state = state_of(batch_job())
+    state = state_from(batch_job())
     assert (state.name, state.object_name, state.launcher) == ("a", "a-launcher", "standalone")
 
 
 def test_pool_and_workers_are_those_of_the_workers() -> None:
-    state = state_of(mpi_job())
+    state = state_from(mpi_job())
     assert (state.pool, state.workers) == ("train", 2)
     spec = {"completionMode": "Indexed", "completions": 3, "template": {"spec": {"nodeSelector": {"gpumpi.io/pool": "p"}}}}
-    state = state_of(batch_job(spec=spec))
+    state = state_from(batch_job(spec=spec))
     assert (state.pool, state.workers) == ("p", 3)
 
 
 def test_the_result_says_how_long_and_why() -> None:
-    good = state_of(mpi_job(("Succeeded", "True"), completionTime="2026-11-21T10:00:30Z"))
+    good = state_from(mpi_job(("Succeeded", "True"), completionTime="2026-11-21T10:00:30Z"))
     assert result(good) == "job a succeeded in 30 s"
-    again = state_of(
+    again = state_from(
         mpi_job(("Succeeded", "True"), completionTime="2026-11-21T10:00:30Z", replicaStatuses={"Launcher": {"failed": 1}})
     )
     assert result(again) == "job a succeeded in 30 s, after 1 failed attempt"
-    failed = result(state_of(batch_job(("Failed", "True"))))
+    failed = result(state_from(batch_job(("Failed", "True"))))
     assert failed == "job a failed in 60 s: Failed!; see its log: scripts/cluster logs a"
 
 
 def test_a_job_that_runs_has_run_until_now() -> None:
-    assert state_of(mpi_job(("Running", "True"))).seconds(BEGIN + timedelta(seconds=7)) == 7
+    assert state_from(mpi_job(("Running", "True"))).seconds(BEGIN + timedelta(seconds=7)) == 7
 
 
 def test_times_are_short() -> None:
-    assert [duration(seconds) for seconds in (0, 59, 60, 3661)] == ["0s", "59s", "1m0s", "1h1m"]
+    assert [format_duration(seconds) for seconds in (0, 59, 60, 3661)] == ["0s", "59s", "1m0s", "1h1m"]
 
 
 # --- waiting -----------------------------------------------------------------------------------------------------------
 
 
-def pod(name: str, role: str, *, ready: bool = False, **status: Any) -> dict[str, Any]:
-    conditions = [{"type": "Ready", "status": str(ready)}, *status.pop("conditions", [])]
-    return {"metadata": {"name": name, "labels": {"gpumpi.io/role": role}}, "status": {"conditions": conditions, **status}}
-
-
 def test_a_job_in_the_queue_says_what_the_queue_says() -> None:
     workload = {"status": {"conditions": [{"type": "QuotaReserved", "status": "False", "message": "insufficient quota"}]}}
-    state = state_of(mpi_job(suspend=True))
-    assert waits_for(state, [], workload) == "waits in the queue: insufficient quota"
-    assert waits_for(state, [], None) == "waits in the queue"
+    state = state_from(mpi_job(suspend=True))
+    assert explain_wait(state, [], workload) == "waits in the queue: insufficient quota"
+    assert explain_wait(state, [], None) == "waits in the queue"
 
 
 def test_workers_without_a_node_or_image_are_named() -> None:
-    state = state_of(mpi_job())
+    state = state_from(mpi_job())
     unplaced = {"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."}
     pods = [pod("a-worker-0", "worker", ready=True), pod("a-worker-1", "worker", conditions=[unplaced])]
     wanted = "1 of 2 workers ready: a-worker-1 has no node: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
-    assert waits_for(state, pods, None) == wanted
+    assert explain_wait(state, pods, None) == wanted
     waiting = {"waiting": {"reason": "ErrImagePull", "message": "not\nfound"}}
     pods = [pod("a-worker-0", "worker", containerStatuses=[{"state": waiting}])]
-    assert waits_for(state, pods, None) == "0 of 2 workers ready: a-worker-0: ErrImagePull: not found"
+    assert explain_wait(state, pods, None) == "0 of 2 workers ready: a-worker-0: ErrImagePull: not found"
 
 
 @pytest.mark.parametrize("when", ["state", "lastState"])
@@ -130,25 +159,27 @@ def test_a_worker_whose_image_lacks_something_says_what(when: str) -> None:
     ended = {"exitCode": UNUSABLE_IMAGE, "message": "the image has no ssh\n"}
     again = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}, when: {"terminated": ended}}
     pods = [pod("a-worker-0", "worker", ready=True), pod("a-worker-1", "worker", containerStatuses=[again])]
-    assert unusable_image(pods) == "a-worker-1: the image has no ssh"
-    assert waits_for(state_of(mpi_job()), pods, None) == "1 of 2 workers ready: a-worker-1: the image has no ssh"
+    assert explain_unusable_image(pods) == "a-worker-1: the image has no ssh"
+    assert explain_wait(state_from(mpi_job()), pods, None) == "1 of 2 workers ready: a-worker-1: the image has no ssh"
 
 
 def test_a_program_s_own_failure_is_not_the_image_s() -> None:
     ended = {"lastState": {"terminated": {"exitCode": 1, "message": "no data"}}}
-    assert unusable_image([pod("a-worker-0", "worker", containerStatuses=[ended])]) == ""
+    assert explain_unusable_image([pod("a-worker-0", "worker", containerStatuses=[ended])]) == ""
 
 
 def test_containers_that_are_merely_being_made_are_no_trouble() -> None:
-    state = state_of(mpi_job())
+    state = state_from(mpi_job())
     waiting = {"waiting": {"reason": "ContainerCreating"}}
-    assert waits_for(state, [pod("a-worker-0", "worker", containerStatuses=[{"state": waiting}])], None) == "0 of 2 workers ready"
+    assert (
+        explain_wait(state, [pod("a-worker-0", "worker", containerStatuses=[{"state": waiting}])], None) == "0 of 2 workers ready"
+    )
 
 
 def test_pods_of_mpi_operator_alone_are_understood_too() -> None:
     own = pod("a-worker-0", "worker", ready=True)
     own["metadata"]["labels"] = {"training.kubeflow.org/job-role": "worker"}
-    assert waits_for(state_of(mpi_job()), [own], None) == "1 of 2 workers ready"
+    assert explain_wait(state_from(mpi_job()), [own], None) == "1 of 2 workers ready"
 
 
 # --- jobs that cannot start --------------------------------------------------------------------------------------------
@@ -164,7 +195,7 @@ FORBIDDEN = 'pods "a-worker-0" is forbidden: violates PodSecurity "restricted:la
 
 
 def test_pods_that_the_api_server_refuses_are_explained_by_events() -> None:
-    state = state_of(mpi_job())
+    state = state_from(mpi_job())
     events = [
         event("a", "MPIJobFailed", "an older one", 1),
         event("a", "MPIJobFailed", f"worker pod created failed: {FORBIDDEN}", 2),
@@ -173,12 +204,12 @@ def test_pods_that_the_api_server_refuses_are_explained_by_events() -> None:
     ]
     assert lacks_reason(state, [])
     said = f"MPIJob a: MPIJobFailed: worker pod created failed: {FORBIDDEN}"
-    assert waits_for(state, [], None, events) == f"0 of 2 workers ready: {said}"
-    assert stuck(state, [], events) == said
+    assert explain_wait(state, [], None, events) == f"0 of 2 workers ready: {said}"
+    assert explain_stuck(state, [], events) == said
     complete = [pod("a-worker-0", "worker"), pod("a-worker-1", "worker"), pod("a-launcher-x", "launcher")]
-    assert stuck(state, complete, events) == "", "the pods exist now"
+    assert explain_stuck(state, complete, events) == "", "the pods exist now"
     former = event("a", "MPIJobFailed", "an event of a former job with this name")
-    assert waits_for(state, [], None, [former | {"lastTimestamp": "2026-11-21T09:00:00Z"}]) == "0 of 2 workers ready"
+    assert explain_wait(state, [], None, [former | {"lastTimestamp": "2026-11-21T09:00:00Z"}]) == "0 of 2 workers ready"
 
 
 @pytest.mark.parametrize(
@@ -186,16 +217,19 @@ def test_pods_that_the_api_server_refuses_are_explained_by_events() -> None:
     [("ImagePullBackOff", True), ("CreateContainerConfigError", True), ("ContainerCreating", False), ("CrashLoopBackOff", False)],
 )
 def test_a_job_is_stuck_if_its_image_or_configuration_is_missing(reason: str, is_stuck: bool) -> None:
-    state = state_of(mpi_job())
+    state = state_from(mpi_job())
     waiting = pod("a-worker-0", "worker", containerStatuses=[{"state": {"waiting": {"reason": reason, "message": "no image"}}}])
-    assert stuck(state, [waiting], []) == (f"a-worker-0: {reason}: no image" if is_stuck else "")
+    assert explain_stuck(state, [waiting], []) == (f"a-worker-0: {reason}: no image" if is_stuck else "")
 
 
 def test_a_job_that_the_queue_has_stopped_says_why() -> None:
     limit = "The workload is deactivated due to exceeding the maximum number of re-queuing retries"
     evicted = {"type": "Evicted", "status": "True", "reason": "DeactivatedDueToRequeuingLimitExceeded", "message": limit}
     workload = {"spec": {"active": False}, "status": {"conditions": [evicted]}}
-    state = state_of(mpi_job(suspend=True))
+    state = state_from(mpi_job(suspend=True))
     events = [event("a-worker-0", "Failed", "image x:1: not found"), event("b-worker-0", "Failed", "of another job", 2)]
-    assert stopped(state, workload, events) == f"the queue stopped it: {limit} (MPIJob a-worker-0: Failed: image x:1: not found)"
-    assert stopped(state, {**workload, "spec": {"active": True}}, events) == ""
+    assert (
+        explain_stop(state, workload, events)
+        == f"the queue stopped it: {limit} (MPIJob a-worker-0: Failed: image x:1: not found)"
+    )
+    assert explain_stop(state, {**workload, "spec": {"active": True}}, events) == ""

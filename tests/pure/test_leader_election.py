@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from infra.platform.job_controller.in_pod.api import ApiError, Object
-from infra.platform.job_controller.in_pod.lease import CONFLICT, LEASE_SECONDS, NOT_FOUND, RENEW_SECONDS, Election
+from infra.platform.job_controller.in_pod.api import CONFLICT, NOT_FOUND, ApiError, Object
+from infra.platform.job_controller.in_pod.lease import LEASE_SECONDS, RENEW_SECONDS, Election
 
 START = datetime(2026, 11, 25, 12, tzinfo=UTC)
 

@@ -61,7 +61,7 @@ XIDS = {
 
 
 def of_reasons() -> list[Case]:
-    lasting = [one for one in faults.reasons() if faults.decide(faults.GPU_CONDITION, one).owner != "nobody"]
+    lasting = [one for one in faults.list_reasons() if faults.decide(faults.GPU_CONDITION, one).owner != "nobody"]
     return [
         *(Case(one, {**GPU, **counted(one, SINCE_THE_FAULT)}, NODE) for one in lasting),
         Case("DCGMError", counted("DCGMError", SINCE_THE_FAULT), NODE),
@@ -182,18 +182,18 @@ def test_a_wrong_expectation_fails(tmp_path: Path) -> None:
 
 
 def test_every_reason_of_the_table_of_faults_has_an_alert_with_its_name() -> None:
-    assert {*faults.reasons(), HEALTH_CODE} <= set(ALERTS)
+    assert {*faults.list_reasons(), HEALTH_CODE} <= set(ALERTS)
     assert faults.decide(faults.GPU_CONDITION, f"{HEALTH_CODE}7").costs_node
     assert len(ALERTS) == len(rules.alerts(EVERYTHING)), "two alerts with one name"
 
 
 def test_a_fault_that_costs_no_node_needs_no_action() -> None:
     severity = {name: alert.severity for name, alert in ALERTS.items()}
-    for reason in faults.reasons():
+    for reason in faults.list_reasons():
         costs = faults.decide(faults.GPU_CONDITION, reason).costs_node
         assert severity[reason] == ("warning" if costs else "info")
     assert severity[OF_APPLICATIONS] == "info"
-    assert all(re.search(r"NvidiaXID\d+Warning", xids.reason(number)) for number in xids.APPLICATION)
+    assert all(re.search(r"NvidiaXID\d+Warning", xids.name_reason(number)) for number in xids.APPLICATION)
 
 
 def test_a_cluster_has_alerts_only_for_the_parts_that_it_has() -> None:

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from pydantic.alias_generators import to_camel
 
 from infra.health import faults, xids
 from infra.health.faults import AGENT_CONDITIONS, GPU_CONDITION, NOTHING, decide
@@ -25,7 +26,7 @@ ON_EKS = {
 
 
 def of_xid(number: int) -> faults.Decision:
-    return decide(GPU_CONDITION, xids.reason(number))
+    return decide(GPU_CONDITION, xids.name_reason(number))
 
 
 @pytest.mark.parametrize("xid", ON_EKS)
@@ -67,7 +68,7 @@ def test_each_reason_of_the_gpu_condition_has_one_action(reason: str, action: st
 @pytest.mark.parametrize("condition", ["Ready", *(one for one in AGENT_CONDITIONS if one != GPU_CONDITION)])
 def test_eks_repairs_what_has_nothing_to_do_with_gpus(condition: str) -> None:
     found = decide(condition, "KubeletNotReady")
-    assert (found.owner, found.action, faults.wait(condition).total_seconds()) == ("eks", "replace", 1800)
+    assert (found.owner, found.action, faults.look_up_wait(condition).total_seconds()) == ("eks", "replace", 1800)
 
 
 def test_pressure_on_memory_or_disks_is_no_fault() -> None:
@@ -75,17 +76,17 @@ def test_pressure_on_memory_or_disks_is_no_fault() -> None:
 
 
 def test_eks_is_kept_from_what_the_controller_repairs_and_from_nothing_else() -> None:
-    overrides = faults.repair_overrides()
+    overrides = [{to_camel(key): value for key, value in override.items()} for override in faults.list_repair_overrides()]
     owned = {one["nodeUnhealthyReason"] for one in overrides}
     assert {(one["nodeMonitoringCondition"], one["repairAction"]) for one in overrides} == {(GPU_CONDITION, "NoAction")}
-    assert owned == {reason for reason in faults.reasons() if decide(GPU_CONDITION, reason).owner == "controller"}
+    assert owned == {reason for reason in faults.list_reasons() if decide(GPU_CONDITION, reason).owner == "controller"}
     assert len(owned) == len(overrides)
     assert {f"NvidiaXID{xid}Error" for xid in WELL_KNOWN} < owned and "DCGMError" not in owned
     accepted = settings.repair_config({"enabled": True, "nodeRepairConfigOverrides": overrides})
     assert len(accepted["nodeRepairConfigOverrides"]) == len(overrides), "the local AWS accepts them"
 
 
-@pytest.mark.parametrize("reason", [*faults.reasons(), "DCGMHealthCode38"])
+@pytest.mark.parametrize("reason", [*faults.list_reasons(), "DCGMHealthCode38"])
 def test_on_an_existing_cluster_a_node_is_cordoned_at_most(reason: str) -> None:
     found = decide(GPU_CONDITION, reason).on_existing()
     assert found.action in ("cordon", "none") and found.owner != "eks"
@@ -99,5 +100,5 @@ def test_the_local_agent_reports_each_xid_with_the_reason_on_eks(tmp_path: Path)
         line = kernel_log.xid_line("00000000:10:00.0", xid)
         matched = [(one["type"], one["reason"]) for one in found if re.fullmatch(one["pattern"], line)]
         kind = "permanent" if xid in WELL_KNOWN else "temporary"
-        assert matched[0] == (kind, xids.reason(xid))
+        assert matched[0] == (kind, xids.name_reason(xid))
         assert [reason for _, reason in matched[1:]] == (["NvidiaDoubleBitError"] if xid == 48 else [])

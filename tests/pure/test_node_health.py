@@ -20,9 +20,9 @@ from cli.nodes.health import findings, health_screen, scheduled
 from cli.nodes.health.findings import NODE_GROUP_LABEL
 from cli.nodes.health.node_health import NodeHealth
 from infra.health import journal
-from infra.health.annotation import ANNOTATION, TakenOut
+from infra.health.annotation import TakenOut
 from infra.health.faults import GPU_CONDITION
-from infra.naming import EMULATED_LABEL
+from infra.naming import EMULATED_LABEL, TAKEN_OUT_ANNOTATION
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 ON_EKS = {NODE_GROUP_LABEL: "train"}
@@ -81,7 +81,7 @@ def record(name: str, node: str, *, since: float = 50, until: float | None = Non
 
 
 def health(one: dict[str, Any], *events: dict[str, Any], records: Any = ()) -> NodeHealth:
-    return findings.health(one, events, records, NOW)
+    return findings.judge_node(one, events, records, NOW)
 
 
 def test_a_node_without_faults_is_healthy_and_needs_nothing() -> None:
@@ -162,7 +162,7 @@ def test_the_history_has_conditions_events_and_jobs_in_their_order() -> None:
     agents = condition(GPU_CONDITION, "True", "NvidiaGPUIsReady", 59)
     twice = {**event("a", "NvidiaXID31Warning:\n 31", minutes=4), "count": 2}
     jobs = [record("train", "a", until=2.5, attempts=attempts), record("other", "b")]
-    found = findings.history("a", node("a", READY, BUS, {**agents, "type": "KernelReady"}), [twice, event("b", "no")], jobs)
+    found = findings.list_moments("a", node("a", READY, BUS, {**agents, "type": "KernelReady"}), [twice, event("b", "no")], jobs)
     assert [(one.source, one.text) for one in found] == [
         ("node", "joined the cluster"),
         ("condition", "Ready is True: KubeletReady"),
@@ -298,7 +298,7 @@ def taken_out(state: str, *, cordoned: bool = True, drains: bool = True, silent:
     kind, reason, action = ("Ready", "KubeletSilent", "cordon") if silent else (GPU_CONDITION, BUS["reason"], "replace")
     out = TakenOut(NOW - timedelta(minutes=3), kind, reason, action, state, NOW, drains)  # type: ignore[arg-type]
     one = node("a", READY, *([] if silent else [BUS]), cordoned=cordoned, **more)
-    one["metadata"] |= {"annotations": {ANNOTATION: out.text()}, "uid": "uid-a"}
+    one["metadata"] |= {"annotations": {TAKEN_OUT_ANNOTATION: out.text()}, "uid": "uid-a"}
     return one
 
 
@@ -331,22 +331,22 @@ def taken_out(state: str, *, cordoned: bool = True, drains: bool = True, silent:
 )
 def test_a_node_that_the_controller_took_out_shows_its_state_and_what_is_next(one: dict[str, Any], following: str) -> None:
     found = health(one)
-    assert (found.state, found.next) == (json.loads(one["metadata"]["annotations"][ANNOTATION])["state"], following)
-    assert found.as_json()["takenOut"] == json.loads(one["metadata"]["annotations"][ANNOTATION])
+    assert (found.state, found.next) == (json.loads(one["metadata"]["annotations"][TAKEN_OUT_ANNOTATION])["state"], following)
+    assert found.as_json()["takenOut"] == json.loads(one["metadata"]["annotations"][TAKEN_OUT_ANNOTATION])
 
 
 def test_the_history_has_what_the_controller_did_also_of_a_node_that_is_gone() -> None:
-    one, known = taken_out("draining"), journal.empty()
-    known = journal.observed(known, [one], ["uid-a"], NOW)
-    known = journal.observed(known, [], [], NOW + timedelta(minutes=9))
-    texts = [moment.text for moment in findings.history("a", None, (), (), known)]
+    one, known = taken_out("draining"), journal.new()
+    known = journal.update(known, [one], ["uid-a"], NOW)
+    known = journal.update(known, [], [], NOW + timedelta(minutes=9))
+    texts = [moment.text for moment in findings.list_moments("a", None, (), (), known)]
     assert texts == ["taken out of service: NvidiaXID79Error, needs a replacement", "the node is gone"]
-    assert findings.gone("i-a", (), (), known) is not None and findings.gone("b", (), (), known) is None
+    assert findings.find_gone_node("i-a", (), (), known) is not None and findings.find_gone_node("b", (), (), known) is None
 
 
 def test_the_history_says_why_a_silent_node_was_taken_out() -> None:
-    known = journal.observed(journal.empty(), [taken_out("draining", silent=True)], ["uid-a"], NOW)
-    (moment,) = findings.history("a", None, (), (), known)
+    known = journal.update(journal.new(), [taken_out("draining", silent=True)], ["uid-a"], NOW)
+    (moment,) = findings.list_moments("a", None, (), (), known)
     assert (
         moment.text == "taken out of service: KubeletSilent: the kubelet had stopped renewing its lease and could not be reached"
     )
@@ -354,9 +354,9 @@ def test_the_history_says_why_a_silent_node_was_taken_out() -> None:
 
 def test_a_node_that_the_brake_keeps_in_service_is_reported_as_held() -> None:
     broken = node("a", READY, BUS)
-    held = findings.health(broken, (), (), NOW, {**journal.empty(), "held": ["a"]})
-    assert "a fifth of the nodes broke within an hour" in held.next
-    soon = findings.health(broken, (), (), NOW, journal.empty())
+    held = findings.judge_node(broken, (), (), NOW, {**journal.new(), "held": ["a"]})
+    assert "20% of the nodes broke within 60 minutes" in held.next
+    soon = findings.judge_node(broken, (), (), NOW, journal.new())
     assert soon.next == "the job controller takes it out of service"
 
 
@@ -365,16 +365,16 @@ def retirement(code: str = "instance-retirement") -> dict[str, Any]:
 
 
 def test_a_node_whose_instance_ec2_retires_has_a_warning_with_the_date_and_what_to_do() -> None:
-    retired, other = scheduled.marked(
-        [findings.health(node(name), [], [], NOW) for name in ("n1", "n2")], {"i-n1": retirement(), "i-gone": retirement()}
+    retired, other = scheduled.mark(
+        [findings.judge_node(node(name), [], [], NOW) for name in ("n1", "n2")], {"i-n1": retirement(), "i-gone": retirement()}
     )
     assert (retired.state, retired.is_quiet, other.is_quiet) == ("healthy", False, True)
     assert retired.what == (
         "instance-retirement: EC2 ends the instance at 2026-12-07 12:00 UTC: The instance is running on degraded hardware"
     )
     assert retired.next.startswith("before that, `kubectl drain n1 ") and retired.next.endswith("Auto Scaling replaces it")
-    broken = findings.health(node("n1", BUS), [], [], NOW)
-    assert scheduled.marked([broken], {"i-n1": retirement()})[0].next == broken.next, "the fault is more urgent"
+    broken = findings.judge_node(node("n1", BUS), [], [], NOW)
+    assert scheduled.mark([broken], {"i-n1": retirement()})[0].next == broken.next, "the fault is more urgent"
 
 
 def test_completed_events_are_over_and_the_next_one_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -383,5 +383,5 @@ def test_completed_events_are_over_and_the_next_one_counts(monkeypatch: pytest.M
     pages = [{"InstanceStatuses": [{"InstanceId": "i-n1", "Events": [later, done, retirement()]}]}]
     pages += [{"InstanceStatuses": [{"InstanceId": "i-n2", "Events": [done]}]}]
     paginator = SimpleNamespace(paginate=lambda **wanted: pages)
-    found = scheduled.listed(SimpleNamespace(ec2=SimpleNamespace(get_paginator=lambda name: paginator)))  # type: ignore[arg-type]
+    found = scheduled.group_by_instance(SimpleNamespace(ec2=SimpleNamespace(get_paginator=lambda name: paginator)))  # type: ignore[arg-type]
     assert {name: one["Code"] for name, one in found.items()} == {"i-n1": "instance-retirement"}

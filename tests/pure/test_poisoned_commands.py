@@ -14,13 +14,13 @@ from cli import console
 from cli.clusters.dashboard import tables
 from cli.clusters.kubernetes_access import Access
 from cli.clusters.status.node_rows import pool_status
-from cli.jobs.foreign_jobs import first_rank
-from cli.jobs.hangs import last_hang, lines
+from cli.jobs.foreign_jobs import find_first_rank
 from cli.jobs.job_pods import worker_index
-from cli.jobs.records import all_records
+from cli.jobs.records import all_records, find_last_hang, format_report
 from cli.main import app
 from cli.nodes.health import findings
 from infra.health import journal
+from infra.naming import JOB_LABEL, RECORD_KEY, RECORD_LABEL
 from infra.platform.job_controller.in_pod import record
 from tests.pure.controlled_jobs import at, main, workers
 from tests.pure.job_world import TRAIN
@@ -30,7 +30,8 @@ NOW = datetime(2026, 11, 23, 13, tzinfo=UTC)
 GOOD = record.config_map(record.new("uid-good", "good", "team-b", at(0)))
 JOB_OF_B = main("torchrun")
 JOB_OF_B["spec"]["template"] = {}
-JOB_OF_B["metadata"] |= {"namespace": "team-b", "name": "good", "labels": {"gpumpi.io/job": "good", "gpumpi.io/role": "job"}}
+JOB_OF_B["metadata"] |= {"namespace": "team-b", "name": "good"}
+JOB_OF_B["metadata"]["labels"] |= {JOB_LABEL: "good"}
 
 
 class Cluster:
@@ -46,7 +47,7 @@ class Cluster:
         return [one for one in self.config_maps if namespace in (None, one["metadata"].get("namespace"))]
 
     def list(self, kind: str, namespace: str | None = None, selector: Any = None, **more: Any) -> list[Any]:
-        return [*self.objects.get(kind, ()), *([JOB_OF_B] if kind == "Job" and selector else [])]
+        return [*self.objects.get(kind, ()), *([JOB_OF_B] if kind == "Job" else [])]
 
     def find(self, kind: str, name: str, namespace: str) -> Any:
         return None
@@ -56,8 +57,8 @@ class Cluster:
 
 
 def poison(text: str, **metadata: Any) -> dict[str, Any]:
-    about = {"name": "train-record-uid-trai", "namespace": "team-a", "labels": {record.LABEL: "train"}}
-    return {"metadata": {**about, **metadata}, "data": {record.KEY: text}}
+    about = {"name": "train-record-uid-trai", "namespace": "team-a", "labels": {RECORD_LABEL: "train"}}
+    return {"metadata": {**about, **metadata}, "data": {RECORD_KEY: text}}
 
 
 def run(cluster: Cluster, *arguments: str) -> Result:
@@ -88,8 +89,8 @@ def test_no_record_hides_the_records_of_others(config_map: Any) -> None:
     assert len(names) <= 2 and isinstance(tables.goodput([], readable, NOW), str)
     for one in readable:
         if any(attempt.get("hang") for attempt in one.content["attempts"]):
-            shown = last_hang(Cluster(config_map), "team-a", one.content["name"])  # type: ignore[arg-type]
-            assert list(lines(shown))
+            shown = find_last_hang(Cluster(config_map), "team-a", one.content["name"])  # type: ignore[arg-type]
+            assert list(format_report(shown))
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
@@ -103,7 +104,7 @@ def test_a_malformed_record_is_one_note(command: list[str], text: str) -> None:
 
 def test_a_record_of_another_namespace_or_job_is_not_shown() -> None:
     content = json.dumps(recorded())
-    forged = [poison(content, namespace="team-b"), poison(content, labels={record.LABEL: "good"})]
+    forged = [poison(content, namespace="team-b"), poison(content, labels={RECORD_LABEL: "good"})]
     assert [one.content["name"] for one in all_records(Cluster(*forged), None)] == ["good"]  # type: ignore[arg-type]
 
 
@@ -159,7 +160,7 @@ def test_quantities_of_pods_and_nodes_are_read_as_kubernetes_reads_them(quantity
     status = {"allocatable": {"nvidia.com/gpu": quantity}, "capacity": {"nvidia.com/gpu": quantity}, "conditions": []}
     node = {"metadata": {"name": "one", "labels": TRAIN.selector}, "spec": {}, "status": status}
     used = pool_status(TRAIN, [node], [pod]).gpus_used
-    assert findings.health(node, [], [], NOW).gpus == (used, used)
+    assert findings.judge_node(node, [], [], NOW).gpus == (used, used)
 
 
 def test_a_quantity_with_a_suffix_counts() -> None:
@@ -173,7 +174,7 @@ def test_a_quantity_with_a_suffix_counts() -> None:
 def test_indexes_that_users_write_are_numbers_or_ignored(annotations: Any, label: str) -> None:
     labels = {"gpumpi.io/role": "worker", "training.kubeflow.org/replica-index": label}
     pod = {"metadata": {"name": "a-worker-x", "labels": labels, "annotations": annotations}}
-    assert first_rank([pod]) == [pod]
+    assert find_first_rank([pod]) == [pod]
     assert worker_index(pod) is None or worker_index(pod) in range(10**9)
 
 
@@ -189,4 +190,4 @@ def test_a_damaged_journal_keeps_its_other_entries(text: str) -> None:
     damaged = journal.read(text)["entries"]
     kept = journal.read(json.dumps({"version": 1, "entries": [*damaged, {}, None, 5, whole], "held": []}))["entries"]
     assert kept == [*damaged, whole]
-    assert journal.observed({"version": 1, "entries": kept, "held": []}, [], [], NOW)["entries"]
+    assert journal.update({"version": 1, "entries": kept, "held": []}, [], [], NOW)["entries"]

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infra.health.annotation import ANNOTATION
+from infra.naming import POLICY_ANNOTATION, TAKEN_OUT_ANNOTATION
 from infra.platform.job_controller.in_pod import record
-from infra.platform.job_controller.in_pod.job import POLICY
 from infra.platform.job_controller.in_pod.silence import kubelet_answers
 from tests.pure.controlled_jobs import Controlled, at, job, launcher, main, workers
 from tests.pure.controller_world import Request, World, namespace_of
@@ -134,12 +133,12 @@ def test_a_forged_record_changes_nothing_in_other_namespaces(forged: dict[str, A
     assert_others_are_unaffected(world)
 
 
-@given(text=text_of(json.loads(main("torchrun")["metadata"]["annotations"][POLICY]) | {"hold": {"queue": "x"}}))
+@given(text=text_of(json.loads(main("torchrun")["metadata"]["annotations"][POLICY_ANNOTATION]) | {"hold": {"queue": "x"}}))
 @thorough
 def test_an_annotation_of_a_job_affects_only_that_job(text: str) -> None:
     world = World()
     found = world.job("team-a")
-    found["metadata"]["annotations"] = {POLICY: text}
+    found["metadata"]["annotations"] = {POLICY_ANNOTATION: text}
     world.server.add("apis/batch/v1/namespaces/team-a/jobs", found)
     assert_others_are_unaffected(world)
 
@@ -183,7 +182,7 @@ def test_a_malformed_node_does_not_keep_others_from_healing(text: str, quantity:
     for number in range(10):  # the controller takes at most a fifth of the nodes out of service
         world.server.add("api/v1/nodes", world.node(f"n{number}"))
     node = world.node("two")
-    node["metadata"]["annotations"] = {ANNOTATION: text}
+    node["metadata"]["annotations"] = {TAKEN_OUT_ANNOTATION: text}
     node["status"]["allocatable"] = {"nvidia.com/gpu": quantity}
     world.server.add("api/v1/nodes", node)
     lease = {"metadata": {"name": "two"}, "spec": {"renewTime": renewed}}
@@ -250,9 +249,9 @@ def test_a_record_of_a_newer_controller_stays() -> None:
 def test_the_log_names_what_is_ignored_once(capsys: pytest.CaptureFixture[str]) -> None:
     world = World()
     found = world.job("team-a")
-    found["metadata"]["annotations"] = {POLICY: json.dumps({"version": 1, "maxRestarts": "many", "hold": []})}
+    found["metadata"]["annotations"] = {POLICY_ANNOTATION: json.dumps({"version": 1, "maxRestarts": "many", "hold": []})}
     world.server.add("apis/batch/v1/namespaces/team-a/jobs", found)
     world.start()
     world.run(3)
-    sentence = f"team-a/train: annotation {POLICY}: ignored because it is invalid: hold, maxRestarts"
+    sentence = f"team-a/train: annotation {POLICY_ANNOTATION}: ignored because it is invalid: hold, maxRestarts"
     assert capsys.readouterr().err.splitlines().count(sentence) == 1

@@ -8,8 +8,8 @@ import pytest
 
 from infra.health import repairs
 from infra.platform.job_controller.in_pod.actions import DeletePod
-from infra.platform.job_controller.in_pod.mirror import trimmed_node
-from infra.platform.job_controller.in_pod.nodes import leaving, stranded
+from infra.platform.job_controller.in_pod.mirror import trim_node
+from infra.platform.job_controller.in_pod.nodes import end_leaving_pods, end_stranded_pods
 from infra.platform.job_controller.in_pod.silence import STALE_SECONDS, Silence, kubelet_answers
 from tests.pure.controlled_jobs import job, main, pod
 from tests.pure.healed_cluster import Cluster, Object, node
@@ -75,7 +75,7 @@ def test_a_kubelet_that_has_stopped_does_not_answer() -> None:
 
 
 def test_a_node_without_an_address_is_not_called_silent() -> None:
-    assert kubelet_answers(trimmed_node({"metadata": {"name": "a"}, "spec": {}}))
+    assert kubelet_answers(trim_node({"metadata": {"name": "a"}, "spec": {}}))
 
 
 def _with_kubelet(port: int) -> Object:
@@ -83,7 +83,7 @@ def _with_kubelet(port: int) -> Object:
         "addresses": [{"type": "Hostname", "address": "a"}, {"type": "InternalIP", "address": "127.0.0.1"}],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
     }
-    return trimmed_node({"metadata": {"name": "a"}, "spec": {}, "status": status})
+    return trim_node({"metadata": {"name": "a"}, "spec": {}, "status": status})
 
 
 # --- node healing -----------------------------------------------------------------------------------------------------
@@ -127,13 +127,13 @@ def test_pods_of_a_silent_node_are_deleted_and_removed_at_once() -> None:
     cluster.round()
     out = {**cluster.nodes["n0"], "metadata": {**cluster.nodes["n0"]["metadata"], "name": "one"}}
     here = job(main(), [pod("train-worker-0", "worker", node="one")])
-    assert [one.seconds for one in leaving([out], [here]) if isinstance(one, DeletePod)] == [None]
+    assert [one.seconds for one in end_leaving_pods([out], [here]) if isinstance(one, DeletePod)] == [None]
     deleted = job(main(), [pod("train-worker-0", "worker", node="one", deleting=True)])
-    assert [one.seconds for one in stranded([out], [deleted]) if isinstance(one, DeletePod)] == [0]
+    assert [one.seconds for one in end_stranded_pods([out], [deleted]) if isinstance(one, DeletePod)] == [0]
 
 
 def test_a_node_without_its_kubelet_is_not_verified() -> None:
     found = node("n0")
     found["status"]["conditions"][0]["status"] = "Unknown"
-    assert repairs.problem(found, 8) == "the node is not ready"
-    assert repairs.problem(node("n0"), 8) == ""
+    assert repairs.find_problem(found, 8) == "the node is not ready"
+    assert repairs.find_problem(node("n0"), 8) == ""

@@ -12,11 +12,12 @@ from cli.clusters.kubernetes_access import Object
 from cli.errors import CommandError
 from cli.exit_codes import UNREACHABLE
 from cli.jobs import smoke_command
-from cli.jobs.state import JobState, Phase
+from cli.jobs.state import JobState
 from cli.main import app
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.model import Job
 from infra.naming import EMULATED_LABEL
+from infra.platform.job_controller.in_pod.phases import Phase
 from tests.pure.job_world import cluster
 from tests.pure.test_smoke_nccl import LOG, SOCKETS, TABLE
 from tests.pure.test_smoke_nccl import reports as nccl_reports
@@ -70,14 +71,14 @@ class Shell:
     jobs: list[Job] = field(default_factory=list)
 
     def __call__(
-        self, *arguments: str, prints: tuple[list[dict[str, Any]], ...] = (), phases: tuple[Phase, ...] = (), **of_cluster: Any
+        self, *arguments: str, prints: tuple[list[dict[str, Any]], ...] = (), phases: tuple[str, ...] = (), **of_cluster: Any
     ) -> Result:
         remaining, ends = list(prints), list(phases or ["Succeeded"] * len(prints))
 
         def run(cluster: Any, job: Job, described: Any, *, keep: bool) -> tuple[list[str], JobState]:
             self.jobs.append(job)
             now = datetime(2026, 1, 1, tzinfo=UTC)
-            state = JobState(job.name, "mpi-jobs", "MPIJob", job.name, "mpijob", "train", 2, ends.pop(0), "", 0, now, now)
+            state = JobState(job.name, "mpi-jobs", "MPIJob", job.name, "mpijob", "train", 2, Phase(ends.pop(0)), "", 0, now, now)
             return [json.dumps(report) for report in remaining.pop(0)], state
 
         self.monkeypatch.setattr(smoke_command, "Access", lambda *_: FakeCluster(**of_cluster))
@@ -142,7 +143,7 @@ def test_an_image_without_nccl_tests_is_refused_with_the_fix(shell: Shell) -> No
     assert json.loads(done.stdout)["failures"] == [MISSING]
 
 
-ENDS: tuple[Phase, ...] = ("Succeeded", "Failed")
+ENDS: tuple[str, ...] = ("Succeeded", "Failed")
 MISSING = (
     "the image has no all_reduce_perf. Use an image with nccl-tests: --image NAME, or build one with "
     "`scripts/cluster image build mpi`"

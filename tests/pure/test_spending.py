@@ -15,6 +15,7 @@ from cli.stacks.cost.cost_command import parse_since, show
 from cli.stacks.cost.spending import Spending, spending
 from cli.stacks.cost.uses import Pools, Uses, of_jobs
 from infra.facts.spending import Run
+from infra.platform.job_controller.in_pod.phases import Phase
 from tests.pure.bill_world import price, prices
 
 START = datetime(2026, 11, 23, 9, 0, tzinfo=UTC)
@@ -28,8 +29,8 @@ def run(name: str = "i-1", instance_type: str = "p4d.24xlarge", **more: Any) -> 
     return replace(Run(name, pool, instance_type, "us-west-2a", "on-demand", "physics", START), **more)
 
 
-def job(name: str = "simulate", phase: Any = "Running", **more: Any) -> JobState:
-    found = JobState(name, "team-a", "MPIJob", name, "mpirun", "train", 1, phase, "", 0, START + HOUR, None)
+def job(name: str = "simulate", phase: str = "Running", **more: Any) -> JobState:
+    found = JobState(name, "team-a", "MPIJob", name, "mpirun", "train", 1, Phase(phase), "", 0, START + HOUR, None)
     return replace(found, **more)
 
 

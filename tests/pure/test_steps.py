@@ -25,7 +25,7 @@ def test_a_pattern_that_takes_too_long_is_given_up() -> None:
     seen.look(found, 20)
     seen.look(found, 30, seen=Seen("uid-train-launcher-1", is_too_slow=True))
     assert seen["progressProblem"] == progress.TOO_SLOW
-    assert seen.record is not None and progress.source(seen.record, found) is None
+    assert seen.record is not None and progress.find_log(seen.record, found) is None
     assert JobRecord("train-record", seen.record).hang == progress.TOO_SLOW
 
 

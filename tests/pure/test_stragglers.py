@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from cli.jobs.records import JobRecord
+from infra.naming import COMPLETION_INDEX
 from infra.platform.job_controller.in_pod.progress import Seen
 from infra.platform.job_controller.in_pod.steps import Step
-from infra.platform.job_controller.in_pod.stragglers import INDEX
 from tests.pure.controlled_jobs import Controlled, Object, at, job, launcher, main, workers
 
 POLICY = {"progress": {"pattern": "x", "within": 600, "ranksPerWorker": 2}}
@@ -32,7 +32,7 @@ def pods_of(kind: str) -> list[Object]:
         return [*workers(), launcher()]
     named = workers()
     for index, one in enumerate(named):
-        one["metadata"]["labels"][INDEX] = str(index)
+        one["metadata"]["labels"][COMPLETION_INDEX] = str(index)
     return named
 
 

@@ -102,7 +102,7 @@ class JobWorld:
         """Delete all of acceptance's jobs; return an error message for each one that could not be deleted."""
         problems = []
         try:
-            names = [one.name for one in objects.all_jobs(self.cluster, self.namespace) if one.name.startswith(PREFIX)]
+            names = [one.name for one in objects.list_jobs(self.cluster, self.namespace) if one.name.startswith(PREFIX)]
         except CommandError as error:
             return [f"jobs that acceptance created may still exist, because they could not be listed: {error}"]
         for name in names:
@@ -127,7 +127,7 @@ def reports(lines: Sequence[str]) -> list[Mapping[str, Any]]:
 
 def foreign(cluster: Cluster) -> list[str]:
     """Return descriptions of unfinished jobs and GPU pods that this run did not create."""
-    jobs = [state for state in objects.all_jobs(cluster, None) if not state.is_over]
+    jobs = [state for state in objects.list_jobs(cluster, None) if not state.is_over]
     named = [f"job {state.name} in namespace {state.namespace} ({state.phase})" for state in jobs]
     known = {state.name for state in jobs}
     return named + [f"pod {one}" for one in _gpu_pods(cluster.list("Pod"), known)]

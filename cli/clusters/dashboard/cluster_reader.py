@@ -16,7 +16,7 @@ from cli.errors import CommandError, Forbidden
 from cli.jobs import records
 from cli.jobs.records import JobRecord
 from cli.nodes.health import findings
-from cli.nodes.health.health_sources import node_events, read_journal
+from cli.nodes.health.health_command import node_events, read_journal
 from cli.nodes.health.node_health import NodeHealth
 from cli.stacks.cost import cost_sources
 from cli.stacks.cost.spending import Spending
@@ -60,22 +60,22 @@ class Kubernetes:
             return described
         before = len(self.unknown)
         read = [
-            self._or_none(partial(records.all_records, self.cluster(), one.name), "records of jobs")
-            for one in described.namespaces
+            self._or_none(partial(records.all_records, self.cluster(), place.name), "records of jobs")
+            for place in described.namespaces
         ]
-        found = [one for one in read if one is not None]
-        if read and not found:
+        answers = [answer for answer in read if answer is not None]
+        if read and not answers:
             reasons, self.unknown[before:] = self.unknown[before:], []
             return "; ".join(reasons)
-        return [record for one in found for record in one]
+        return [record for answer in answers for record in answer]
 
-    def nodes(self, found: Sequence[JobRecord] | str, now: datetime) -> Sequence[NodeHealth] | str:
+    def nodes(self, jobs: Sequence[JobRecord] | str, now: datetime) -> Sequence[NodeHealth] | str:
         def every() -> list[NodeHealth]:
             nodes = self.cluster().list("Node")
             events = self._or_none(lambda: node_events(self.cluster()), "events of nodes") or []
-            known = self._or_none(lambda: read_journal(self.cluster()), "journal of nodes")
-            readable = [] if isinstance(found, str) else found
-            return [findings.health(one, events, readable, now, known) for one in nodes]
+            stored = self._or_none(lambda: read_journal(self.cluster()), "journal of nodes")
+            readable = [] if isinstance(jobs, str) else jobs
+            return [findings.judge_node(node, events, readable, now, stored) for node in nodes]
 
         return self._or_reason(every)
 
@@ -161,8 +161,8 @@ class Reader:
             if self._seen is None or self._clock() - self._at >= EVERY_SECONDS:
                 self._seen = self._again()
                 self._at = self._clock()
-            seen = self._seen
-        return page(seen, datetime.now(UTC))
+            data = self._seen
+        return page(data, datetime.now(UTC))
 
     def _again(self) -> Seen:
         try:
@@ -185,6 +185,6 @@ class Reader:
         if self._kubernetes is None:
             return Seen(now, status, NO_NODES, [], spending)
         self._kubernetes.unknown.clear()
-        found = self._kubernetes.records()
-        nodes = self._kubernetes.nodes(found, now)
-        return Seen(now, status, nodes, found, spending, tuple(self._kubernetes.unknown))
+        job_records = self._kubernetes.records()
+        nodes = self._kubernetes.nodes(job_records, now)
+        return Seen(now, status, nodes, job_records, spending, tuple(self._kubernetes.unknown))

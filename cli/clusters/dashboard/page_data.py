@@ -12,6 +12,7 @@ from cli.clusters.status.cluster_status import Status
 from cli.jobs.records import JobRecord
 from cli.nodes.health.node_health import NodeHealth
 from cli.stacks.cost.spending import Spending
+from infra.platform.job_controller.in_pod.phases import Phase
 
 VERSION: Final = 1
 NO_GPU_METRICS: Final = "GPU utilization: no data source. The table shows the GPUs that jobs hold, not how busy they are."
@@ -34,27 +35,27 @@ class Seen:
     """
 
 
-def page(seen: Seen, now: datetime) -> dict[str, Any]:
+def page(data: Seen, now: datetime) -> dict[str, Any]:
     """Return the document that the page shows. In each section, the page shows `rows` in this order or, if there are
     none, the text `empty`.
     """
-    status = seen.status
+    status = data.status
     return {
         "version": VERSION,
         "title": status.cluster or "unknown cluster",
         "about": _about(status),
-        "at": seen.at.isoformat(),
-        "clock": f"{seen.at.astimezone(UTC):%H:%M:%S} UTC",
-        "stale": seen.stale,
-        "tiles": [_node_tile(seen), _gpu_tile(status), _job_tile(status), _cost_tile(seen.spending)],
+        "at": data.at.isoformat(),
+        "clock": f"{data.at.astimezone(UTC):%H:%M:%S} UTC",
+        "stale": data.stale,
+        "tiles": [_node_tile(data), _gpu_tile(status), _job_tile(status), _cost_tile(data.spending)],
         "problems": list(status.problems),
-        "unknown": list(dict.fromkeys((*status.unknown, *seen.unknown))),
-        "jobs": _jobs(seen, now),
-        "ended": _ended(seen, now),
-        "nodes": _nodes(seen, now),
+        "unknown": list(dict.fromkeys((*status.unknown, *data.unknown))),
+        "jobs": _jobs(data, now),
+        "ended": _ended(data, now),
+        "nodes": _nodes(data, now),
         "pools": {**_section(tables.pools(status.pools, now), "no pools could be read"), "notes": [NO_GPU_METRICS]},
         "queues": _section(tables.queues(status.queues), "no queue" if _knows(status, "Workload") else "no queue could be read"),
-        "cost": _cost(seen.spending),
+        "cost": _cost(data.spending),
     }
 
 
@@ -70,32 +71,32 @@ def _section(rows: Sequence[Row], empty: str, notes: Sequence[str] = (), more: s
 # --- sections -----------------------------------------------------------------------------------------------------------
 
 
-def _jobs(seen: Seen, now: datetime) -> dict[str, Any]:
-    if seen.status.kind == "ec2":
+def _jobs(data: Seen, now: datetime) -> dict[str, Any]:
+    if data.status.kind == "ec2":
         return _section([], "an EC2 cluster keeps no records of jobs; `scripts/cluster jobs -s STACK` lists its runs")
-    lines = seen.status.jobs
-    rows = tables.jobs(lines[: tables.JOBS_SHOWN], seen.records, now)
+    lines = data.status.jobs
+    rows = tables.jobs(lines[: tables.JOBS_SHOWN], data.records, now)
     more = len(lines) - len(rows)
-    if isinstance(seen.records, str):
-        notes = [f"phases, goodput, restarts, progress and GPU hours: {seen.records}"]
+    if isinstance(data.records, str):
+        notes = [f"phases, goodput, restarts, progress and GPU hours: {data.records}"]
     else:
-        notes = [sentence] if (sentence := tables.goodput(lines[: tables.JOBS_SHOWN], seen.records, now)) else []
-    empty = "no job is queued or running" if _knows_jobs(seen.status) else "no jobs could be read"
+        notes = [sentence] if (sentence := tables.goodput(lines[: tables.JOBS_SHOWN], data.records, now)) else []
+    empty = "no job is queued or running" if _knows_jobs(data.status) else "no jobs could be read"
     return _section(rows, empty, notes, f"{more} more jobs: `scripts/cluster jobs -A`" if more else "")
 
 
-def _ended(seen: Seen, now: datetime) -> dict[str, Any]:
-    rows = [] if isinstance(seen.records, str) else tables.ended(seen.records, now)
-    empty = seen.records if isinstance(seen.records, str) else "no job has ended"
-    counts = ", ".join(f"{number} {phase.lower()}" for phase, number in seen.status.ended.items())
+def _ended(data: Seen, now: datetime) -> dict[str, Any]:
+    rows = [] if isinstance(data.records, str) else tables.ended(data.records, now)
+    empty = data.records if isinstance(data.records, str) else "no job has ended"
+    counts = ", ".join(f"{number} {phase.lower()}" for phase, number in data.status.ended.items())
     return _section(rows, empty, [f"ended and not deleted: {counts}"] if counts else [])
 
 
-def _nodes(seen: Seen, now: datetime) -> dict[str, Any]:
-    if isinstance(seen.nodes, str):
-        return _section([], seen.nodes)
-    rows = tables.nodes(seen.nodes, now)
-    more = len(seen.nodes) - len(rows)
+def _nodes(data: Seen, now: datetime) -> dict[str, Any]:
+    if isinstance(data.nodes, str):
+        return _section([], data.nodes)
+    rows = tables.nodes(data.nodes, now)
+    more = len(data.nodes) - len(rows)
     return _section(rows, "the cluster has no nodes", more=f"{more} more nodes, all of them healthy" if more else "")
 
 
@@ -114,21 +115,21 @@ def _tile(label: str, value: str, note: str = "", tone: Tone = "") -> dict[str, 
     return {"label": label, "value": value, "note": note, "tone": tone}
 
 
-def _node_tile(seen: Seen) -> dict[str, str]:
-    if isinstance(seen.nodes, str):
-        pools = [pool for pool in seen.status.pools if pool.ready is not None]
+def _node_tile(data: Seen) -> dict[str, str]:
+    if isinstance(data.nodes, str):
+        pools = [pool for pool in data.status.pools if pool.ready is not None]
         if not pools:
             return _tile("Healthy nodes", tables.UNKNOWN, "could not be read", "doubtful")
         ready, there = sum(pool.ready or 0 for pool in pools), sum(pool.there or 0 for pool in pools)
         return _tile(
             "Ready nodes", f"{ready} of {there}", "their health could not be read", "good" if ready == there else "doubtful"
         )
-    counts = Counter[str](node.state for node in seen.nodes)
+    counts = Counter[str](node.state for node in data.nodes)
     healthy = counts.pop("healthy", 0)
     note = ", ".join(f"{number} {state}" for state, number in sorted(counts.items())) or "none broken"
     bad = counts["broken"] + counts["not ready"]
     return _tile(
-        "Healthy nodes", f"{healthy} of {len(seen.nodes)}", note, "bad" if bad else "doubtful" if counts.total() else "good"
+        "Healthy nodes", f"{healthy} of {len(data.nodes)}", note, "bad" if bad else "doubtful" if counts.total() else "good"
     )
 
 
@@ -157,8 +158,8 @@ def _job_tile(status: Status) -> dict[str, str]:
     if not _knows_jobs(status):
         return _tile("Jobs running", tables.UNKNOWN, "see below")
     counts = Counter(line.state.phase for line in status.jobs)
-    others = ", ".join(f"{number} {phase.lower()}" for phase, number in sorted(counts.items()) if phase != "Running")
-    return _tile("Jobs running", str(counts["Running"]), others or "none waiting")
+    waiting = ", ".join(f"{number} {phase.lower()}" for phase, number in sorted(counts.items()) if phase != Phase.RUNNING)
+    return _tile("Jobs running", str(counts[Phase.RUNNING]), waiting or "none waiting")
 
 
 def _cost_tile(spending: Spending | str) -> dict[str, str]:

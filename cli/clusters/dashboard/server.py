@@ -105,15 +105,15 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if not is_ours(self.headers.get("Host")):
             return self._refuse(HTTPStatus.FORBIDDEN, "this host name is not allowed")
-        wanted = below(self.path, self.server.token)
-        if wanted is None:
+        path = below(self.path, self.server.token)
+        if path is None:
             return self._refuse(HTTPStatus.FORBIDDEN, "open the URL that the command printed, which contains a token")
-        if wanted == DATA:
+        if path == DATA:
             body = json.dumps(self.server.data()).encode()
             return self._send(HTTPStatus.OK, "application/json", body)
-        if wanted not in FILES:
+        if path not in FILES:
             return self._refuse(HTTPStatus.NOT_FOUND, "there is no such file")
-        name, kind = FILES[wanted]
+        name, kind = FILES[path]
         return self._send(HTTPStatus.OK, kind, (PAGE / name).read_bytes())
 
     do_HEAD = do_GET

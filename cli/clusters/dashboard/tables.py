@@ -5,15 +5,17 @@ from datetime import datetime
 from typing import Any, Final, Literal
 
 from cli.clusters.status.cluster_status import JobLine, PoolStatus, QueueStatus
+from cli.durations import format_duration
 from cli.jobs import records
 from cli.jobs.goodput import time_account
-from cli.jobs.goodput.time_account import PHASES, Account
+from cli.jobs.goodput.time_account import PARTS, Account
 from cli.jobs.records import JobRecord
-from cli.jobs.state import JobState
-from cli.jobs.times import duration, moment
-from cli.jobs.waits import shortened
+from cli.jobs.state import JobState, read_recorded_state
+from cli.jobs.waits import shorten
 from cli.nodes.health.node_health import SEVERITIES, NodeHealth
 from cli.stacks.cost.spending import Spending, Spent
+from infra.platform.job_controller.in_pod.moments import parse_time
+from infra.platform.job_controller.in_pod.phases import Phase
 
 UNKNOWN: Final = "?"
 JOBS_SHOWN, ENDED_SHOWN, NODES_SHOWN = 100, 10, 100
@@ -24,7 +26,11 @@ Tone = Literal["", "good", "doubtful", "bad"]
 Row = dict[str, Any]
 """`key` identifies the row across refreshes; `cells` maps columns to `cell()`."""
 
-PHASE_TONES: Final[Mapping[str, Tone]] = {"Running": "good", "Succeeded": "good", "Failed": "bad", "Queued": "doubtful"}
+PHASE_TONES: Final[Mapping[Phase, Tone]] = {
+    **{Phase.RUNNING: "good", Phase.SUCCEEDED: "good", Phase.FAILED: "bad"},
+    **{Phase.QUEUED: "doubtful", Phase.RESTARTING: "doubtful"},
+}
+_ORDER: Final = (Phase.RUNNING, Phase.RESTARTING, Phase.STARTING, Phase.SETUP, Phase.ENDING, Phase.QUEUED)
 
 
 def cell(text: object, note: str = "", tone: Tone = "", **more: Any) -> dict[str, Any]:
@@ -37,21 +43,21 @@ def _row(key: str, **cells: dict[str, Any]) -> Row:
 
 
 def ago(at: datetime | None, now: datetime) -> str:
-    return "" if at is None else f"{duration(max(0, int((now - at).total_seconds())))} ago"
+    return "" if at is None else f"{format_duration(max(0, int((now - at).total_seconds())))} ago"
 
 
 # --- pools and queues ---------------------------------------------------------------------------------------------------
 
 
-def pools(found: Sequence[PoolStatus], now: datetime) -> list[Row]:
-    return [_pool(pool, now) for pool in found]
+def pools(statuses: Sequence[PoolStatus], now: datetime) -> list[Row]:
+    return [_pool(pool, now) for pool in statuses]
 
 
 def _pool(pool: PoolStatus, now: datetime) -> Row:
-    wanted = pool.there if pool.wanted is None else pool.wanted
-    enough = pool.ready is not None and pool.ready == wanted
+    expected = pool.there if pool.wanted is None else pool.wanted
+    enough = pool.ready is not None and pool.ready == expected
     bounds = f"{_shown(pool.minimum)} to {_shown(pool.maximum)}" if pool.maximum is not None else ""
-    of = f" of {wanted}" if wanted is not None else ""
+    of = f" of {expected}" if expected is not None else ""
     notes = [*([pool.block.sentence(now)] if pool.block else []), *pool.problems]
     if (launch := pool.failed_launch) and not launch.is_over:
         notes.append(f"last failed launch {ago(launch.at, now)}: {launch.reason}")
@@ -77,27 +83,27 @@ def _shown(number: int | None) -> str:
     return UNKNOWN if number is None else str(number)
 
 
-def queues(found: Sequence[QueueStatus]) -> list[Row]:
+def queues(statuses: Sequence[QueueStatus]) -> list[Row]:
     return [
         _row(
-            f"{one.namespace}/{one.name}",
-            queue=cell(one.name, f"namespace {one.namespace}"),
-            admitted=cell(one.admitted),
-            waiting=cell(one.waiting, tone="doubtful" if one.waiting else ""),
+            f"{queue.namespace}/{queue.name}",
+            queue=cell(queue.name, f"namespace {queue.namespace}"),
+            admitted=cell(queue.admitted),
+            waiting=cell(queue.waiting, tone="doubtful" if queue.waiting else ""),
         )
-        for one in found
+        for queue in statuses
     ]
 
 
 # --- nodes --------------------------------------------------------------------------------------------------------------
 
 
-def nodes(found: Sequence[NodeHealth], now: datetime) -> list[Row]:
+def nodes(healths: Sequence[NodeHealth], now: datetime) -> list[Row]:
     """Return the nodes, the most serious ones first. If there are more than NODES_SHOWN, omit only healthy nodes."""
     rank = {state: number for number, state in enumerate(SEVERITIES)}
-    ordered = sorted(found, key=lambda one: (rank[one.state], one.is_quiet, one.pool, one.name))
-    loud = sum(not one.is_quiet for one in ordered)
-    return [_node(one, now) for one in ordered[: max(NODES_SHOWN, loud)]]
+    ordered = sorted(healths, key=lambda node: (rank[node.state], node.is_quiet, node.pool, node.name))
+    loud = sum(not node.is_quiet for node in ordered)
+    return [_node(node, now) for node in ordered[: max(NODES_SHOWN, loud)]]
 
 
 def _node(node: NodeHealth, now: datetime) -> Row:
@@ -108,7 +114,7 @@ def _node(node: NodeHealth, now: datetime) -> Row:
         pool=cell(node.pool),
         state=cell(node.words, ago(node.since, now), SEVERITIES[node.state]),
         gpus=cell(f"{usable} of {whole}" if whole else "none", tone="bad" if usable < whole else ""),
-        what=cell(shortened(node.what), node.next),
+        what=cell(shorten(node.what), node.next),
         jobs=cell(", ".join(node.jobs)),
     )
 
@@ -116,54 +122,53 @@ def _node(node: NodeHealth, now: datetime) -> Row:
 # --- jobs ---------------------------------------------------------------------------------------------------------------
 
 
-def jobs(lines: Sequence[JobLine], found: Sequence[JobRecord] | str, now: datetime) -> list[Row]:
+def jobs(lines: Sequence[JobLine], recorded: Sequence[JobRecord] | str, now: datetime) -> list[Row]:
     """Return the running jobs, then those that are starting or waiting."""
-    order = ("Running", "Starting", "Ending", "Queued")
-    ordered = sorted(lines, key=lambda line: order.index(line.state.phase) if line.state.phase in order else len(order))
-    readable = [] if isinstance(found, str) else found
+    ordered = sorted(lines, key=lambda line: _ORDER.index(line.state.phase))
+    readable = [] if isinstance(recorded, str) else recorded
     rows = []
     for line in ordered:
-        record = records.of_job(readable, line.state)
+        record = records.find_record(readable, line.state.key)
         rows.append(_job(line.state, line.waits_for or line.state.reason, record, now))
     return rows
 
 
-def ended(found: Sequence[JobRecord], now: datetime) -> list[Row]:
+def ended(recorded: Sequence[JobRecord], now: datetime) -> list[Row]:
     """Return the jobs that ended most recently, including deleted ones."""
-    return [_job(state, state.reason, record, now) for state, record in _last_ended(found)]
+    return [_job(state, state.reason, record, now) for state, record in _last_ended(recorded)]
 
 
-def _last_ended(found: Sequence[JobRecord]) -> list[tuple[JobState, JobRecord]]:
-    over = [(state, one) for one in found if (state := one.state()).ended is not None]
+def _last_ended(recorded: Sequence[JobRecord]) -> list[tuple[JobState, JobRecord]]:
+    over = [(state, record) for record in recorded if (state := read_recorded_state(record)).ended is not None]
     over.sort(key=lambda pair: pair[0].ended or pair[0].created, reverse=True)
     return over[:ENDED_SHOWN]
 
 
-def goodput(lines: Sequence[JobLine], found: Sequence[JobRecord], now: datetime) -> str:
+def goodput(lines: Sequence[JobLine], recorded: Sequence[JobRecord], now: datetime) -> str:
     """Return the goodput of the jobs in `lines` and the recently ended ones as a sentence; empty if none has left the
     queue.
     """
-    exist = [record for line in lines if (record := records.of_job(found, line.state))]
-    shown = {one.key: one for one in (*exist, *(record for _, record in _last_ended(found)))}
-    every = [one for record in shown.values() if (one := time_account.of_job(record.content, now)).goodput is not None]
-    blind = sum(one.lost_is_unknown for one in every)
+    exist = [record for line in lines if (record := records.find_record(recorded, line.state.key))]
+    shown = {record.key: record for record in (*exist, *(record for _, record in _last_ended(recorded)))}
+    every = [spent for record in shown.values() if (spent := time_account.account_for(record.content, now)).goodput is not None]
+    blind = sum(spent.lost_is_unknown for spent in every)
     if not every:
         return ""
-    sentence = f"Goodput of these and the most recently ended jobs: {time_account.total(every).share}, weighted by GPUs."
+    sentence = f"Goodput of these and the most recently ended jobs: {time_account.sum_accounts(every).share}, weighted by GPUs."
     return f"{sentence} Lost time is unknown for {blind} of {len(every)} jobs, and counts as training." if blind else sentence
 
 
 def _job(state: JobState, why: str, record: JobRecord | None, now: datetime) -> Row:
     size = f"{state.workers} worker{'' if state.workers == 1 else 's'}" if state.workers else ""
     place = (f"namespace {state.namespace}", size, state.pool and f"pool {state.pool}")
-    spent = time_account.of_job(record.content, now) if record else None
+    spent = time_account.account_for(record.content, now) if record else None
     share = f"goodput {spent.share}" if spent and spent.share else ""
     when = (f"ended {ago(state.ended, now)}" if state.ended else "", share, _phases(spent))
     return _row(
         f"{state.namespace}/{state.name}/{state.created.isoformat()}",
         job=cell(state.name, " · ".join(filter(None, place))),
         phase=cell(state.phase, _why(why, record), PHASE_TONES.get(state.phase, "")),
-        time=cell(duration(state.seconds(now)), "; ".join(filter(None, when)), parts=_parts(spent)),
+        time=cell(format_duration(state.seconds(now)), "; ".join(filter(None, when)), parts=_parts(spent)),
         progress=progress(record, now),
         restarts=_restarts(state, record),
         hours=cell(f"{record.gpu_hours(now):,.2f}" if record else UNKNOWN),
@@ -175,7 +180,7 @@ def _why(reason: str, record: JobRecord | None) -> str:
     them.
     """
     problem = _progress_problem(record)
-    return shortened(reason if reason != problem else "") or _last_restart(record)
+    return shorten(reason if reason != problem else "") or _last_restart(record)
 
 
 def _restarts(state: JobState, record: JobRecord | None) -> dict[str, Any]:
@@ -183,7 +188,7 @@ def _restarts(state: JobState, record: JobRecord | None) -> dict[str, Any]:
     if record is None:
         return cell(UNKNOWN, failures)
     number = int(record.content.get("restarts", 0))
-    hangs = sum(bool(one.get("hang")) for one in record.content.get("attempts", ()))
+    hangs = sum(bool(attempt.get("hang")) for attempt in record.content.get("attempts", ()))
     hung = f"{hangs} hang{'' if hangs == 1 else 's'}" if hangs else ""
     return cell(number, ", ".join(filter(None, (failures, hung))), "doubtful" if number or hangs else "")
 
@@ -191,24 +196,24 @@ def _restarts(state: JobState, record: JobRecord | None) -> dict[str, Any]:
 def _last_restart(record: JobRecord | None) -> str:
     """Return why the last failed attempt failed, in the same words as `jobs` prints; empty if no attempt has failed."""
     attempts = list(record.content.get("attempts", ())) if record else []
-    failed = [one for one in attempts if one.get("outcome") in ("Failed", "Disrupted") and one.get("cause")]
+    failed = [attempt for attempt in attempts if attempt.get("outcome") in ("Failed", "Disrupted") and attempt.get("cause")]
     if record is None or not failed:
         return ""
     cause, is_hang = failed[-1]["cause"], bool(failed[-1].get("hang"))
     if record.content["ended"] and failed[-1] is attempts[-1]:
-        return shortened(cause)
-    return shortened(f"restarted after a {cause}" if is_hang else f"restarted: {cause}")
+        return shorten(cause)
+    return shorten(f"restarted after a {cause}" if is_hang else f"restarted: {cause}")
 
 
 def progress(record: JobRecord | None, now: datetime) -> dict[str, Any]:
     """Return a cell with the last step in the record. A job reports steps only if its file sets `progress`."""
     attempts = record.content.get("attempts", ()) if record else ()
     problem = _progress_problem(record)
-    steps = next((one["steps"] for one in reversed(attempts) if one.get("steps")), None)
+    steps = next((attempt["steps"] for attempt in reversed(attempts) if attempt.get("steps")), None)
     tone: Tone = "doubtful" if problem else ""
     if steps is None:
         return cell(NOT_REPORTED, problem, tone)
-    return cell(f"step {steps['last']['step']:,}", problem or ago(moment(steps["until"]), now), tone)
+    return cell(f"step {steps['last']['step']:,}", problem or ago(parse_time(steps["until"]), now), tone)
 
 
 def _progress_problem(record: JobRecord | None) -> str:
@@ -216,17 +221,17 @@ def _progress_problem(record: JobRecord | None) -> str:
 
 
 def _parts(spent: Account | None) -> list[dict[str, Any]]:
-    """Return the parts of a job's bar: its phases in a fixed order."""
-    seconds = {phase: spent.spent[phase].total_seconds() for phase in PHASES} if spent else {}
-    return [{"name": phase, "seconds": round(number, 1)} for phase, number in seconds.items() if number >= 1]
+    """Return the parts of a job's bar: how it spent its time, in a fixed order."""
+    seconds = {part: spent.spent[part].total_seconds() for part in PARTS} if spent else {}
+    return [{"name": part, "seconds": round(number, 1)} for part, number in seconds.items() if number >= 1]
 
 
 def _phases(spent: Account | None) -> str:
-    """Return the phases as text. Without steps, lost time is unknown, as in `goodput`."""
-    words = {one["name"]: duration(round(one["seconds"])) for one in _parts(spent)}
+    """Return the parts as text. Without steps, lost time is unknown, as in `goodput`."""
+    words = {part_of_bar["name"]: format_duration(round(part_of_bar["seconds"])) for part_of_bar in _parts(spent)}
     if spent and spent.lost_is_unknown and spent.share:
         words["lost"] = UNKNOWN
-    return ", ".join(f"{phase} {words[phase]}" for phase in PHASES if phase in words)
+    return ", ".join(f"{part} {words[part]}" for part in PARTS if part in words)
 
 
 # --- cost ---------------------------------------------------------------------------------------------------------------

@@ -79,7 +79,7 @@ class _Queries:
         """Return the jobs, oldest first."""
         found = []
         for name in self._namespaces:
-            found += self._query(partial(objects.all_jobs, self._cluster, name)) or []
+            found += self._query(partial(objects.list_jobs, self._cluster, name)) or []
         return sorted(found, key=lambda state: state.created)
 
     def lines(self, states: Sequence[JobState]) -> list[JobLine]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cli.clusters.status.cluster_status import PoolStatus, QueueStatus, VolumeStatus
-from infra.health.repairs import whole
+from infra.health.repairs import parse_quantity
 from infra.jobs.cluster import NamespaceDescription, PoolDescription
 from infra.naming import GPU_RESOURCE
 
@@ -62,7 +62,7 @@ def _foreign_taints(pool: PoolDescription, node: Object) -> list[str]:
 
 
 def _gpus_offered(node: Object) -> int:
-    return whole(node["status"].get("allocatable", {}).get(GPU_RESOURCE, 0))
+    return parse_quantity(node["status"].get("allocatable", {}).get(GPU_RESOURCE, 0))
 
 
 def _name(node: Object) -> str:
@@ -87,7 +87,7 @@ def _gpus_held(pod: Object) -> int:
 
 def _gpus_of(container: Object) -> int:
     resources = container.get("resources", {})
-    return whole(resources.get("requests", {}).get(GPU_RESOURCE) or resources.get("limits", {}).get(GPU_RESOURCE) or 0)
+    return parse_quantity(resources.get("requests", {}).get(GPU_RESOURCE) or resources.get("limits", {}).get(GPU_RESOURCE) or 0)
 
 
 def queue_status(namespace: str, queue: str, workloads: Sequence[Object], helpers: Sequence[Object]) -> QueueStatus:

@@ -8,9 +8,9 @@ from rich.text import Text
 
 from cli.clusters.status.cluster_status import PoolStatus, Status
 from cli.console import Listing
+from cli.durations import format_duration
 from cli.jobs.list_jobs import STYLES
-from cli.jobs.times import duration
-from cli.jobs.waits import shortened
+from cli.jobs.waits import shorten
 
 UNKNOWN = "?"
 GOOD, BAD, DOUBTFUL = "green", "red", "yellow"
@@ -75,7 +75,7 @@ def _troubles(pool: PoolStatus, now: datetime) -> Iterator[Text]:
         yield Text(f"{pool.name}: {problem}", BAD)
     launch = pool.failed_launch
     if launch:
-        ago = duration(max(0, int((now - launch.at).total_seconds())))
+        ago = format_duration(max(0, int((now - launch.at).total_seconds())))
         over = "; a later launch succeeded" if launch.is_over else ""
         yield Text(f"{pool.name}: last failed launch {ago} ago{over}: {launch.reason}", "dim" if launch.is_over else BAD)
 
@@ -100,8 +100,10 @@ def _jobs(status: Status, now: datetime) -> Iterator[RenderableType]:
             state = line.state
             place = [state.namespace] if several else []
             phase = Text(state.phase, STYLES.get(state.phase, DOUBTFUL))
-            waits = Text(shortened(line.waits_for))
-            listing.add_row(state.name, *place, state.pool, str(state.workers or ""), phase, duration(state.seconds(now)), waits)
+            waits = Text(shorten(line.waits_for))
+            listing.add_row(
+                state.name, *place, state.pool, str(state.workers or ""), phase, format_duration(state.seconds(now)), waits
+            )
         yield listing
     if status.ended:
         ended = ", ".join(f"{number} {phase.lower()}" for phase, number in status.ended.items())

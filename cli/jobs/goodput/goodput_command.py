@@ -10,13 +10,13 @@ import typer
 from cli import options
 from cli.clusters.kubernetes_access import Access
 from cli.console import Listing, make_console, print_json
+from cli.durations import format_duration
 from cli.errors import NotFound
 from cli.exit_codes import OK
 from cli.jobs import records
 from cli.jobs.goodput import time_account
-from cli.jobs.goodput.time_account import PHASES, Account
+from cli.jobs.goodput.time_account import PARTS, Account
 from cli.jobs.records import JobRecord
-from cli.jobs.times import duration
 
 UNKNOWN = "?"
 
@@ -40,16 +40,18 @@ def command(
     ] = None,
     as_json: options.Json = False,
 ) -> int:
-    """Shows the time of each job, each namespace and the cluster in six phases, from the records of the job controller.
+    """Shows the time of each job, each namespace and the cluster in six parts, from the records of the job controller.
     Goodput is the share of training in the time outside the queue, weighted by GPUs. Lost time needs `progress` in the
     job.
     """
     now = datetime.now(UTC)
-    found = records.all_records(Access(kubeconfig, context).connect(), namespace)
-    found = [one for one in found if job in (None, one.content["name"])]
-    if job and not found:
+    stored = records.all_records(Access(kubeconfig, context).connect(), namespace)
+    own = sorted(
+        (record for record in stored if job in (None, record.content["name"])), key=lambda record: record.key[2], reverse=True
+    )
+    if job and not own:
         raise NotFound(f"job {job} has no record")
-    rows = [_Row(one, time_account.of_job(one.content, now)) for one in sorted(found, key=lambda one: one.key[2], reverse=True)]
+    rows = [_Row(record, time_account.account_for(record.content, now)) for record in own]
     if as_json:
         print_json(document(rows))
     elif not rows:
@@ -61,26 +63,26 @@ def command(
 
 def document(rows: Sequence[_Row]) -> dict[str, Any]:
     """Return the JSON document: jobs, their namespaces and the cluster."""
-    spaces = {space: _values(time_account.total([row.account for row in mine])) for space, mine in _by_namespace(rows)}
+    spaces = {space: _values(time_account.sum_accounts([row.account for row in own])) for space, own in _by_namespace(rows)}
     return {
         "jobs": [{**_about(row.record.content), **_values(row.account)} for row in rows],
         "namespaces": spaces,
-        "total": _values(time_account.total([row.account for row in rows])),
+        "total": _values(time_account.sum_accounts([row.account for row in rows])),
     }
 
 
 def _about(record: Mapping[str, Any]) -> dict[str, Any]:
-    steps = [one["steps"] for one in record["attempts"] if one.get("steps")]
-    found = {key: record[key] for key in ("name", "namespace", "phase", "created", "ended", "restarts")}
-    return {**found, "step": steps[-1]["last"]["step"] if steps else None}
+    steps = [attempt["steps"] for attempt in record["attempts"] if attempt.get("steps")]
+    about = {key: record[key] for key in ("name", "namespace", "phase", "created", "ended", "restarts")}
+    return {**about, "step": steps[-1]["last"]["step"] if steps else None}
 
 
-def _values(found: Account) -> dict[str, Any]:
+def _values(account: Account) -> dict[str, Any]:
     return {
-        "wallSeconds": found.wall.total_seconds(),
-        "seconds": {phase: found.spent[phase].total_seconds() for phase in PHASES},
-        "lostIsKnown": found.has_steps,
-        "goodput": None if found.goodput is None else round(found.goodput, 4),
+        "wallSeconds": account.wall.total_seconds(),
+        "seconds": {part: account.spent[part].total_seconds() for part in PARTS},
+        "lostIsKnown": account.has_steps,
+        "goodput": None if account.goodput is None else round(account.goodput, 4),
     }
 
 
@@ -90,20 +92,20 @@ def _by_namespace(rows: Sequence[_Row]) -> Iterator[tuple[str, list[_Row]]]:
 
 
 def _listing(rows: Sequence[_Row], *, one_job: bool) -> Listing:
-    columns = ("time", *PHASES, "goodput")
+    columns = ("time", *PARTS, "goodput")
     listing = Listing("namespace", "job", *columns, right=columns)
     for row in rows:
         listing.add_row(row.namespace, row.record.content["name"], *_cells(row.account))
     if not one_job:
-        for space, mine in _by_namespace(rows):
-            listing.add_row(space, "all jobs", *_cells(time_account.total([row.account for row in mine])))
-        listing.add_row("cluster", "all jobs", *_cells(time_account.total([row.account for row in rows])))
+        for space, own in _by_namespace(rows):
+            listing.add_row(space, "all jobs", *_cells(time_account.sum_accounts([row.account for row in own])))
+        listing.add_row("cluster", "all jobs", *_cells(time_account.sum_accounts([row.account for row in rows])))
     return listing
 
 
-def _cells(found: Account) -> Iterator[str]:
-    yield duration(round(found.wall.total_seconds()))
-    for phase in PHASES:
-        is_unknown = phase == "lost" and found.lost_is_unknown
-        yield UNKNOWN if is_unknown else duration(round(found.spent[phase].total_seconds()))
-    yield found.share
+def _cells(account: Account) -> Iterator[str]:
+    yield format_duration(round(account.wall.total_seconds()))
+    for part in PARTS:
+        is_unknown = part == "lost" and account.lost_is_unknown
+        yield UNKNOWN if is_unknown else format_duration(round(account.spent[part].total_seconds()))
+    yield account.share

@@ -8,9 +8,8 @@ from infra.config.messages import all_of, shown
 from infra.config.problems import Problem, path_text
 from infra.jobs.cluster import ClusterDescription, NamespaceDescription, PoolDescription, TaintDescription
 from infra.jobs.sizing import bytes_of, mib, millis_of
-from infra.naming import EFA_RESOURCE, GPU_RESOURCE, QUEUE_GROUP
+from infra.naming import EFA_RESOURCE, GPU_RESOURCE, QUEUE_LABEL
 
-QUEUE_LABEL: Final = f"{QUEUE_GROUP}/queue-name"
 INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
 OF_NODES: Final = ("kubernetes.io/", "k8s.io/", "k8s.aws/", "eks.amazonaws.com/")
 """Substrings of the keys of labels that Kubernetes, EKS and others set on nodes. Cluster descriptions do not contain

@@ -17,8 +17,7 @@ from cli.errors import CommandError, NotFound
 from cli.exit_codes import UNREACHABLE
 from cli.installation import NAME
 from cli.jobs import objects
-from cli.jobs.state import STUCK, containers
-from cli.jobs.times import moment
+from cli.jobs.state import STUCK, list_containers
 from cli.jobs.workdir import in_bucket
 from cli.jobs.workdir.selection import Selection, select
 from cli.jobs.workdir.sending import Sent, send
@@ -28,6 +27,7 @@ from infra.jobs.files import JobFiles
 from infra.jobs.placed import PlacedJob, Storage
 from infra.jobs.reading import JobRefused
 from infra.naming import JOB_LABEL, WORKDIR_DAYS
+from infra.platform.job_controller.in_pod.moments import parse_time
 
 START_SECONDS: Final = 300.0
 """Time limit for the start of a pod that reads or writes files, including the waits for quota, a node and the image."""
@@ -110,7 +110,7 @@ def remove_expired(cluster: Cluster, namespace: str) -> None:
     """
     records = cluster.list("ConfigMap", namespace, files.SELECTOR)
     old = [one for one in records if is_old(one, datetime.now(UTC))]
-    existing = {state.name for state in objects.all_jobs(cluster, namespace)} if old else set()
+    existing = {state.name for state in objects.list_jobs(cluster, namespace)} if old else set()
     for record in (one for one in old if one["metadata"]["labels"].get(JOB_LABEL) not in existing):
         try:
             _remove(cluster, [record], namespace)
@@ -119,7 +119,7 @@ def remove_expired(cluster: Cluster, namespace: str) -> None:
 
 
 def is_old(record: Object, now: datetime) -> bool:
-    return now - moment(record["metadata"]["creationTimestamp"]) > timedelta(days=WORKDIR_DAYS)
+    return now - parse_time(record["metadata"]["creationTimestamp"]) > timedelta(days=WORKDIR_DAYS)
 
 
 def _remove(cluster: Cluster, records: Sequence[Object], namespace: str) -> bool:
@@ -232,7 +232,7 @@ def _pods(cluster: Cluster, job: str, namespace: str) -> list[Object]:
 
 def _started(cluster: Cluster, job: str, namespace: str) -> Container | None:
     for pod in _pods(cluster, job, namespace):
-        for one in containers(pod):
+        for one in list_containers(pod):
             if "running" in one.get("state", {}):
                 return Container(pod["metadata"]["name"], namespace, one["name"])
             waiting = one.get("state", {}).get("waiting", {})

@@ -17,7 +17,9 @@ from cli.exit_codes import OK
 from cli.jobs import records
 from cli.jobs.records import JobRecord
 from cli.nodes.health import findings, health_screen, scheduled
-from cli.nodes.health.health_sources import node_events, read_journal
+from infra.health import journal
+from infra.health.journal import Journal
+from infra.naming import PLATFORM_NAMESPACE
 
 NAMED = 10
 """Maximum number of nodes that an error message lists."""
@@ -40,11 +42,21 @@ def command(
     """
     with tempfile.TemporaryDirectory() as folder:
         cluster = stack_cluster.connect(stack, config_dir, Access(kubeconfig, context), Path(folder))
-        seen = _Seen(cluster)
+        data = _Seen(cluster)
         if stack is not None:
-            seen.ask_ec2(stack, config_dir)
+            data.ask_ec2(stack, config_dir)
     now = datetime.now(UTC)
-    return _one(seen, node, now, as_json=as_json) if node else _all(seen, now, as_json=as_json)
+    return _one(data, node, now, as_json=as_json) if node else _all(data, now, as_json=as_json)
+
+
+def node_events(cluster: Cluster) -> list[Object]:
+    return cluster.list("Event", fields={"involvedObject.kind": "Node"})
+
+
+def read_journal(cluster: Cluster) -> Journal | None:
+    """Return the journal; None if the job controller has never acted on a node."""
+    config_map = cluster.find("ConfigMap", journal.CONFIG_MAP, PLATFORM_NAMESPACE)
+    return None if config_map is None else journal.read((config_map.get("data") or {}).get(journal.KEY))
 
 
 class _Seen:
@@ -57,16 +69,16 @@ class _Seen:
         self.nodes = cluster.list("Node")
         self.events = self._query(lambda: node_events(cluster), "events of nodes")
         self.records: Sequence[JobRecord] = self._query(lambda: records.all_records(cluster, None), "jobs")
-        found = self._query(lambda: [read_journal(cluster)], "journal of nodes")
-        self.journal = found[0] if found else None
+        journals = self._query(lambda: [read_journal(cluster)], "journal of nodes")
+        self.journal = journals[0] if journals else None
         self.scheduled: scheduled.Scheduled = {}
 
     def ask_ec2(self, stack: str, folder: Path) -> None:
         """Read the events that EC2 has scheduled for the instances. Do nothing if the nodes are not in AWS."""
-        if not any(str(one["spec"].get("providerID", "")).startswith("aws:") for one in self.nodes):
+        if not any(str(node["spec"].get("providerID", "")).startswith("aws:") for node in self.nodes):
             return
-        found = self._query(lambda: [scheduled.read(stack, folder)], "events that EC2 has scheduled")
-        self.scheduled = found[0] if found else {}
+        answers = self._query(lambda: [scheduled.read(stack, folder)], "events that EC2 has scheduled")
+        self.scheduled = answers[0] if answers else {}
 
     def _query(self, question: Callable[[], list[Answer]], what: str) -> list[Answer]:
         try:
@@ -76,39 +88,39 @@ class _Seen:
             return []
 
 
-def _all(seen: _Seen, now: datetime, *, as_json: bool) -> int:
-    nodes = sorted(seen.nodes, key=lambda one: str(one["metadata"]["name"]))
-    found = scheduled.marked(
-        [findings.health(one, seen.events, seen.records, now, seen.journal) for one in nodes], seen.scheduled
+def _all(data: _Seen, now: datetime, *, as_json: bool) -> int:
+    nodes = sorted(data.nodes, key=lambda node: str(node["metadata"]["name"]))
+    healths = scheduled.mark(
+        [findings.judge_node(node, data.events, data.records, now, data.journal) for node in nodes], data.scheduled
     )
     if as_json:
-        print_json({"at": now.isoformat(), "nodes": [one.as_json() for one in found], "unknown": seen.unknown})
+        print_json({"at": now.isoformat(), "nodes": [node.as_json() for node in healths], "unknown": data.unknown})
     else:
-        make_console().print(health_screen.overview(found, seen.unknown, now))
+        make_console().print(health_screen.overview(healths, data.unknown, now))
     return OK
 
 
-def _one(seen: _Seen, wanted: str, now: datetime, *, as_json: bool) -> int:
-    node: Object | None = next((one for one in seen.nodes if findings.is_called(one, wanted)), None)
-    name = node["metadata"]["name"] if node is not None else wanted
+def _one(data: _Seen, name_or_id: str, now: datetime, *, as_json: bool) -> int:
+    node: Object | None = next((item for item in data.nodes if findings.is_called(item, name_or_id)), None)
+    name = node["metadata"]["name"] if node is not None else name_or_id
     if node is not None:
-        (found,) = scheduled.marked([findings.health(node, seen.events, seen.records, now, seen.journal)], seen.scheduled)
+        (health,) = scheduled.mark([findings.judge_node(node, data.events, data.records, now, data.journal)], data.scheduled)
     else:
-        gone = findings.gone(name, seen.events, seen.records, seen.journal)
+        gone = findings.find_gone_node(name, data.events, data.records, data.journal)
         if gone is None:
-            raise NotFound(_missing(wanted, seen))
-        found = gone
-    moments = findings.history(name, node, seen.events, seen.records, seen.journal)
+            raise NotFound(_missing(name_or_id, data))
+        health = gone
+    moments = findings.list_moments(name, node, data.events, data.records, data.journal)
     if as_json:
-        history = [one.as_json() for one in moments]
-        print_json({"at": now.isoformat(), **found.as_json(), "history": history, "unknown": seen.unknown})
+        history = [moment.as_json() for moment in moments]
+        print_json({"at": now.isoformat(), **health.as_json(), "history": history, "unknown": data.unknown})
     else:
-        make_console().print(health_screen.details(found, moments, seen.unknown, now))
+        make_console().print(health_screen.details(health, moments, data.unknown, now))
     return OK
 
 
-def _missing(wanted: str, seen: _Seen) -> str:
-    names = sorted(str(one["metadata"]["name"]) for one in seen.nodes)
+def _missing(name_or_id: str, data: _Seen) -> str:
+    names = sorted(str(node["metadata"]["name"]) for node in data.nodes)
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     fix = f"Choose one of: {', '.join(names[:NAMED])}{more}" if names else "The cluster has no nodes."
-    return f"{wanted}: no such node. {fix}"
+    return f"{name_or_id}: no such node. {fix}"

@@ -7,8 +7,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from cli.console import Listing
-from cli.jobs.times import duration
-from cli.jobs.waits import shortened
+from cli.durations import format_duration
+from cli.jobs.waits import shorten
 from cli.nodes.health.node_health import SEVERITIES, Moment, NodeHealth, Severity
 
 STYLES: Mapping[Severity, str] = {"good": "green", "doubtful": "yellow", "bad": "red"}
@@ -20,7 +20,7 @@ def overview(nodes: Sequence[NodeHealth], unknown: Sequence[str], now: datetime)
 
 
 def _overview(nodes: Sequence[NodeHealth], unknown: Sequence[str], now: datetime) -> Iterator[RenderableType]:
-    loud = [one for one in nodes if not one.is_quiet]
+    loud = [node for node in nodes if not node.is_quiet]
     if loud:
         listing = Listing(
             "node",
@@ -33,10 +33,10 @@ def _overview(nodes: Sequence[NodeHealth], unknown: Sequence[str], now: datetime
             whole=("node", "since"),
             prose=("what happened", "next"),
         )
-        for one in loud:
-            state = Text(one.words, STYLES[SEVERITIES[one.state]])
-            what = Text(shortened(one.what))
-            listing.add_row(one.name, one.pool, state, _ago(one.since, now), what, one.next, ", ".join(one.jobs))
+        for node in loud:
+            state = Text(node.words, STYLES[SEVERITIES[node.state]])
+            what = Text(shorten(node.what))
+            listing.add_row(node.name, node.pool, state, _ago(node.since, now), what, node.next, ", ".join(node.jobs))
         yield listing
         yield Text()
     quiet = len(nodes) - len(loud)
@@ -45,7 +45,7 @@ def _overview(nodes: Sequence[NodeHealth], unknown: Sequence[str], now: datetime
 
 
 def _ago(at: datetime | None, now: datetime) -> str:
-    return "" if at is None else f"{duration(max(0, int((now - at).total_seconds())))} ago"
+    return "" if at is None else f"{format_duration(max(0, int((now - at).total_seconds())))} ago"
 
 
 def details(node: NodeHealth, moments: Sequence[Moment], unknown: Sequence[str], now: datetime) -> RenderableType:
@@ -69,8 +69,8 @@ def _details(node: NodeHealth, moments: Sequence[Moment], unknown: Sequence[str]
     if moments:
         yield Text()
         listing = Listing("time (UTC)", "source", "what happened")
-        for one in moments:
-            listing.add_row(f"{one.at:%m-%d %H:%M:%S}", one.source, Text(one.text))
+        for moment in moments:
+            listing.add_row(f"{moment.at:%m-%d %H:%M:%S}", moment.source, Text(moment.text))
         yield listing
     yield from _unknown(unknown)
 

@@ -81,10 +81,10 @@ class NodeHealth:
     @property
     def what(self) -> str:
         """The faults, or the newest warning, or why the node was taken out of service."""
-        found = self.faults or self.warnings[:1]
-        if not found and self.taken_out is not None:
+        shown = self.faults or self.warnings[:1]
+        if not shown and self.taken_out is not None:
             return f"{self.taken_out.reason}, no fault now"
-        return "; ".join(f"{one.reason}: {one.message}".rstrip(": ") for one in found)
+        return "; ".join(f"{fault.reason}: {fault.message}".rstrip(": ") for fault in shown)
 
     @property
     def is_quiet(self) -> bool:
@@ -100,8 +100,8 @@ class NodeHealth:
             "instance": self.instance,
             "instanceType": self.instance_type,
             "gpus": {"usable": self.gpus[0], "all": self.gpus[1]},
-            "faults": [one.as_json() for one in self.faults],
-            "warnings": [one.as_json() for one in self.warnings],
+            "faults": [fault.as_json() for fault in self.faults],
+            "warnings": [fault.as_json() for fault in self.warnings],
             "takenOut": json.loads(self.taken_out.text()) if self.taken_out else None,
             "next": self.next,
             "jobs": list(self.jobs),

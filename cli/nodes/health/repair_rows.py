@@ -9,6 +9,7 @@ from typing import Any, Final
 from cli.nodes.health.node_health import Moment
 from infra.health import faults, journal
 from infra.health.annotation import TakenOut
+from infra.health.brake import SHARE, WINDOW
 from infra.health.journal import Journal
 from infra.health.repairs import VERIFYING
 
@@ -21,11 +22,14 @@ _DONE: Final = {
     journal.IN_SERVICE: "back in service",
     journal.GONE: "the node is gone",
 }
-HELD: Final = "the job controller leaves it in service: a fifth of the nodes broke within an hour; look for a common cause"
+HELD: Final = (
+    f"the job controller leaves it in service: {float(SHARE):.0%} of the nodes broke within {WINDOW.seconds // 60} minutes; "
+    "look for a common cause"
+)
 SOON: Final = "the job controller takes it out of service"
 
 
-def after(node: Object, out: TakenOut, instance: str, *, by_eks: bool) -> str:
+def explain_next_step(node: Object, out: TakenOut, instance: str, *, by_eks: bool) -> str:
     """Return the next step for a node that is out of service. `by_eks`: whether the node belongs to a managed node
     group, which EKS repairs.
     """
@@ -56,24 +60,24 @@ def _after_silence(out: TakenOut, *, by_eks: bool) -> str:
     return f"it accepts jobs again after its kubelet has returned{replaced}"
 
 
-def of_broken(name: str, condition: str, reason: str, known: Journal | None) -> str:
+def explain_broken(name: str, condition: str, reason: str, stored: Journal | None) -> str:
     """Return the job controller's next action on a broken node that is still in service. Empty if another component
     handles the fault, or if there is no journal.
     """
-    if known is None or faults.decide(condition, reason).owner != "controller":
+    if stored is None or faults.decide(condition, reason).owner != "controller":
         return ""
-    return HELD if name in known["held"] else SOON
+    return HELD if name in stored["held"] else SOON
 
 
-def moments(known: Journal | None, name: str) -> list[Moment]:
+def list_moments(stored: Journal | None, name: str) -> list[Moment]:
     """Return the controller's actions on a node."""
-    found = []
-    for entry in journal.of_node(known, name) if known is not None else ():
+    rows = []
+    for entry in journal.find_entries(stored, name) if stored is not None else ():
         for step in entry["steps"]:
             why = f": {_why(entry)}" if step["state"] == "draining" else ""
             text = f"{_DONE.get(step['state'], step['state'])}{why}"
-            found.append(Moment(datetime.fromisoformat(step["at"]), "controller", text))
-    return found
+            rows.append(Moment(datetime.fromisoformat(step["at"]), "controller", text))
+    return rows
 
 
 def _why(entry: journal.Entry) -> str:

@@ -36,29 +36,31 @@ def read(stack: str, folder: Path) -> Scheduled:
     if not region:
         return {}
     try:
-        return query(region, lambda: listed(Clients(region)))
+        return query(region, lambda: group_by_instance(Clients(region)))
     except (FactsError, Denied) as error:
         reason = f"you are not allowed to call {error}" if isinstance(error, Denied) else str(error)
         raise CommandError(reason, UNREACHABLE) from None
 
 
-def listed(clients: Clients) -> Scheduled:
+def group_by_instance(clients: Clients) -> Scheduled:
     """Return the next scheduled event of each instance that has one."""
     filters = [{"Name": "event.code", "Values": [*_DOES]}]
-    found: dict[str, Mapping[str, Any]] = {}
+    by_instance: dict[str, Mapping[str, Any]] = {}
     for page in clients.ec2.get_paginator("describe_instance_status").paginate(Filters=filters):
         for status in page["InstanceStatuses"]:
             open_ones = [
-                one for one in status.get("Events", ()) if one.get("NotBefore") and not one["Description"].startswith(COMPLETED)
+                event
+                for event in status.get("Events", ())
+                if event.get("NotBefore") and not event["Description"].startswith(COMPLETED)
             ]
             if open_ones:
-                found[status["InstanceId"]] = min(open_ones, key=lambda one: one["NotBefore"])
-    return found
+                by_instance[status["InstanceId"]] = min(open_ones, key=lambda event: event["NotBefore"])
+    return by_instance
 
 
-def marked(nodes: Sequence[NodeHealth], scheduled: Scheduled) -> list[NodeHealth]:
+def mark(nodes: Sequence[NodeHealth], scheduled: Scheduled) -> list[NodeHealth]:
     """Return the nodes, with a warning added to each node whose instance has an event."""
-    return [_marked(one, scheduled[one.instance]) if one.instance in scheduled else one for one in nodes]
+    return [_marked(node, scheduled[node.instance]) if node.instance in scheduled else node for node in nodes]
 
 
 def _marked(node: NodeHealth, event: Mapping[str, Any]) -> NodeHealth:

@@ -98,7 +98,7 @@ def _uses(settings: Settings, connect: Callable[[], Cluster]) -> tuple[Uses | No
         if described.cluster != Naming(settings.stack).cluster:
             return None, f"jobs: the kubeconfig belongs to cluster {described.cluster}"
         kept = [record for one in described.namespaces for record in records.all_records(cluster, one.name)]
-        jobs = [job for one in described.namespaces for job in objects.all_jobs(cluster, one.name)]
+        jobs = [job for one in described.namespaces for job in objects.list_jobs(cluster, one.name)]
         return of_jobs(kept, jobs, _pools(settings)), ""
     except CommandError as error:
         return None, f"jobs: {error}"

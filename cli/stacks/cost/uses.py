@@ -12,8 +12,9 @@ from typing import Any, Final
 
 from cli.jobs.records import JobRecord
 from cli.jobs.state import JobState
-from cli.jobs.times import moment
 from infra.facts.spending import Market
+from infra.platform.job_controller.in_pod.moments import parse_time
+from infra.platform.job_controller.in_pod.phases import Phase
 
 MARKETS: Final[Mapping[str, Market]] = {"ON_DEMAND": "on-demand", "SPOT": "spot", "CAPACITY_BLOCK": "capacity-block"}
 """Value of the node label `eks.amazonaws.com/capacityType` -> market."""
@@ -62,7 +63,7 @@ class Uses:
 def of_jobs(records: Sequence[JobRecord], jobs: Sequence[JobState], pools: Pools) -> Uses:
     """Return the nodes that jobs used. Jobs in `jobs` that also have a record are counted only once, from the record."""
     recorded = {one.key for one in records}
-    others = [one for one in jobs if (one.namespace, one.name, one.created) not in recorded and one.phase != "Queued"]
+    others = [one for one in jobs if one.key not in recorded and one.phase not in (Phase.QUEUED, Phase.SETUP)]
     lacking = [one.content for one in records if one.content.get("droppedGpuSeconds")]
     notes = []
     if others:
@@ -82,7 +83,7 @@ def _of_record(record: Mapping[str, Any], pools: Pools) -> Iterator[Use]:
         yield Use(
             *(record["namespace"], record["name"], pool, one["type"] or instance_type, one["zone"]),
             *(MARKETS.get(one["capacity"], market), one["node"], one["gpus"]),
-            *(moment(one["from"]), moment(one["to"]) if one["to"] else None),
+            *(parse_time(one["from"]), parse_time(one["to"]) if one["to"] else None),
         )
 
 

@@ -11,17 +11,18 @@ from infra.health.journal import CONFIG_MAP as JOURNAL
 from infra.naming import COMPONENT, PLATFORM_NAMESPACE
 from infra.platform.job_controller import program
 from infra.platform.pods import RESTRICTED_CONTAINER, http_probe, of_controller
+from infra.platform.rbac import READ, Account, rule
 from infra.platform.site import Site
 from infra.versions import PYTHON_IMAGE
 
 NAME: Final = "gpumpi-job-controller"
 LEASE: Final = NAME
+ACCOUNT: Final = Account(NAME, PLATFORM_NAMESPACE, NAME)
 PORT: Final = 8080
 MEMORY: Final = "128Mi"
 """docs/measurements.md lists the measured memory usage."""
 LOST_NODE_SECONDS: Final = 30
 """How long the controller's pod stays bound to a lost node."""
-READ: Final = ["get", "list", "watch"]
 NODE_LEASES: Final = "kube-node-lease"
 NODES_VARIABLE: Final = "GPUMPI_NODES"
 
@@ -51,12 +52,7 @@ class JobController(pulumi.ComponentResource):
         super().__init__(f"{COMPONENT}:JobController", name, None, opts)
         self._name, self._args, self._site = name, args, args.site
         self._inside = args.site.options(self, inside=args.system_namespace)
-        account = kubernetes.core.v1.ServiceAccount(
-            f"{name}-account",
-            metadata={"name": NAME, "namespace": PLATFORM_NAMESPACE},
-            automount_service_account_token=False,
-            opts=self._inside,
-        )
+        account = ACCOUNT.create(f"{name}-account", self._inside)
         source = kubernetes.core.v1.ConfigMap(
             f"{name}-program",
             metadata={"name": f"{NAME}-{program.digest()}", "namespace": PLATFORM_NAMESPACE},
@@ -80,42 +76,20 @@ class JobController(pulumi.ComponentResource):
     # --- permissions ---------------------------------------------------------------------------------------------------
 
     def _create_permissions(self) -> list[pulumi.Resource]:
-        name, args = self._name, self._args
-        options = self._site.options(self)
-        metadata: Any = {"name": NAME}
-        nodes = kubernetes.rbac.v1.ClusterRole(
-            f"{name}-nodes",
-            metadata=metadata,
-            rules=[_rule("", ["nodes"], [*READ, *(["patch"] if args.nodes else [])])],
-            opts=options,
-        )
-        created: list[pulumi.Resource] = [
-            kubernetes.rbac.v1.ClusterRoleBinding(
-                f"{name}-nodes",
-                metadata=metadata,
-                role_ref=_reference("ClusterRole"),
-                subjects=_subjects(),
-                opts=self._site.options(self, nodes),
-            ),
-            *self._create_role("own-lease", PLATFORM_NAMESPACE, _own_rules(journal=bool(args.nodes)), self._inside),
-            *self._create_role("node-leases", NODE_LEASES, [_rule("coordination.k8s.io", ["leases"], ["list"])], options),
+        name, args, options = self._name, self._args, self._site.options(self)
+        verbs = [*READ, *(["patch"] if args.nodes else [])]
+        created = [
+            *ACCOUNT.grant(f"{name}-nodes", [rule("", ["nodes"], verbs)], options),
+            *self._grant("own-lease", PLATFORM_NAMESPACE, _own_rules(journal=bool(args.nodes)), self._inside),
+            *self._grant("node-leases", NODE_LEASES, [rule("coordination.k8s.io", ["leases"], ["list"])], options),
         ]
         for namespace, resource in args.namespaces:
             inside = self._site.options(self, inside=resource)
-            created += self._create_role(namespace, namespace, _job_rules(mpi_operator=args.mpi_operator), inside)
+            created += self._grant(namespace, namespace, _job_rules(mpi_operator=args.mpi_operator), inside)
         return created
 
-    def _create_role(self, part: str, namespace: str, rules: Any, options: pulumi.ResourceOptions) -> list[pulumi.Resource]:
-        metadata: Any = {"name": NAME, "namespace": namespace}
-        role = kubernetes.rbac.v1.Role(f"{self._name}-{part}", metadata=metadata, rules=rules, opts=options)
-        binding = kubernetes.rbac.v1.RoleBinding(
-            f"{self._name}-{part}",
-            metadata=metadata,
-            role_ref=_reference("Role"),
-            subjects=_subjects(),
-            opts=pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(depends_on=[role])),
-        )
-        return [role, binding]
+    def _grant(self, part: str, namespace: str, rules: Any, options: pulumi.ResourceOptions) -> list[pulumi.Resource]:
+        return ACCOUNT.grant(f"{self._name}-{part}", rules, options, namespace=namespace)
 
     # --- pod -----------------------------------------------------------------------------------------------------------
 
@@ -160,9 +134,9 @@ def _own_rules(*, journal: bool) -> Any:
     """Return the permissions for the controller's own objects. RBAC cannot restrict `create` to a name."""
     own = [("coordination.k8s.io", ["leases"], LEASE), *([("", ["configmaps"], JOURNAL)] if journal else [])]
     return [
-        rule
+        allowed
         for group, resources, name in own
-        for rule in (_rule(group, resources, ["create"]), _rule(group, resources, ["get", "update"], name))
+        for allowed in (rule(group, resources, ["create"]), rule(group, resources, ["get", "update"], name))
     ]
 
 
@@ -170,26 +144,13 @@ def _job_rules(*, mpi_operator: bool) -> Any:
     """Return the permissions in a job namespace. They cover all ConfigMaps, because RBAC cannot tell records from other
     ConfigMaps."""
     return [
-        _rule("", ["configmaps"], [*READ, "create", "update", "delete"]),
-        _rule("", ["pods"], [*READ, "delete"]),
-        _rule("", ["pods/log"], ["get"]),
-        _rule("", ["pods/exec"], ["get", "create"]),
-        _rule("", ["events"], ["create"]),
-        _rule("apps", ["statefulsets"], [*READ, "patch"]),
-        _rule("batch", ["jobs"], [*READ, "patch"]),
-        _rule("batch", ["jobs/status"], ["patch"]),
-        *([_rule("kubeflow.org", ["mpijobs"], [*READ, "patch"])] if mpi_operator else []),
+        rule("", ["configmaps"], [*READ, "create", "update", "delete"]),
+        rule("", ["pods"], [*READ, "delete"]),
+        rule("", ["pods/log"], ["get"]),
+        rule("", ["pods/exec"], ["get", "create"]),
+        rule("", ["events"], ["create"]),
+        rule("apps", ["statefulsets"], [*READ, "patch"]),
+        rule("batch", ["jobs"], [*READ, "patch"]),
+        rule("batch", ["jobs/status"], ["patch"]),
+        *([rule("kubeflow.org", ["mpijobs"], [*READ, "patch"])] if mpi_operator else []),
     ]
-
-
-def _rule(group: str, resources: list[str], verbs: list[str], *names: str) -> Any:
-    only = {"resource_names": list(names)} if names else {}
-    return {"api_groups": [group], "resources": resources, "verbs": verbs, **only}
-
-
-def _reference(kind: str) -> Any:
-    return {"api_group": "rbac.authorization.k8s.io", "kind": kind, "name": NAME}
-
-
-def _subjects() -> Any:
-    return [{"kind": "ServiceAccount", "name": NAME, "namespace": PLATFORM_NAMESPACE}]

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Final
 
 FOLDER: Final = Path(__file__).parent / "in_pod"
-HEALTH: Final = Path(__file__).parents[2] / "health"
-"""Modules that interpret faults of nodes. The command line uses the same modules."""
+INFRA: Final = Path(__file__).parents[2]
+SHARED: Final = (INFRA / "naming.py", *sorted((INFRA / "health").glob("*.py")))
+"""Modules that the rest of the program and the command line use, too. They need only the standard library."""
 PACKAGE: Final = "job_controller"
 MOUNT: Final = "/opt/gpumpi"
 
@@ -24,14 +25,14 @@ def items() -> list[dict[str, str]]:
     """Return the key of each module and its path in the pod, relative to MOUNT. Paths are necessary because keys of a
     ConfigMap cannot contain slashes."""
     return [
-        {"key": key, "path": f"infra/health/{path.name}" if path.parent == HEALTH else f"{PACKAGE}/{path.name}"}
+        {"key": key, "path": str(path.relative_to(INFRA.parent)) if path in SHARED else f"{PACKAGE}/{path.name}"}
         for key, path in _modules().items()
     ]
 
 
 def _modules() -> Mapping[str, Path]:
     own = {path.name: path for path in sorted(FOLDER.glob("*.*")) if path.suffix in (".py", ".sh")}
-    return {**own, **{f"infra.health.{path.name}": path for path in sorted(HEALTH.glob("*.py"))}}
+    return {**own, **{".".join(path.relative_to(INFRA.parent).parts): path for path in SHARED}}
 
 
 @cache

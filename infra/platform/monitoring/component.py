@@ -13,6 +13,7 @@ from infra.monitoring import grafana, rules, scrape
 from infra.monitoring.model import ALERTMANAGER, DCGM_EXPORTER, KUBE_STATE_METRICS, NODE_EXPORTER, PROMETHEUS, Monitored, Target
 from infra.naming import COMPONENT, KUBE_SYSTEM, MONITORING_NAMESPACE, QUEUE_NAMESPACE
 from infra.platform.monitoring import access, agents, servers
+from infra.platform.rbac import Account
 from infra.platform.site import Site
 
 DASHBOARDS: Final = "gpumpi-dashboards"
@@ -56,53 +57,21 @@ class Monitoring(pulumi.ComponentResource):
     # --- permissions ---------------------------------------------------------------------------------------------------
 
     def _create_permissions(self) -> list[pulumi.Resource]:
-        reader, states = PROMETHEUS.job, KUBE_STATE_METRICS.job
-        accounts = [
-            kubernetes.core.v1.ServiceAccount(
-                f"{self._name}-{account}-account",
-                metadata={"name": account, "namespace": MONITORING_NAMESPACE},
-                automount_service_account_token=False,
-                opts=self._inside,
-            )
-            for account in (reader, states, ALERTMANAGER.job)
+        reader, states, alertmanager = (
+            Account(target.job, MONITORING_NAMESPACE, f"gpumpi-{target.job}")
+            for target in (PROMETHEUS, KUBE_STATE_METRICS, ALERTMANAGER)
+        )
+        options = self._site.options(self)
+        created = [
+            account.create(f"{self._name}-{account.name}-account", self._inside) for account in (reader, states, alertmanager)
         ]
-        namespaces = [MONITORING_NAMESPACE, KUBE_SYSTEM, *([QUEUE_NAMESPACE] if self._args.cluster.queue else [])]
-        return [
-            *accounts,
-            *self._create_cluster_role(reader, access.prometheus_in_cluster()),
-            *self._create_cluster_role(states, access.kube_state_metrics()),
-            *(one for namespace in namespaces for one in self._create_role(reader, namespace)),
-        ]
-
-    def _create_cluster_role(self, account: str, allowed: Any) -> list[pulumi.Resource]:
-        metadata: Any = {"name": f"gpumpi-{account}"}
-        role = kubernetes.rbac.v1.ClusterRole(
-            f"{self._name}-{account}", metadata=metadata, rules=allowed, opts=self._site.options(self)
-        )
-        binding = kubernetes.rbac.v1.ClusterRoleBinding(
-            f"{self._name}-{account}",
-            metadata=metadata,
-            role_ref=_reference("ClusterRole", account),
-            subjects=_subjects(account),
-            opts=self._site.options(self, role),
-        )
-        return [role, binding]
-
-    def _create_role(self, account: str, namespace: str) -> list[pulumi.Resource]:
-        metadata: Any = {"name": f"gpumpi-{account}", "namespace": namespace}
-        own = namespace == MONITORING_NAMESPACE
-        options = self._inside if own else self._site.options(self, *self._args.after)
-        role = kubernetes.rbac.v1.Role(
-            f"{self._name}-{account}-{namespace}", metadata=metadata, rules=access.prometheus_in_namespace(), opts=options
-        )
-        binding = kubernetes.rbac.v1.RoleBinding(
-            f"{self._name}-{account}-{namespace}",
-            metadata=metadata,
-            role_ref=_reference("Role", account),
-            subjects=_subjects(account),
-            opts=pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(depends_on=[role])),
-        )
-        return [role, binding]
+        created += reader.grant(f"{self._name}-{reader.name}", access.prometheus_in_cluster(), options)
+        created += states.grant(f"{self._name}-{states.name}", access.kube_state_metrics(), options)
+        for namespace in (MONITORING_NAMESPACE, KUBE_SYSTEM, *([QUEUE_NAMESPACE] if self._args.cluster.queue else [])):
+            own = self._inside if namespace == MONITORING_NAMESPACE else self._site.options(self, *self._args.after)
+            resource = f"{self._name}-{reader.name}-{namespace}"
+            created += reader.grant(resource, access.prometheus_in_namespace(), own, namespace=namespace)
+        return created
 
     def _create_policies(self) -> list[pulumi.Resource]:
         own = self._create_policy("only-monitoring", MONITORING_NAMESPACE, access.within_monitoring(), self._inside)
@@ -186,11 +155,3 @@ def _yaml(content: Mapping[str, Any]) -> str:
 
 def _digest(files: Mapping[str, str]) -> str:
     return hashlib.sha256("".join(files.values()).encode()).hexdigest()[:16]
-
-
-def _reference(kind: str, account: str) -> Any:
-    return {"api_group": "rbac.authorization.k8s.io", "kind": kind, "name": f"gpumpi-{account}"}
-
-
-def _subjects(account: str) -> Any:
-    return [{"kind": "ServiceAccount", "name": account, "namespace": MONITORING_NAMESPACE}]

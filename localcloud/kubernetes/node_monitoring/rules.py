@@ -41,9 +41,9 @@ def configuration(log: Path) -> dict[str, Any]:
 
 
 def _rule(xid: int) -> dict[str, str]:
-    if xids.of(xid).sets_condition:
-        return {"type": "permanent", "condition": GPU_CONDITION, "reason": xids.reason(xid), "pattern": _pattern(xid)}
-    return {"type": "temporary", "reason": xids.reason(xid), "pattern": _pattern(xid)}
+    if xids.look_up(xid).sets_condition:
+        return {"type": "permanent", "condition": GPU_CONDITION, "reason": xids.name_reason(xid), "pattern": _pattern(xid)}
+    return {"type": "temporary", "reason": xids.name_reason(xid), "pattern": _pattern(xid)}
 
 
 def _double_bit() -> dict[str, str]:

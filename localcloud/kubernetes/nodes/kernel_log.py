@@ -28,4 +28,4 @@ def xid_line(address: str, xid: int) -> str:
     """
     domain, bus, slot = address.split(":")
     where = f"{domain[-4:]}:{bus}:{slot.partition('.')[0]}"
-    return f"NVRM: Xid (PCI:{where}): {xid}, pid='<unknown>', name=<unknown>, {xids.of(xid).text}"
+    return f"NVRM: Xid (PCI:{where}): {xid}, pid='<unknown>', name=<unknown>, {xids.look_up(xid).text}"

@@ -5,10 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .api import MERGE, STRATEGIC, Api, ApiError, resource_path
-
-DONE = (404, 409)
-"""Status codes for an object that no longer exists or has been replaced."""
+from .api import CONFLICT, MERGE, NOT_FOUND, STRATEGIC, Api, ApiError, resource_path
 
 
 @dataclass(frozen=True)
@@ -25,7 +22,7 @@ class DeletePod:
         options: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": self.uid}}
         if self.seconds is not None:
             options["gracePeriodSeconds"] = self.seconds
-        _tolerant(api, "DELETE", resource_path("api/v1/namespaces/{}/pods/{}", self.namespace, self.name), options)
+        send_tolerantly(api, "DELETE", resource_path("api/v1/namespaces/{}/pods/{}", self.namespace, self.name), options)
 
 
 @dataclass(frozen=True)
@@ -51,7 +48,7 @@ class FailJob:
         start = {} if self.was_started else {"startTime": now}
         body = {"status": {"conditions": [{**condition, **times}], **start}}
         path = resource_path("apis/batch/v1/namespaces/{}/jobs/{}/status", self.namespace, self.name)
-        _tolerant(api, "PATCH", path, body, STRATEGIC)
+        send_tolerantly(api, "PATCH", path, body, STRATEGIC)
 
 
 @dataclass(frozen=True)
@@ -59,17 +56,10 @@ class Change:
     """Merge values into an object."""
 
     path: str
-    values: tuple[tuple[tuple[str, ...], Any], ...]
-    """Keys and value of each change."""
+    values: Mapping[str, Any]
 
     def perform(self, api: Api, now: str) -> None:
-        body: dict[str, Any] = {}
-        for keys, value in self.values:
-            inner = body
-            for key in keys[:-1]:
-                inner = inner.setdefault(key, {})
-            inner[keys[-1]] = value
-        _tolerant(api, "PATCH", self.path, body, MERGE)
+        send_tolerantly(api, "PATCH", self.path, dict(self.values), MERGE)
 
 
 @dataclass(frozen=True)
@@ -85,17 +75,10 @@ class Report:
     def perform(self, api: Api, now: str) -> None:
         namespace = self.about["namespace"]
         body = {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {"name": self.name, "namespace": namespace},
-            "involvedObject": dict(self.about),
-            "type": "Warning",
-            "reason": self.reason,
-            "message": self.message,
-            "firstTimestamp": now,
-            "lastTimestamp": now,
-            "count": 1,
-            "source": {"component": "gpumpi-job-controller"},
+            **{"apiVersion": "v1", "kind": "Event", "metadata": {"name": self.name, "namespace": namespace}},
+            **{"involvedObject": dict(self.about), "source": {"component": "gpumpi-job-controller"}},
+            **{"type": "Warning", "reason": self.reason, "message": self.message},
+            **{"firstTimestamp": now, "lastTimestamp": now, "count": 1},
         }
         with contextlib.suppress(ApiError):  # an exhausted quota for events must not keep the job from restarting
             api.call("POST", resource_path("api/v1/namespaces/{}/events", namespace), body=body)
@@ -104,9 +87,12 @@ class Report:
 Action = DeletePod | FailJob | Change | Report
 
 
-def _tolerant(api: Api, method: str, path: str, body: dict[str, Any], kind: str = "") -> None:
+def send_tolerantly(api: Api, method: str, path: str, body: dict[str, Any], kind: str = "") -> bool:
+    """Send a request. Returns False if the object no longer exists or has been replaced."""
     try:
         api.call(method, path, body=body, kind=kind)
     except ApiError as error:
-        if error.status not in DONE:
+        if error.status not in (CONFLICT, NOT_FOUND):
             raise
+        return False
+    return True

@@ -20,6 +20,8 @@ UPGRADE = {"Accept": "*/*", "Connection": "Upgrade", "Upgrade": "websocket", "Se
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 
+NOT_FOUND, CONFLICT = 404, 409
+
 Object = dict[str, Any]
 Query = Mapping[str, str] | Sequence[tuple[str, str]]
 
@@ -163,6 +165,28 @@ class Api:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def find_object(api: Api, path: str) -> Object | None:
+    """Return an object; None if it does not exist."""
+    try:
+        return api.call("GET", path)
+    except ApiError as error:
+        if error.status != NOT_FOUND:
+            raise
+        return None
+
+
+def write_object(api: Api, collection: str, stored: Object | None, body: Object) -> Object | None:
+    """Create an object, or replace the stored one. Returns None if another client has changed or deleted it."""
+    try:
+        if stored is None:
+            return api.call("POST", collection, body=body)
+        return api.call("PUT", resource_path(f"{collection}/{{}}", body["metadata"]["name"]), body=body)
+    except ApiError as error:
+        if error.status not in (CONFLICT, NOT_FOUND):
+            raise
+        return None
 
 
 def _decoded(status: int, content: bytes) -> Object:

@@ -9,10 +9,22 @@ from typing import Any
 
 from . import moments
 from .api import Object
-from .job import ManagedJob, conditions, cut_off, disruption, ended_at, exits, is_terminal, started_at
+from .job import (
+    ManagedJob,
+    explain_cut_off,
+    explain_disruption,
+    has_failed,
+    has_succeeded,
+    is_deleted,
+    is_terminal,
+    read_conditions,
+    read_end,
+    read_exits,
+    read_start,
+)
+from .phases import Outcome
 from .record import ATTEMPTS_KEPT, Record
 
-SUCCEEDED, FAILED, DISRUPTED = "Succeeded", "Failed", "Disrupted"
 EVIDENCE_SECONDS = 120
 """How long after an attempt's end a lost node may still explain it: Kubernetes notices a dead kubelet after 50 s."""
 
@@ -31,11 +43,11 @@ def observe(record: Record, job: ManagedJob, now: str) -> None:
         if last is not None and last["outcome"] is None:
             _finish(record, last, job, now)
         return
-    for one in attempts:
-        _revise(record, one, job, now)
+    for attempt in attempts:
+        _revise(record, attempt, job, now)
     if last is not None and last["outcome"] is None:
         _update(record, last, job, now)
-    while current(record) is None and _open(record, job):
+    while find_running(record) is None and _open(record, job):
         _update(record, attempts[-1], job, now)
     record["attempts"] = attempts[-ATTEMPTS_KEPT:]
     _forget_pods(record)
@@ -53,23 +65,30 @@ def _forget_pods(record: Record) -> None:
 def is_ending(record: Record, job: ManagedJob) -> bool:
     """Return whether Kubernetes is ending the job's pods because the job is over."""
     attempts_job = job.attempts_job
-    return "verdict" in record or job.verdict is not None or "FailureTarget" in (conditions(attempts_job) if attempts_job else {})
+    return (
+        "verdict" in record
+        or job.verdict is not None
+        or "FailureTarget" in (read_conditions(attempts_job) if attempts_job else {})
+    )
 
 
 def _finish(record: Record, attempt: Attempt, job: ManagedJob, now: str) -> None:
     """Close the last attempt of the job."""
-    mine = [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in attempt["pods"]]
-    failed = [pod for pod in mine if pod["status"].get("phase") == FAILED]
-    if mine and not failed and all(map(is_terminal, mine)):
-        close_as(record, attempt, SUCCEEDED, "", max(map(ended_at, mine)) or now)
+    pods = find_pods(attempt, job)
+    failed = list(filter(has_failed, pods))
+    if pods and not failed and all(map(is_terminal, pods)):
+        close_as(record, attempt, Outcome.SUCCEEDED, "", max(map(read_end, pods)) or now)
     elif job.verdict is not None:
         attempt["exits"] = _exits(failed, attempt)
-        kind, found = job.verdict
-        cause = record["verdict"]["message"] if "verdict" in record else str(found.get("message") or found.get("reason", ""))
-        close_as(record, attempt, kind, cause if kind == FAILED else "", moments.latest(*map(ended_at, mine)) or now)
+        phase, condition = job.verdict
+        outcome, cause = Outcome(phase), ""
+        if outcome is Outcome.FAILED:
+            verdict = record["verdict"]["message"] if "verdict" in record else ""
+            cause = verdict or str(condition.get("message") or condition.get("reason", ""))
+        close_as(record, attempt, outcome, cause, moments.find_latest(*map(read_end, pods)) or now)
 
 
-def current(record: Record) -> Attempt | None:
+def find_running(record: Record) -> Attempt | None:
     """Return the running attempt; None between attempts."""
     last = record["attempts"][-1] if record["attempts"] else None
     return last if last is not None and last["outcome"] is None else None
@@ -80,68 +99,74 @@ def _open(record: Record, job: ManagedJob) -> bool:
     fresh = _fresh(record, job)
     if job.launcher != "torchrun":
         fresh = fresh[:1]
-    elif all(pod["metadata"].get("deletionTimestamp") for pod in fresh):
+    elif all(map(is_deleted, fresh)):
         return False
     if not fresh:
         return False
-    record["attempts"].append(
-        {
-            "number": record["attempts"][-1]["number"] + 1 if record["attempts"] else 1,
-            "from": min(pod["metadata"]["creationTimestamp"] for pod in fresh),
-            "running": None,
-            "to": None,
-            "outcome": None,
-            "cause": "",
-            "exits": [],
-            "fault": "",
-            "pods": {pod["metadata"]["uid"]: pod["metadata"]["name"] for pod in fresh},
-            "companions": {},
-        }
-    )
+    number = record["attempts"][-1]["number"] + 1 if record["attempts"] else 1
+    started = min(pod["metadata"]["creationTimestamp"] for pod in fresh)
+    pods = {pod["metadata"]["uid"]: pod["metadata"]["name"] for pod in fresh}
+    times = {"from": started, "running": None, "to": None}
+    empty: Attempt = {"outcome": None, "cause": "", "exits": [], "fault": "", "companions": {}}
+    record["attempts"].append({"number": number, "pods": pods, **times, **empty})
     return True
 
 
 def _fresh(record: Record, job: ManagedJob) -> list[Object]:
     """Return the pods that do not belong to an attempt yet."""
-    known = {uid for one in record["attempts"] for uid in one["pods"]}
+    assigned = {uid for attempt in record["attempts"] for uid in attempt["pods"]}
     since = record.get("knownUntil", "")
     return [
-        pod for pod in job.attempt_pods if pod["metadata"]["uid"] not in known and pod["metadata"]["creationTimestamp"] > since
+        pod for pod in job.attempt_pods if pod["metadata"]["uid"] not in assigned and pod["metadata"]["creationTimestamp"] > since
     ]
 
 
 def _update(record: Record, attempt: Attempt, job: ManagedJob, now: str) -> None:
-    mine = [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in attempt["pods"]]
-    lost = _lost(attempt, mine, job) or _cut_off(attempt, job)
-    failed = [pod for pod in mine if pod["status"].get("phase") == FAILED]
-    if not lost and not failed and job.launcher == "torchrun":  # after a restart, workers start at different times
-        mine = [*mine, *_fresh(record, job)]
-        attempt["pods"] = {pod["metadata"]["uid"]: pod["metadata"]["name"] for pod in mine}
+    pods = find_pods(attempt, job)
+    losses = _losses(attempt, pods, job) or _cut_off(attempt, job)
+    failed = list(filter(has_failed, pods))
+    if job.launcher == "torchrun" and not losses and not failed:  # after a restart, workers start at different times
+        pods = [*pods, *_fresh(record, job)]
+        attempt["pods"] = {pod["metadata"]["uid"]: pod["metadata"]["name"] for pod in pods}
     _watch_companions(record, attempt, job)
-    if attempt["running"] is None and _are_running(mine, job):
-        attempt["running"] = max(map(started_at, mine))
-    if mine and all(pod["status"].get("phase") == SUCCEEDED for pod in mine):
-        if job.launcher != "torchrun" or len(mine) >= job.size:
-            close_as(record, attempt, SUCCEEDED, "", max(map(ended_at, mine)) or now)
-        return
-    if not lost and not failed:
-        return
+    if attempt["running"] is None and job.have_started(pods):
+        attempt["running"] = max(map(read_start, pods))
+    if pods and all(map(has_succeeded, pods)):
+        if job.launcher != "torchrun" or len(pods) >= job.size:
+            close_as(record, attempt, Outcome.SUCCEEDED, "", max(map(read_end, pods)) or now)
+    elif losses or failed:
+        _close_broken(record, attempt, job, failed, losses, now)
+
+
+def _close_broken(
+    record: Record, attempt: Attempt, job: ManagedJob, failed: Sequence[Object], losses: Sequence[str], now: str
+) -> None:
+    """Close an attempt that has failed or lost pods. A loss explains a failure, except one that a worker caused itself."""
     companions = [pod for pod in job.worker_pods if pod["metadata"]["uid"] in attempt["companions"]]
     attempt["exits"] = _exits([*failed, *companions], attempt)
     if not attempt["fault"]:
-        lost = lost or _lost_companions(attempt, job)
-    when = moments.latest(*map(ended_at, failed)) or now
-    if lost:
-        close_as(record, attempt, DISRUPTED, lost[0], when)
+        losses = losses or _lost_companions(attempt, job)
+    when = moments.find_latest(*map(read_end, failed)) or now
+    if losses:
+        close_as(record, attempt, Outcome.DISRUPTED, losses[0], when)
     else:
-        close_as(record, attempt, FAILED, attempt["fault"] or _cause(attempt["exits"], failed), when)
+        close_as(record, attempt, Outcome.FAILED, attempt["fault"] or _cause(attempt["exits"], failed), when)
+
+
+def list_uids(attempt: Attempt) -> set[str]:
+    """Return the UIDs of all pods of an attempt, including the workers of an MPI job."""
+    return {*attempt["pods"], *attempt["companions"]}
+
+
+def find_pods(attempt: Attempt, job: ManagedJob) -> list[Object]:
+    return [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in attempt["pods"]]
 
 
 def _watch_companions(record: Record, attempt: Attempt, job: ManagedJob) -> None:
     """Record the workers of an MPI attempt, and whether one of them failed by itself."""
     if job.launcher == "torchrun":
         return
-    ended_by_us = {uid for one in record["attempts"] if one.get("hang") for uid in one["companions"]}
+    ended_by_us = {uid for earlier in record["attempts"] if earlier.get("hang") for uid in earlier["companions"]}
     for pod in job.worker_pods:
         uid, name = pod["metadata"]["uid"], pod["metadata"]["name"]
         if uid in ended_by_us:
@@ -153,80 +178,74 @@ def _watch_companions(record: Record, attempt: Attempt, job: ManagedJob) -> None
 
 
 def _failed_by_itself(pod: Object, job: ManagedJob) -> bool:
-    was_ended = pod["metadata"].get("deletionTimestamp") or disruption(pod, job.nodes)
-    return pod["status"]["phase"] == FAILED and not was_ended
+    was_ended = is_deleted(pod) or explain_disruption(pod, job.nodes)
+    return has_failed(pod) and not was_ended
 
 
-def _are_running(mine: Sequence[Object], job: ManagedJob) -> bool:
-    wanted = job.size if job.launcher == "torchrun" else 1
-    return len(mine) >= wanted and all(map(started_at, mine))
-
-
-def _lost(attempt: Attempt, mine: Sequence[Object], job: ManagedJob) -> list[str]:
+def _losses(attempt: Attempt, pods: Sequence[Object], job: ManagedJob) -> list[str]:
     """Return why the attempt lost pods. The exit code of a lost pod means nothing."""
-    mine = [pod for pod in mine if pod["status"].get("phase") != SUCCEEDED]
-    found = [why for pod in mine if (why := disruption(pod, job.nodes))]
-    found += [f"{pod['metadata']['name']} was deleted" for pod in mine if pod["metadata"].get("deletionTimestamp")]
+    unfinished = [pod for pod in pods if not has_succeeded(pod)]
+    losses = [why for pod in unfinished if (why := explain_disruption(pod, job.nodes))]
+    losses += [f"{pod['metadata']['name']} was deleted" for pod in unfinished if is_deleted(pod)]
     gone = attempt["pods"].keys() - {pod["metadata"]["uid"] for pod in job.attempt_pods}
-    return found + [f"{attempt['pods'][uid]} was deleted" for uid in sorted(gone)]
+    return losses + [f"{attempt['pods'][uid]} was deleted" for uid in sorted(gone)]
 
 
 def _cut_off(attempt: Attempt, job: ManagedJob) -> list[str]:
     """Return why workers of an MPI attempt cannot continue. The launcher may not notice: a node without its kubelet
     keeps running containers, while Kubernetes already replaces the worker."""
-    pods = [] if job.launcher == "torchrun" else [one for one in job.worker_pods if not is_terminal(one)]
-    return [why for pod in pods if pod["metadata"]["uid"] in attempt["companions"] and (why := cut_off(pod, job.nodes))]
+    pods = [] if job.launcher == "torchrun" else [pod for pod in job.worker_pods if not is_terminal(pod)]
+    return [why for pod in pods if pod["metadata"]["uid"] in attempt["companions"] and (why := explain_cut_off(pod, job.nodes))]
 
 
 def _lost_companions(attempt: Attempt, job: ManagedJob) -> list[str]:
     """Return why workers were lost while the launcher ran."""
     live = {pod["metadata"]["uid"]: pod for pod in job.worker_pods}
-    found = [why for uid in attempt["companions"] if uid in live and (why := disruption(live[uid], job.nodes))]
+    losses = [why for uid in attempt["companions"] if uid in live and (why := explain_disruption(live[uid], job.nodes))]
     for uid, name in sorted(attempt["companions"].items()):
-        if uid not in live or live[uid]["metadata"].get("deletionTimestamp"):
-            found.append(f"{name} was deleted")
-    return found
+        if uid not in live or is_deleted(live[uid]):
+            losses.append(f"{name} was deleted")
+    return losses
 
 
 def _revise(record: Record, attempt: Attempt, job: ManagedJob, now: str) -> None:
     """Turn a failure into a disruption if a node of the attempt turns out to be lost. The next attempt may already be
     running."""
-    if attempt["outcome"] != FAILED or moments.seconds(attempt["to"], now) > EVIDENCE_SECONDS:
+    if attempt["outcome"] != Outcome.FAILED or moments.count_seconds(attempt["to"], now) > EVIDENCE_SECONDS:
         return
-    mine = {**attempt["pods"], **attempt["companions"]}
-    pods = [pod for pod in job.pods if pod["metadata"]["uid"] in mine]
-    found = [why for pod in pods if (why := disruption(pod, job.nodes))]
+    pods = [pod for pod in job.pods if pod["metadata"]["uid"] in list_uids(attempt)]
+    losses = [why for pod in pods if (why := explain_disruption(pod, job.nodes))]
     if not attempt["fault"]:
-        found += _lost_companions(attempt, job)
-    if found:
-        attempt["outcome"], attempt["cause"] = DISRUPTED, found[0]
+        losses += _lost_companions(attempt, job)
+    if losses:
+        attempt["outcome"], attempt["cause"] = Outcome.DISRUPTED, losses[0]
         record["failures"] -= 1
         record["disruptions"] += 1
 
 
 def _exits(pods: Sequence[Object], attempt: Attempt) -> list[dict[str, Any]]:
     """Return the containers that ended with an error during the attempt, in the order in which they ended."""
-    found = [one for pod in pods for one in exits(pod) if not one["at"] or one["at"] >= attempt["from"]]
-    return sorted(found, key=lambda one: one["at"])[:10]
+    ends = [end for pod in pods for end in read_exits(pod) if not end["at"] or end["at"] >= attempt["from"]]
+    return sorted(ends, key=lambda end: end["at"])[:10]
 
 
-def _cause(found: Sequence[dict[str, Any]], failed: Sequence[Object]) -> str:
-    if found:
-        first = found[0]
+def _cause(ends: Sequence[dict[str, Any]], failed: Sequence[Object]) -> str:
+    if ends:
+        first = ends[0]
         reason = "" if first["reason"] in ("", "Error") else f" ({first['reason']})"
         return f"{first['pod']}: exit code {first['code']}{reason}"
     reasons = [f"{pod['metadata']['name']}: {pod['status'].get('reason') or 'failed'}" for pod in failed]
     return reasons[0] if reasons else "failed"
 
 
-def close_as(record: Record, attempt: Attempt, outcome: str, cause: str, when: str) -> None:
-    attempt["outcome"], attempt["cause"], attempt["to"] = outcome, cause, moments.latest(when, attempt["from"])
-    record["failures"] += outcome == FAILED
-    record["disruptions"] += outcome == DISRUPTED
+def close_as(record: Record, attempt: Attempt, outcome: Outcome, cause: str, when: str) -> None:
+    attempt["outcome"], attempt["cause"], attempt["to"] = outcome, cause, moments.find_latest(when, attempt["from"])
+    record["failures"] += outcome is Outcome.FAILED
+    record["disruptions"] += outcome is Outcome.DISRUPTED
 
 
-def close(record: Record, now: str, cause: str) -> None:
+def close_running(record: Record, now: str, cause: str) -> None:
     """End the running attempt, because the job no longer exists."""
-    attempt = current(record)
+    attempt = find_running(record)
     if attempt is not None:
-        close_as(record, attempt, DISRUPTED, cause, now)
+        close_as(record, attempt, Outcome.DISRUPTED, cause, now)

@@ -5,22 +5,22 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from infra.health import documents
+from infra.naming import JOB_LABEL, LAUNCHER_LABEL, MPI_JOB_LABEL, RECORD_LABEL, ROLE_LABEL
 
-from . import record
 from .api import Api, ApiError, Object, resource_path
 from .health import Heart
-from .job import LAUNCHER, MPI_JOB, ROLE, ManagedJob, labels, name_of
-from .mirror import Mirror, Trim, trimmed_node, trimmed_pod
-from .store import trimmed
+from .job import ManagedJob, read_job_name, read_labels
+from .mirror import Mirror, Trim, trim_node, trim_pod
+from .store import trim_config_map
 
 NODE_LEASES = "apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 
 KINDS: Mapping[str, tuple[str, str, Trim]] = {
     "MPIJob": ("apis/kubeflow.org/v2beta1/namespaces/{}/mpijobs", "", dict),
     "Job": ("apis/batch/v1/namespaces/{}/jobs", "", dict),
-    "StatefulSet": ("apis/apps/v1/namespaces/{}/statefulsets", f"{ROLE}=workers", dict),
-    "Pod": ("api/v1/namespaces/{}/pods", "", trimmed_pod),
-    "ConfigMap": ("api/v1/namespaces/{}/configmaps", record.LABEL, trimmed),
+    "StatefulSet": ("apis/apps/v1/namespaces/{}/statefulsets", f"{ROLE_LABEL}=workers", dict),
+    "Pod": ("api/v1/namespaces/{}/pods", "", trim_pod),
+    "ConfigMap": ("api/v1/namespaces/{}/configmaps", RECORD_LABEL, trim_config_map),
 }
 """API path, label selector and trimmed form of each mirrored kind of a job namespace."""
 
@@ -29,7 +29,7 @@ class Cluster:
     """Mirrors of all job namespaces and of the nodes."""
 
     def __init__(self, api: Api, namespaces: Sequence[str], changed: Callable[[], None]) -> None:
-        self._nodes = Mirror(api, "api/v1/nodes", "Node", changed, trimmed_node)
+        self._nodes = Mirror(api, "api/v1/nodes", "Node", changed, trim_node)
         self._mirrors = {
             (namespace, kind): Mirror(api, resource_path(path, namespace), kind, changed, trim, selector)
             for namespace in namespaces
@@ -65,56 +65,63 @@ class Cluster:
         return [pod for namespace in self.namespaces for pod in self._mirrors[namespace, "Pod"].objects()]
 
     def jobs(self, namespace: str) -> list[ManagedJob]:
-        nodes = {one["metadata"]["name"]: one for one in self.nodes()}
+        nodes = {node["metadata"]["name"]: node for node in self.nodes()}
         return assemble({kind: self._mirrors[namespace, kind].objects() for kind in KINDS}, nodes)
 
 
-def assemble(found: Mapping[str, Sequence[Object]], nodes: Mapping[str, Object]) -> list[ManagedJob]:
+def assemble(by_kind: Mapping[str, Sequence[Object]], nodes: Mapping[str, Object]) -> list[ManagedJob]:
     """Assemble the jobs of one namespace from its objects, which are grouped by kind."""
-    pods_of, sets_of = _by_job(found["Pod"]), _by_job(found["StatefulSet"])
+    pods_of, sets_of = _by_job(by_kind["Pod"]), _by_job(by_kind["StatefulSet"])
     children = defaultdict(list)
-    for one in found["Job"]:
-        for owner in one["metadata"].get("ownerReferences") or ():
-            children[owner["uid"]].append(one)
-    unowned = [one for one in found["Job"] if not one["metadata"].get("ownerReferences")]
-    setups = _by_job(one for one in unowned if labels(one).get(ROLE) == "setup")
-    mains = [*found["MPIJob"], *(one for one in found["Job"] if labels(one).get(ROLE) == "job" and LAUNCHER in labels(one))]
-    made = []
+    for child in by_kind["Job"]:
+        for owner in child["metadata"].get("ownerReferences") or ():
+            children[owner["uid"]].append(child)
+    unowned = [child for child in by_kind["Job"] if not child["metadata"].get("ownerReferences")]
+    setups = _by_job(child for child in unowned if read_labels(child).get(ROLE_LABEL) == "setup")
+    mains = [
+        *by_kind["MPIJob"],
+        *(
+            child
+            for child in by_kind["Job"]
+            if read_labels(child).get(ROLE_LABEL) == "job" and LAUNCHER_LABEL in read_labels(child)
+        ),
+    ]
+    jobs = []
     for main in mains:
-        workers_set = max(sets_of[name_of(main)], key=_created, default=None)
+        workers_set = max(sets_of[read_job_name(main)], key=_created, default=None)
         # The objects of a stack's job may exist before its main object.
         since = functools.partial(_is_since, min(map(_created, (main, *([workers_set] if workers_set else [])))))
-        owned = [*children[main["metadata"]["uid"]], *setups[name_of(main)]]
-        made.append(
+        owned = [*children[main["metadata"]["uid"]], *setups[read_job_name(main)]]
+        jobs.append(
             ManagedJob(
                 main,
-                list(filter(since, pods_of[name_of(main)])),
-                next((one for one in owned if one["metadata"]["name"] == f"{name_of(main)}-launcher"), None),
-                next((one for one in owned if labels(one).get(ROLE) == "setup"), None),
+                list(filter(since, pods_of[read_job_name(main)])),
+                next((child for child in owned if child["metadata"]["name"] == f"{read_job_name(main)}-launcher"), None),
+                next((child for child in owned if read_labels(child).get(ROLE_LABEL) == "setup"), None),
                 workers_set,
                 nodes,
             )
         )
-    return made
+    return jobs
 
 
-def _created(found: Object) -> str:
-    return str(found["metadata"]["creationTimestamp"])
+def _created(item: Object) -> str:
+    return str(item["metadata"]["creationTimestamp"])
 
 
-def _is_since(created: str, found: Object) -> bool:
+def _is_since(created: str, item: Object) -> bool:
     """Return whether an object belongs to this job rather than to an earlier one with the same name."""
-    return bool(found["metadata"]["creationTimestamp"] >= created)
+    return bool(item["metadata"]["creationTimestamp"] >= created)
 
 
 def _by_job(objects: Iterable[Object]) -> Mapping[str, list[Object]]:
-    found = defaultdict(list)
-    for one in objects:
-        found[labels(one).get("gpumpi.io/job") or labels(one).get(MPI_JOB, "")].append(one)
-    return found
+    by_job = defaultdict(list)
+    for item in objects:
+        by_job[read_labels(item).get(JOB_LABEL) or read_labels(item).get(MPI_JOB_LABEL, "")].append(item)
+    return by_job
 
 
-def leases(api: Api) -> Mapping[str, str]:
+def read_leases(api: Api) -> Mapping[str, str]:
     """Return when each node's kubelet last renewed its lease; empty without permission to read leases. Kubelets can write
     any time into their leases."""
     try:

@@ -11,10 +11,9 @@ from functools import partial
 
 from . import moments, reconcile, record, restarts
 from .api import Api, Object
-from .cluster import Cluster, leases
+from .cluster import Cluster, read_leases
 from .following import Following
-from .guard import Guard
-from .health import Health
+from .health import Guard, Health
 from .job import ManagedJob
 from .lease import LEASE_SECONDS, RENEW_SECONDS, Election
 from .nodes import Nodes
@@ -106,9 +105,9 @@ class Controller:
     def _look_into(self, namespace: str, jobs: Sequence[ManagedJob], *, must_prune: bool) -> None:
         """Look at the jobs of a namespace. If the API server is slow, the other jobs wait until the next round, which begins
         with them, so that other namespaces do not."""
-        now, began = moments.write(datetime.now(UTC)), time.monotonic()
+        now, began = moments.format_time(datetime.now(UTC)), time.monotonic()
         records = self._store.records(namespace, self._cluster.records(namespace))
-        named = {record.name_of(job.name, job.uid): job for job in jobs}
+        named = {record.config_map_name(job.name, job.uid): job for job in jobs}
         tasks = [(name, partial(self._look_at, job, records.get(name), now)) for name, job in named.items()]
         tasks += [(name, partial(self._finish, records[name], now)) for name in records.keys() - named.keys()]
         places = {name: place for place, name in enumerate(self._waiting.pop(namespace, []))}
@@ -122,40 +121,40 @@ class Controller:
         if must_prune:
             self._guard.run(f"old records in {namespace}", partial(self._store.prune, records, named, now))
 
-    def _look_at(self, job: ManagedJob, found: Object | None, now: str) -> None:
-        if found is not None and found.get("isNewer"):
+    def _look_at(self, job: ManagedJob, stored: Object | None, now: str) -> None:
+        if stored is not None and stored.get("isNewer"):
             return  # a newer controller handles the job
         if job.ignored and (job.uid, job.ignored) not in self._noted:
             self._noted.add((job.uid, job.ignored))
             print(f"{job.namespace}/{job.name}: {job.ignored}", file=sys.stderr, flush=True)
-        before = found["record"] if found else None
+        before = stored["record"] if stored else None
         if before is not None and before["uid"] != job.uid:
             before = None
-        if before is not None and is_over(before) and all(one["to"] for one in before["workers"]):
+        if before is not None and is_over(before) and all(worker["to"] for worker in before["workers"]):
             self._following.forget(job.uid)
             return
-        seen = self._following.look(job, before) if before is not None else None
+        log = self._following.look(job, before) if before is not None else None
         dump = self._stacks.look(job, before, now) if before is not None else None
-        after = reconcile.observe(before, job, now, seen, dump)
-        alive: Mapping[str, str] = leases(self._api) if restarts.needs_leases(after, job) else {}
+        after = reconcile.observe(before, job, now, log, dump)
+        alive: Mapping[str, str] = read_leases(self._api) if restarts.needs_leases(after, job) else {}
         actions = reconcile.decide(after, job, alive, now)
         if after != before:
             if before is None or after["phase"] != before["phase"]:
                 print(f"{job.namespace}/{job.name}: {after['phase']}", flush=True)
-            if not self._store.write(after, found):
+            if not self._store.write(after, stored):
                 return  # another client changed the record; the next round reads it
         for action in actions:
             print(f"{job.namespace}/{job.name}: {action}", flush=True)
             action.perform(self._api, now)
 
-    def _finish(self, found: Object, now: str) -> None:
+    def _finish(self, stored: Object, now: str) -> None:
         """Complete the record of a job that no longer exists."""
-        if found["record"] is None:
+        if stored["record"] is None:
             return
-        after = reconcile.ended_without_us(found["record"], now)
-        if after != found["record"]:
+        after = reconcile.close(stored["record"], now)
+        if after != stored["record"]:
             print(f"{after['namespace']}/{after['name']}: {after['phase']}", flush=True)
-            self._store.write(after, found)
+            self._store.write(after, stored)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -22,7 +22,7 @@ RAS_SECONDS = 8
 LATEST = 3
 
 
-def ras(address: str) -> str:
+def query_ras(address: str) -> str:
     """Return NCCL's view of all ranks of the job; empty if no rank of this pod uses an NCCL with RAS (since 2.24)."""
     answer = b""
     host, _, port = address.rpartition(":")
@@ -38,7 +38,7 @@ def ras(address: str) -> str:
     return f"gpumpi-nccl\n{answer.decode(errors='replace')}"
 
 
-def recorder(pipe: str, file: str, rank: str, seconds: str) -> str:
+def query_recorder(pipe: str, file: str, rank: str, seconds: str) -> str:
     """Make PyTorch write its last collectives to a file, and return this rank's collectives that matter for a hang.
 
     On an H100 with PyTorch 2.11, this takes 4 to 7 seconds, because PyTorch first imports its compiler (2026-11-26).
@@ -54,19 +54,19 @@ def recorder(pipe: str, file: str, rank: str, seconds: str) -> str:
     while time.monotonic() < end:
         try:
             if path.stat().st_mtime >= since:
-                return summary(pickle.loads(path.read_bytes()))
+                return summarize(pickle.loads(path.read_bytes()))
         except (OSError, EOFError, pickle.UnpicklingError):
             pass  # not written yet
         time.sleep(0.2)
     return f"flight recorder: PyTorch wrote no {path} within {seconds} s"
 
 
-def summary(dump: "dict[str, Any]") -> str:
+def summarize(dump: "dict[str, Any]") -> str:
     """Return the last completed collective and the oldest incomplete ones."""
     entries = dump.get("entries") or []
-    done = [one for one in entries if one["state"] == "completed"]
-    left = [one for one in entries if one["state"] != "completed"]
-    lines = [f"flight recorder: {_line(one)}" for one in [*done[-1:], *left[:LATEST]]]
+    done = [entry for entry in entries if entry["state"] == "completed"]
+    left = [entry for entry in entries if entry["state"] != "completed"]
+    lines = [f"flight recorder: {_line(entry)}" for entry in [*done[-1:], *left[:LATEST]]]
     if len(left) > LATEST:
         lines.append(f"flight recorder: {len(left) - LATEST} more are not completed")
     return "\n".join(lines) or "flight recorder: no collective yet"
@@ -76,10 +76,10 @@ def _line(entry: "dict[str, Any]") -> str:
     number = entry.get("collective_seq_id", entry.get("seq_id", "?"))
     frames: list[dict[str, Any]] = entry.get("frames") or [{}]
     # PyTorch's own calls come first: all_reduce in torch/distributed/distributed_c10d.py
-    frame = next((one for one in frames if "/torch/" not in one.get("filename", "")), frames[0])
+    frame = next((frame for frame in frames if "/torch/" not in frame.get("filename", "")), frames[0])
     place = f", from {frame['name']} ({Path(frame['filename']).name}:{frame['line']})" if frame else ""
     return f"{entry['state']}: {entry['profiling_name']} {number}{place}"
 
 
 if __name__ == "__main__":
-    print(ras(sys.argv[2]) if sys.argv[1] == "ras" else recorder(*sys.argv[2:]))
+    print(query_ras(sys.argv[2]) if sys.argv[1] == "ras" else query_recorder(*sys.argv[2:]))

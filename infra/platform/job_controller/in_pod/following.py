@@ -34,27 +34,29 @@ class Following:
 
     def look(self, job: ManagedJob, record: Record) -> Seen | None:
         """Return what is known about the job's log. `record` is the stored record."""
-        source, wanted = progress.source(record, job), progress.wanted(job)
-        if source is None or wanted is None:
+        source, pattern = progress.find_log(record, job), progress.read_pattern(job)
+        if source is None or pattern is None:
             self._followed.pop(job.uid, None)
             return None
-        known = self._followed.get(job.uid)
-        if known is None or known.source.uid != source.uid:
-            known = self._followed[job.uid] = _Followed(source)
+        followed = self._followed.get(job.uid)
+        if followed is None or followed.source.uid != source.uid:
+            followed = self._followed[job.uid] = _Followed(source)
         new = self._logs.take(source)
         try:
-            known.steps += steps.find(new.lines, wanted[0])
+            followed.steps += steps.find(new.lines, pattern[0])
         except steps.TooSlow:
-            known.is_too_slow = True
-        known.steps = [one for one in known.steps if one.at > source.since]
-        known.tail = [*known.tail, *(steps.shown(text)[:LOG_CHARACTERS] for _, text in new.lines[-LOG_LINES:])][-LOG_LINES:]
-        return Seen(source.uid, tuple(known.steps), tuple(known.tail), new.complete, known.is_too_slow)
+            followed.is_too_slow = True
+        followed.steps = [step for step in followed.steps if step.at > source.since]
+        followed.tail = [*followed.tail, *(steps.read_visible_part(text)[:LOG_CHARACTERS] for _, text in new.lines[-LOG_LINES:])][
+            -LOG_LINES:
+        ]
+        return Seen(source.uid, tuple(followed.steps), tuple(followed.tail), new.complete, followed.is_too_slow)
 
     def end_round(self, jobs: Collection[str] | None = None) -> None:
         """Continue to read only the logs of the followed jobs. Forget jobs that are not in `jobs`, by UID."""
         if jobs is not None:
             self._followed = {uid: followed for uid, followed in self._followed.items() if uid in jobs}
-        self._logs.follow({uid: one.source for uid, one in self._followed.items()})
+        self._logs.follow({uid: followed.source for uid, followed in self._followed.items()})
 
     def forget(self, uid: str) -> None:
         self._followed.pop(uid, None)

@@ -1,10 +1,16 @@
-"""Health endpoint for the kubelet."""
+"""Isolation of failures, and the health endpoint for the kubelet."""
 
+import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TypeVar
 
+Answer = TypeVar("Answer")
+PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 5.0, 300.0
+MOST_FAILURES = 10_000
+"""Failures to remember. Jobs may disappear before they succeed."""
 PORT = 8080
 SILENT_SECONDS = 120
 """Maximum time between two signs of life, long enough for a short outage of the API server."""
@@ -48,8 +54,8 @@ class Health:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                known = self.path == "/healthz"
-                self.send_response(404 if not known else 200 if health.is_alive else 503)
+                is_health_check = self.path == "/healthz"
+                self.send_response(404 if not is_health_check else 200 if health.is_alive else 503)
                 self.end_headers()
 
             def log_message(self, format: str, *args: object) -> None:
@@ -57,3 +63,29 @@ class Health:
 
         server = ThreadingHTTPServer(("", port), Handler)
         threading.Thread(target=server.serve_forever, daemon=True, name="health").start()
+
+
+class Guard:
+    """Runs tasks, each identified by a text that is also printed with an error."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._failures: dict[str, tuple[float, float]] = {}
+        """Task -> end and length of its pause."""
+
+    def run(self, task: str, work: Callable[[], Answer]) -> Answer | None:
+        """Run a task and return its result; None if it fails, or failed recently."""
+        end, pause = self._failures.get(task, (0.0, 0.0))
+        if task in self._failures and self._clock() < end:
+            return None
+        try:
+            answer = work()
+        except Exception as error:  # whatever a user's objects contain, and whatever the API server refuses
+            pause = min(2 * pause or PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
+            if len(self._failures) >= MOST_FAILURES:
+                self._failures.clear()
+            self._failures[task] = self._clock() + pause, pause
+            print(f"{task}: {type(error).__name__}: {error}; next attempt in {pause:.0f} s", file=sys.stderr, flush=True)
+            return None
+        self._failures.pop(task, None)
+        return answer

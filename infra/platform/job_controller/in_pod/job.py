@@ -6,16 +6,21 @@ from functools import cached_property
 from typing import Any
 
 from infra.health import documents, healing
-from infra.health.repairs import GPU, whole
+from infra.health.repairs import parse_quantity
+from infra.naming import (
+    GPU_RESOURCE,
+    JOB_LABEL,
+    MPI_JOB_LABEL,
+    MPI_ROLE_LABEL,
+    POLICY_ANNOTATION,
+    POOL_LABEL,
+    ROLE_LABEL,
+)
 
 from .api import Object
-from .record_shape import MOST_GPUS
+from .phases import INTERRUPTIONS, Phase, Signs
 
-JOB, ROLE, LAUNCHER = "gpumpi.io/job", "gpumpi.io/role", "gpumpi.io/launcher"
-MPI_JOB, MPI_ROLE = "training.kubeflow.org/job-name", "training.kubeflow.org/job-role"
-"""Labels that mpi-operator sets, for MPIJobs that were not submitted with `scripts/cluster`."""
-POLICY = "gpumpi.io/policy"
-"""Annotation that configures what the controller does for a job. Without it, the controller only writes the record."""
+MOST_GPUS = 10**4
 POLICY_VERSION = 1
 POLICY_FIELDS: Mapping[str, documents.Check] = {
     "version": documents.is_in((POLICY_VERSION,)),
@@ -29,30 +34,42 @@ POLICY_FIELDS: Mapping[str, documents.Check] = {
 }
 
 
-def name_of(found: Object) -> str:
-    return str(labels(found).get(JOB) or labels(found).get(MPI_JOB) or found["metadata"]["name"])
+def read_job_name(item: Object) -> str:
+    return str(read_labels(item).get(JOB_LABEL) or read_labels(item).get(MPI_JOB_LABEL) or item["metadata"]["name"])
 
 
-def labels(found: Object) -> Mapping[str, str]:
-    return found["metadata"].get("labels") or {}
+def read_labels(item: Object) -> Mapping[str, str]:
+    return item["metadata"].get("labels") or {}
 
 
-def conditions(found: Object) -> Mapping[str, Object]:
+def read_conditions(item: Object) -> Mapping[str, Object]:
     """Return the conditions that are true, by type."""
-    listed = (found.get("status") or {}).get("conditions") or ()
-    return {one["type"]: one for one in listed if one.get("status") == "True"}
+    listed = (item.get("status") or {}).get("conditions") or ()
+    return {condition["type"]: condition for condition in listed if condition.get("status") == "True"}
 
 
-def role(pod: Object) -> str:
-    return str(labels(pod).get(ROLE) or labels(pod).get(MPI_ROLE, ""))
+def read_role(pod: Object) -> str:
+    return str(read_labels(pod).get(ROLE_LABEL) or read_labels(pod).get(MPI_ROLE_LABEL, ""))
 
 
 def is_terminal(pod: Object) -> bool:
-    return pod["status"].get("phase") in ("Succeeded", "Failed")
+    return has_succeeded(pod) or has_failed(pod)
+
+
+def has_failed(pod: Object) -> bool:
+    return bool(pod["status"].get("phase") == "Failed")
+
+
+def has_succeeded(pod: Object) -> bool:
+    return bool(pod["status"].get("phase") == "Succeeded")
+
+
+def is_deleted(item: Object) -> bool:
+    return "deletionTimestamp" in item["metadata"]
 
 
 def is_ready(pod: Object) -> bool:
-    return "Ready" in conditions(pod)
+    return "Ready" in read_conditions(pod)
 
 
 @dataclass(frozen=True)
@@ -75,7 +92,7 @@ class ManagedJob:
 
     @property
     def name(self) -> str:
-        return name_of(self.main)
+        return read_job_name(self.main)
 
     @property
     def namespace(self) -> str:
@@ -101,12 +118,13 @@ class ManagedJob:
         ignores none. Users can write the annotation."""
         document = self._annotation
         fields = sorted(document.keys() & POLICY_FIELDS.keys() - self.policy.keys()) if isinstance(document, dict) else ["all"]
-        is_there = POLICY in (self.main["metadata"].get("annotations") or {})
-        return f"annotation {POLICY}: ignored because it is invalid: {', '.join(fields)}" if is_there and fields else ""
+        if not fields or POLICY_ANNOTATION not in (self.main["metadata"].get("annotations") or {}):
+            return ""
+        return f"annotation {POLICY_ANNOTATION}: ignored because it is invalid: {', '.join(fields)}"
 
     @cached_property
     def _annotation(self) -> Any:
-        return documents.load((self.main["metadata"].get("annotations") or {}).get(POLICY))
+        return documents.load((self.main["metadata"].get("annotations") or {}).get(POLICY_ANNOTATION))
 
     @property
     def size(self) -> int:
@@ -128,64 +146,115 @@ class ManagedJob:
         spec = self.main["spec"]
         return bool((spec.get("runPolicy") or {}).get("suspend") if self.launcher == "mpijob" else spec.get("suspend"))
 
+    @property
+    def pool(self) -> str:
+        """Name of the pool that the workers run on; empty if unknown."""
+        spec = self.main["spec"]
+        if self.launcher == "mpijob":
+            owner = spec["mpiReplicaSpecs"].get("Worker", {})
+        else:
+            owner = spec if self.launcher == "torchrun" else (self.workers_set or {}).get("spec", {})
+        selector = owner.get("template", {}).get("spec", {}).get("nodeSelector") or {}
+        return str(self.policy.get("pool") or selector.get(POOL_LABEL, ""))
+
+    @property
+    def failures(self) -> int:
+        """Number of failed pods that Kubernetes or mpi-operator counts."""
+        status = self.main.get("status") or {}
+        if self.launcher == "mpijob":
+            status = (status.get("replicaStatuses") or {}).get("Launcher") or {}
+        return int(status.get("failed") or 0)
+
     @cached_property
-    def verdict(self) -> tuple[str, Object] | None:
+    def verdict(self) -> tuple[Phase, Object] | None:
         """Return `Succeeded` or `Failed` with its condition; None while the job has not ended."""
-        found = conditions(self.main)
+        current = read_conditions(self.main)
         for kind in ("Succeeded", "Complete"):
-            if kind in found:
-                return "Succeeded", found[kind]
-        return ("Failed", found["Failed"]) if "Failed" in found else None
+            if kind in current:
+                return Phase.SUCCEEDED, current[kind]
+        return (Phase.FAILED, current["Failed"]) if "Failed" in current else None
+
+    def signs(self, attempts: Sequence[Mapping[str, Any]] = ()) -> Signs:
+        """Return what the objects, and the attempts in the job's record, show about the phase."""
+        ended = {uid for attempt in attempts if attempt["outcome"] in INTERRUPTIONS for uid in attempt["pods"]}
+        pods = [pod for pod in self.attempt_pods if pod["metadata"]["uid"] not in ended and not _is_lost(pod)]
+        return Signs(
+            verdict=self.verdict[0] if self.verdict else None,
+            is_deleted=is_deleted(self.main),
+            is_in_setup=self.setup is not None and not read_conditions(self.setup).keys() & {"Complete", "Failed"},
+            is_suspended=self.is_suspended,
+            is_running=self._are_running(pods),
+            was_interrupted=bool(ended or self.failures or any(map(_is_lost, self.attempt_pods))),
+        )
+
+    def have_started(self, pods: Sequence[Object]) -> bool:
+        """Return whether all pods of an attempt have started."""
+        return len(pods) >= (self.size if self.launcher == "torchrun" else 1) and all(map(read_start, pods))
+
+    def _are_running(self, pods: Sequence[Object]) -> bool:
+        """Return whether all ranks run, or have ended, in these pods of an attempt."""
+        is_done = any(map(has_succeeded, pods))  # Kubernetes has not completed the job yet
+        has_workers = self.launcher == "torchrun" or is_done or sum(map(is_ready, self.worker_pods)) >= self.size
+        return has_workers and self.have_started(pods)
 
     @cached_property
     def worker_pods(self) -> list[Object]:
-        return [pod for pod in self.pods if role(pod) == "worker"]
+        return [pod for pod in self.pods if read_role(pod) == "worker"]
 
     @cached_property
     def attempt_pods(self) -> list[Object]:
         """Pods that end an attempt when they end, oldest first: the launcher's, or all pods of torchrun."""
-        wanted = "worker" if self.launcher == "torchrun" else "launcher"
-        return sorted((pod for pod in self.pods if role(pod) == wanted), key=lambda pod: pod["metadata"]["creationTimestamp"])
+        of_attempt = "worker" if self.launcher == "torchrun" else "launcher"
+        return sorted(
+            (pod for pod in self.pods if read_role(pod) == of_attempt), key=lambda pod: pod["metadata"]["creationTimestamp"]
+        )
 
 
-def exits(pod: Object) -> list[dict[str, Any]]:
+def _is_lost(pod: Object) -> bool:
+    return has_failed(pod) or is_deleted(pod)
+
+
+def read_exits(pod: Object) -> list[dict[str, Any]]:
     """Return the exit codes of a pod's containers that ended with an error."""
-    found = []
+    ends = []
     status = pod["status"]
-    for one in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
+    for container in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
         for when in ("state", "lastState"):
-            ended = one.get(when, {}).get("terminated")
+            ended = container.get(when, {}).get("terminated")
             if ended and ended.get("exitCode"):
                 code, reason = ended["exitCode"], ended.get("reason", "")
-                known = {"pod": pod["metadata"]["name"], "container": one["name"], "code": code, "reason": reason}
-                found.append({**known, "at": ended.get("finishedAt") or ""})
-    return found
+                about = {"pod": pod["metadata"]["name"], "container": container["name"], "code": code, "reason": reason}
+                ends.append({**about, "at": ended.get("finishedAt") or ""})
+    return ends
 
 
-def ended_at(pod: Object) -> str:
+def read_end(pod: Object) -> str:
     """Return when the last container of a pod ended; empty if unknown."""
-    found = [one.get("state", {}).get("terminated", {}).get("finishedAt") for one in pod["status"].get("containerStatuses") or ()]
-    return max((one for one in found if one), default="")
+    times = [state.get("terminated", {}).get("finishedAt") for state in _container_states(pod)]
+    return max(filter(None, times), default="")
 
 
-def started_at(pod: Object) -> str:
+def read_start(pod: Object) -> str:
     """Return when the containers of a pod started; empty if they have not."""
-    states = [one.get("state", {}) for one in pod["status"].get("containerStatuses") or ()]
-    found = [(one.get("running") or one.get("terminated") or {}).get("startedAt") for one in states]
-    return max((one for one in found if one), default="")
+    times = [(state.get("running") or state.get("terminated") or {}).get("startedAt") for state in _container_states(pod)]
+    return max(filter(None, times), default="")
 
 
-def gpus(pod: Object) -> int:
-    limits = [one.get("resources", {}).get("limits", {}) for one in pod["spec"].get("containers", ())]
-    return min(sum(whole(one.get(GPU, 0)) for one in limits), MOST_GPUS)
+def _container_states(pod: Object) -> list[Object]:
+    return [container.get("state", {}) for container in pod["status"].get("containerStatuses") or ()]
 
 
-def cut_off(pod: Object, nodes: Mapping[str, Object]) -> str:
+def count_gpus(pod: Object) -> int:
+    limits = [container.get("resources", {}).get("limits", {}) for container in pod["spec"].get("containers", ())]
+    return min(sum(parse_quantity(limit.get(GPU_RESOURCE, 0)) for limit in limits), MOST_GPUS)
+
+
+def explain_cut_off(pod: Object, nodes: Mapping[str, Object]) -> str:
     """Return why no kubelet can end a pod that may still be running; empty if one can, or if none has started it."""
-    return without_kubelet(pod, nodes) if pod["status"].get("startTime") else ""
+    return explain_missing_kubelet(pod, nodes) if pod["status"].get("startTime") else ""
 
 
-def without_kubelet(pod: Object, nodes: Mapping[str, Object]) -> str:
+def explain_missing_kubelet(pod: Object, nodes: Mapping[str, Object]) -> str:
     """Return why no kubelet can end a pod; empty if one can, or if the nodes have not been read yet."""
     name, node = pod["metadata"]["name"], pod["spec"].get("nodeName", "")
     if not node or not nodes:
@@ -199,23 +268,25 @@ def is_silent(node: Object) -> bool:
     """Return whether the node's kubelet is silent: Kubernetes reports the node's state as unknown, or the controller has
     noticed it earlier (`silence.py`).
     """
-    found = node.get("status", {}).get("conditions") or ()
-    return healing.is_silent(node) or any((one["type"], one["status"]) == ("Ready", "Unknown") for one in found)
+    listed = node.get("status", {}).get("conditions") or ()
+    return healing.is_silent(node) or any(
+        (condition["type"], condition["status"]) == ("Ready", "Unknown") for condition in listed
+    )
 
 
-def disruption(pod: Object, nodes: Mapping[str, Object]) -> str:
+def explain_disruption(pod: Object, nodes: Mapping[str, Object]) -> str:
     """Return why a pod is or will be lost through no fault of its program; empty if it is not lost.
 
     https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions
     """
     name, node = pod["metadata"]["name"], pod["spec"].get("nodeName", "")
-    if found := conditions(pod).get("DisruptionTarget"):
-        message = " ".join(str(found.get("message", "")).split())
-        return f"{name}: {found.get('reason', 'DisruptionTarget')}{': ' + message if message else ''}"
+    if condition := read_conditions(pod).get("DisruptionTarget"):
+        message = " ".join(str(condition.get("message", "")).split())
+        return f"{name}: {condition.get('reason', 'DisruptionTarget')}{': ' + message if message else ''}"
     if node and nodes and node not in nodes and pod["status"].get("startTime"):
         return f"{name}: its node {node} is gone"
-    if node in nodes and "Ready" not in conditions(nodes[node]):
+    if node in nodes and "Ready" not in read_conditions(nodes[node]):
         return f"{name}: its node {node} is not ready"
-    if node in nodes and (fault := healing.emptied([nodes[node]]).get(node)):
+    if node in nodes and (fault := healing.find_emptied_nodes([nodes[node]]).get(node)):
         return f"{name}: its node {node} was taken out of service: {fault}"
     return ""

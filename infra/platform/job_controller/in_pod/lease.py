@@ -7,22 +7,21 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from . import moments
-from .api import Api, ApiError, Object
+from .api import Api, Object, find_object, write_object
 
 LEASE_SECONDS = 15
 RENEW_SECONDS = 5
-CONFLICT, NOT_FOUND = 409, 404
 
 
 def _exact(when: datetime) -> str:
     return when.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def wanted(found: Object | None, identity: str, now: datetime) -> Object | None:
+def renewed_spec(lease: Object | None, identity: str, now: datetime) -> Object | None:
     """Return the spec that makes or keeps this controller the leader; None while another controller leads."""
-    spec: dict[str, Any] = dict((found or {}).get("spec") or {})
+    spec: dict[str, Any] = dict((lease or {}).get("spec") or {})
     holder, renewed = spec.get("holderIdentity"), spec.get("renewTime")
-    ends = moments.read(renewed) + timedelta(seconds=LEASE_SECONDS) if renewed else now
+    ends = moments.parse_time(renewed) + timedelta(seconds=LEASE_SECONDS) if renewed else now
     if holder and holder != identity and ends > now:
         return None
     taken = {} if holder == identity else {"acquireTime": _exact(now), "leaseTransitions": spec.get("leaseTransitions", -1) + 1}
@@ -38,32 +37,17 @@ class Election:
 
     def holds(self, now: datetime) -> bool:
         """Acquire or renew the Lease. Returns whether this controller is the leader; raises Unreachable."""
-        try:
-            found: Object | None = self._api.call("GET", f"{self._path}/{self._name}")
-        except ApiError as error:
-            if error.status != NOT_FOUND:
-                raise
-            found = None
-        spec = wanted(found, self._identity, now)
-        if spec is None:
-            return False
-        return self._write(found, spec)
+        lease = find_object(self._api, f"{self._path}/{self._name}")
+        spec = renewed_spec(lease, self._identity, now)
+        return spec is not None and self._write(lease, spec)
 
-    def _write(self, found: Object | None, spec: Object) -> bool:
-        try:
-            if found is None:
-                lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": spec}
-                self._api.call("POST", self._path, body={**lease, "metadata": {"name": self._name, "namespace": self._namespace}})
-            else:
-                self._api.call("PUT", f"{self._path}/{self._name}", body={**found, "spec": spec})
-        except ApiError as error:
-            if error.status == CONFLICT:
-                return False
-            raise
-        return True
+    def _write(self, stored: Object | None, spec: Object) -> bool:
+        metadata = {"name": self._name, "namespace": self._namespace}
+        lease = stored or {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
+        return write_object(self._api, self._path, stored, {**lease, "spec": spec}) is not None
 
     def release(self, now: datetime) -> None:
         """Let another controller take over at once."""
-        found = self._api.call("GET", f"{self._path}/{self._name}")
-        if found["spec"].get("holderIdentity") == self._identity:
-            self._write(found, {**found["spec"], "holderIdentity": "", "renewTime": _exact(now)})
+        lease = self._api.call("GET", f"{self._path}/{self._name}")
+        if lease["spec"].get("holderIdentity") == self._identity:
+            self._write(lease, {**lease["spec"], "holderIdentity": "", "renewTime": _exact(now)})

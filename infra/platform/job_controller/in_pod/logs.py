@@ -61,22 +61,22 @@ class _Reading:
 
     def add(self, lines: steps.Lines) -> None:
         """Add complete lines. A long line ended after the last time at which the log was read to its end."""
-        read_until = moments.exact(self.complete) or ""
+        read_until = moments.parse_exact(self.complete) or ""
         self.lines += [(max(at, read_until) if len(text) >= LONG_LINE else at, text) for at, text in lines]
 
     def add_part(self, at: str, text: str, now: str) -> None:
         """Add what the log's last line has gained: a program may print only carriage returns for hours."""
         begin, length = at or self.last, self.part[1] if self.part[0] == (at or self.last) else 0
         if len(text) > length:
-            self.lines.append((max(begin, moments.exact(self.complete or now) or ""), text[length:]))
+            self.lines.append((max(begin, moments.parse_exact(self.complete or now) or ""), text[length:]))
         self.part = begin, len(text)
 
     @property
     def skipped(self) -> str:
         """Time from which to read on, if a whole chunk has no new line: after this second, which has more lines than a
         chunk, or after the part of a line that was read already. The API accepts only whole seconds."""
-        following = moments.read(self.last or moments.EPOCH) + timedelta(seconds=1)
-        return max(moments.exact(moments.write(following)) or "", moments.exact(self.complete) or "")
+        following = moments.parse_time(self.last or moments.EPOCH) + timedelta(seconds=1)
+        return max(moments.parse_exact(moments.format_time(following)) or "", moments.parse_exact(self.complete) or "")
 
 
 class Logs(threading.Thread):
@@ -90,20 +90,20 @@ class Logs(threading.Thread):
     def follow(self, sources: Mapping[str, Source]) -> None:
         """From now on, read only the logs of these jobs, by job UID."""
         with self._lock:
-            known, self._readings = self._readings, {}
+            former, self._readings = self._readings, {}
             for job, source in sources.items():
-                found = known.get(job)
-                is_same = found is not None and found.source.uid == source.uid
-                self._readings[job] = found if found and is_same else _Reading(source, source.since)
+                reading = former.get(job)
+                is_same = reading is not None and reading.source.uid == source.uid
+                self._readings[job] = reading if reading and is_same else _Reading(source, source.since)
 
     def take(self, source: Source) -> NewLines:
         """Return what was read since the last call."""
         with self._lock:
-            found = next((one for one in self._readings.values() if one.source.uid == source.uid), None)
-            if found is None:
+            reading = next((candidate for candidate in self._readings.values() if candidate.source.uid == source.uid), None)
+            if reading is None:
                 return NewLines((), "")
-            lines, found.lines = found.lines, []
-            return NewLines(lines, found.complete)
+            lines, reading.lines = reading.lines, []
+            return NewLines(lines, reading.complete)
 
     def run(self) -> None:
         while True:
@@ -129,7 +129,7 @@ class Logs(threading.Thread):
 
     def _read(self, reading: _Reading) -> None:
         for _ in range(CHUNKS):
-            now = moments.write(datetime.now(UTC))
+            now = moments.format_time(datetime.now(UTC))
             try:
                 text, is_whole = self._chunk(reading.source, reading.last)
             except (ApiError, Unreachable) as error:
@@ -143,7 +143,7 @@ class Logs(threading.Thread):
                 reading.add(lines)
                 reading.last = lines[-1][0] if lines else reading.last if is_whole else reading.skipped
                 if is_whole:
-                    reading.add_part(*steps.unfinished(text), now)
+                    reading.add_part(*steps.split_unfinished(text), now)
                     reading.complete = now
                     return
 
@@ -151,6 +151,6 @@ class Logs(threading.Thread):
         """Return the log since the second of a time, and whether there is no more."""
         query = {"container": source.container, "timestamps": "true", "limitBytes": str(CHUNK_BYTES)}
         if last:
-            query["sinceTime"] = moments.write(moments.read(last))
+            query["sinceTime"] = moments.format_time(moments.parse_time(last))
         content = self._api.content(resource_path("api/v1/namespaces/{}/pods/{}/log", source.namespace, source.pod), query)
         return content.decode(errors="replace"), len(content) < CHUNK_BYTES

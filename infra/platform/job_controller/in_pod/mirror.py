@@ -6,9 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from infra.health.annotation import ANNOTATION
 from infra.health.faults import AGENT_CONDITIONS, READY
-from infra.health.repairs import GPU
+from infra.naming import GPU_RESOURCE, TAKEN_OUT_ANNOTATION
 
 from .api import REQUEST_SECONDS, WATCH_SECONDS, Api, ApiError, Object, Unreachable
 from .health import Heart
@@ -83,20 +82,20 @@ class Mirror(threading.Thread):
     def _follow(self, version: str) -> str:
         for event in self._api.watch(self._path, {**self._query, "resourceVersion": version}):
             self.heart.beat()
-            found = event["object"]
+            item = event["object"]
             if event["type"] == "ERROR":
-                raise ApiError(int(found.get("code", 0)), str(found.get("reason", "")), str(found.get("message", "")))
-            version = str(found["metadata"]["resourceVersion"])
+                raise ApiError(int(item.get("code", 0)), str(item.get("reason", "")), str(item.get("message", "")))
+            version = str(item["metadata"]["resourceVersion"])
             if event["type"] != "BOOKMARK":
-                self._apply(event["type"], found)
+                self._apply(event["type"], item)
         return version
 
-    def _apply(self, event: str, found: Object) -> None:
+    def _apply(self, event: str, item: Object) -> None:
         with self._lock:
             if event == "DELETED":
-                self._objects.pop(found["metadata"]["uid"], None)
+                self._objects.pop(item["metadata"]["uid"], None)
             else:
-                self._keep(self._objects, found)
+                self._keep(self._objects, item)
         self._changed()
 
     def _keep(self, objects: dict[str, Object], item: Object) -> None:
@@ -111,27 +110,29 @@ class Mirror(threading.Thread):
             print(f"{about}: ignored: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
 
 
-def trimmed_pod(pod: Object) -> Object:
+def trim_pod(pod: Object) -> Object:
     """Return only the parts of a pod that the controller reads. Jobs may have thousands of pods."""
     spec, metadata = pod["spec"], pod["metadata"]
     keys = ("name", "namespace", "uid", "labels", "creationTimestamp", "deletionTimestamp", "annotations", "resourceVersion")
-    containers = [{"name": one["name"], "resources": one.get("resources", {})} for one in spec.get("containers", ())]
-    kept: dict[str, Any] = {"nodeName": spec.get("nodeName", ""), "containers": containers}
+    containers = [
+        {"name": container["name"], "resources": container.get("resources", {})} for container in spec.get("containers", ())
+    ]
+    trimmed: dict[str, Any] = {"nodeName": spec.get("nodeName", ""), "containers": containers}
     if "terminationGracePeriodSeconds" in spec:
-        kept["terminationGracePeriodSeconds"] = spec["terminationGracePeriodSeconds"]
-    return {"metadata": {key: metadata[key] for key in keys if key in metadata}, "spec": kept, "status": pod.get("status", {})}
+        trimmed["terminationGracePeriodSeconds"] = spec["terminationGracePeriodSeconds"]
+    return {"metadata": {key: metadata[key] for key in keys if key in metadata}, "spec": trimmed, "status": pod.get("status", {})}
 
 
-def trimmed_node(node: Object) -> Object:
+def trim_node(node: Object) -> Object:
     metadata, spec, status = node["metadata"], node["spec"], node.get("status", {})
-    kept = {key: metadata[key] for key in ("name", "uid", "labels", "creationTimestamp", "resourceVersion") if key in metadata}
-    marks = {key: text for key, text in (metadata.get("annotations") or {}).items() if key == ANNOTATION}
+    trimmed = {key: metadata[key] for key in ("name", "uid", "labels", "creationTimestamp", "resourceVersion") if key in metadata}
+    marks = {key: text for key, text in (metadata.get("annotations") or {}).items() if key == TAKEN_OUT_ANNOTATION}
     about = {"unschedulable": spec.get("unschedulable", False), "providerID": spec.get("providerID", "")}
-    conditions = [one for one in status.get("conditions", ()) if one["type"] in (READY, *AGENT_CONDITIONS)]
-    usable = {key: amount for key, amount in (status.get("allocatable") or {}).items() if key == GPU}
+    conditions = [condition for condition in status.get("conditions", ()) if condition["type"] in (READY, *AGENT_CONDITIONS)]
+    usable = {key: amount for key, amount in (status.get("allocatable") or {}).items() if key == GPU_RESOURCE}
     where = {key: status[key] for key in ("addresses", "daemonEndpoints") if key in status}
     return {
-        "metadata": {**kept, "annotations": marks},
+        "metadata": {**trimmed, "annotations": marks},
         "spec": about,
         "status": {"conditions": conditions, "allocatable": usable, **where},
     }

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 EPOCH = "1970-01-01T00:00:00Z"
 
 
-def read(text: str) -> datetime:
+def parse_time(text: str) -> datetime:
     """Return the time in a text. Raises ValueError, also for a time that is outside the range of `datetime` in UTC."""
     try:
         return datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone(UTC)
@@ -13,43 +13,43 @@ def read(text: str) -> datetime:
         raise ValueError(text) from error
 
 
-def write(when: datetime) -> str:
+def format_time(when: datetime) -> str:
     """
-    >>> write(datetime(2026, 11, 23, 12, tzinfo=UTC))
+    >>> format_time(datetime(2026, 11, 23, 12, tzinfo=UTC))
     '2026-11-23T12:00:00Z'
     """
     return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def exact(text: str) -> str | None:
+def parse_exact(text: str) -> str | None:
     """Return the time of a log line with microseconds; None if the text is not a time. As text, such times sort
     chronologically.
 
-    >>> exact("2026-11-23T12:00:00.123456789Z"), exact("2026-11-23T13:00:00+01:00"), exact("hello")
+    >>> parse_exact("2026-11-23T12:00:00.123456789Z"), parse_exact("2026-11-23T13:00:00+01:00"), parse_exact("hello")
     ('2026-11-23T12:00:00.123456Z', '2026-11-23T12:00:00.000000Z', None)
     """
     whole, _, rest = text.partition(".")
     digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
     try:
-        when = read(whole + rest[len(digits) :] if rest else text)
+        when = parse_time(whole + rest[len(digits) :] if rest else text)
     except ValueError:
         return None
     return f"{when.strftime('%Y-%m-%dT%H:%M:%S')}.{digits[:6]:0<6}Z"
 
 
-def seconds(start: str, end: str) -> float:
+def count_seconds(start: str, end: str) -> float:
     """Return the seconds between two times; 0 if they are in the wrong order.
 
-    >>> seconds("2026-11-23T12:00:00Z", "2026-11-23T12:01:30Z")
+    >>> count_seconds("2026-11-23T12:00:00Z", "2026-11-23T12:01:30Z")
     90.0
     """
-    return max(0.0, (read(end) - read(start)).total_seconds())
+    return max(0.0, (parse_time(end) - parse_time(start)).total_seconds())
 
 
-def latest(*times: str) -> str:
+def find_latest(*times: str) -> str:
     """Return the latest of several times, ignoring empty ones.
 
-    >>> latest("", "2026-11-23T12:00:00Z", "2026-11-23T11:00:00Z")
+    >>> find_latest("", "2026-11-23T12:00:00Z", "2026-11-23T11:00:00Z")
     '2026-11-23T12:00:00Z'
     """
-    return max((one for one in times if one), key=read, default="")
+    return max((time for time in times if time), key=parse_time, default="")

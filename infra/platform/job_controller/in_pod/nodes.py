@@ -5,40 +5,36 @@ import os
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from fractions import Fraction
 from functools import partial
 
 from infra.health import healing, journal
 from infra.health.annotation import LONGEST_GRACE_SECONDS
-from infra.health.brake import SHARE, Brake
 from infra.health.healing import Policy, Pool
 from infra.health.journal import Journal
 
-from .actions import DONE, Action, DeletePod
-from .api import MERGE, Api, ApiError, Object, resource_path
-from .guard import Guard
-from .job import ManagedJob, is_terminal, without_kubelet
+from .actions import Action, DeletePod, send_tolerantly
+from .api import MERGE, Api, Object, find_object, resource_path, write_object
+from .health import Guard
+from .job import ManagedJob, explain_missing_kubelet, is_deleted, is_terminal
 from .silence import Silence
 
 VARIABLE = "GPUMPI_NODES"
 """Environment variable: the nodes that the controller may take out of service, as JSON. Without it, the controller
 leaves nodes alone."""
-CONFLICT, NOT_FOUND = 409, 404
 DEFAULT_GRACE_SECONDS = 30
 """https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination"""
 
 
-def policy(text: str | None) -> Policy | None:
+def read_policy(text: str | None) -> Policy | None:
     """
-    >>> policy('{"pools": [{"labels": {"pool": "train"}, "gpus": 8}], "existing": true}').existing
+    >>> read_policy('{"pools": [{"labels": {"pool": "train"}, "gpus": 8}], "existing": true}').existing
     True
     """
     if not text:
         return None
-    found = json.loads(text)
-    pools = tuple(Pool(one["labels"], one["gpus"]) for one in found["pools"])
-    share = Fraction(found["sharePercent"], 100) if "sharePercent" in found else SHARE
-    return Policy(pools, bool(found.get("existing")), Brake(share))
+    document = json.loads(text)
+    pools = tuple(Pool(pool["labels"], pool["gpus"]) for pool in document["pools"])
+    return Policy(pools, bool(document.get("existing")))
 
 
 class Nodes:
@@ -46,8 +42,8 @@ class Nodes:
     restart, it needs some seconds to notice a silent node.
     """
 
-    def __init__(self, api: Api, namespace: str, wanted: Policy, silence: Silence | None = None) -> None:
-        self._api, self._policy = api, wanted
+    def __init__(self, api: Api, namespace: str, policy: Policy, silence: Silence | None = None) -> None:
+        self._api, self._policy = api, policy
         self._silence = silence or Silence(api)
         self._path = f"api/v1/namespaces/{namespace}/configmaps"
         self._namespace = namespace
@@ -57,98 +53,86 @@ class Nodes:
 
     @classmethod
     def from_environment(cls, api: Api) -> "Nodes | None":
-        wanted = policy(os.environ.get(VARIABLE))
-        return None if wanted is None else cls(api, os.environ["POD_NAMESPACE"], wanted)
+        of_nodes = read_policy(os.environ.get(VARIABLE))
+        return None if of_nodes is None else cls(api, os.environ["POD_NAMESPACE"], of_nodes)
 
     def look(self, nodes: Sequence[Object], pods: Sequence[Object], jobs: Sequence[ManagedJob], now: datetime) -> None:
         """Write the journal, then change nodes, then end the pods of jobs that must leave a node."""
-        known = self._journal()
+        stored = self._journal()
         silent = self._silence.look(nodes)
-        found = healing.plan(nodes, known, busy_nodes(pods), now.astimezone(UTC).replace(microsecond=0), self._policy, silent)
-        if found.journal != known and not self._write(found.journal):
+        plan = healing.plan_round(
+            nodes, stored, find_busy_nodes(pods), now.astimezone(UTC).replace(microsecond=0), self._policy, silent
+        )
+        if plan.journal != stored and not self._write(plan.journal):
             return  # another controller has written it; the next round starts from there
-        for one in found.patches:
-            self._guard.run(f"node {one.node}", partial(self._patch, one))
+        for patch in plan.patches:
+            self._guard.run(f"node {patch.node}", partial(self._patch, patch))
         stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
         for job in jobs:
             about = f"{job.namespace}/{job.name}"
-            for action in self._guard.run(f"nodes of {about}", partial(_endings, nodes, job)) or ():
+            for action in self._guard.run(f"nodes of {about}", partial(_end_pods, nodes, job)) or ():
                 print(f"nodes: {action}", flush=True)
                 self._guard.run(f"pods of {about}", partial(action.perform, self._api, stamp))
 
-    def _patch(self, one: healing.Patch) -> None:
-        try:
-            self._api.call("PATCH", resource_path("api/v1/nodes/{}", one.node), body=dict(one.body), kind=MERGE)
-        except ApiError as error:
-            if error.status not in DONE:
-                raise
-            return  # the node has changed or was deleted: the next round decides again
-        print(f"{one.node}: {one.what}", flush=True)
+    def _patch(self, patch: healing.Patch) -> None:
+        # If the node has changed or was deleted, the next round decides again.
+        if send_tolerantly(self._api, "PATCH", resource_path("api/v1/nodes/{}", patch.node), dict(patch.body), MERGE):
+            print(f"{patch.node}: {patch.what}", flush=True)
 
     def _journal(self) -> Journal:
         if self._stored is None:
-            try:
-                self._stored = self._api.call("GET", f"{self._path}/{journal.CONFIG_MAP}")
-            except ApiError as error:
-                if error.status != NOT_FOUND:
-                    raise
-                return journal.empty()
+            self._stored = find_object(self._api, f"{self._path}/{journal.CONFIG_MAP}")
+        if self._stored is None:
+            return journal.new()
         return journal.read((self._stored.get("data") or {}).get(journal.KEY))
 
     def _write(self, new: Journal) -> bool:
         metadata = self._stored["metadata"] if self._stored else {"name": journal.CONFIG_MAP, "namespace": self._namespace}
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {journal.KEY: journal.write(new)}}
         stored, self._stored = self._stored, None
-        try:
-            if stored is None:
-                self._stored = self._api.call("POST", self._path, body=body)
-            else:
-                self._stored = self._api.call("PUT", f"{self._path}/{journal.CONFIG_MAP}", body=body)
-        except ApiError as error:
-            if error.status not in (CONFLICT, NOT_FOUND):
-                raise
-            print(f"journal of nodes: {error}", file=sys.stderr, flush=True)
-            return False
-        return True
+        self._stored = write_object(self._api, self._path, stored, body)
+        if self._stored is None:
+            print("journal of nodes: another client has changed it", file=sys.stderr, flush=True)
+        return self._stored is not None
 
 
-def busy_nodes(pods: Sequence[Object]) -> dict[str, int]:
+def find_busy_nodes(pods: Sequence[Object]) -> dict[str, int]:
     """Return the nodes that run pods, each with the longest grace period of its pods, in seconds."""
-    found: dict[str, int] = {}
-    for spec in (one["spec"] for one in pods if one["spec"].get("nodeName") and not is_terminal(one)):
+    grace_periods: dict[str, int] = {}
+    for spec in (pod["spec"] for pod in pods if pod["spec"].get("nodeName") and not is_terminal(pod)):
         grace = spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE_SECONDS)
-        found[spec["nodeName"]] = min(max(grace, found.get(spec["nodeName"], 0)), LONGEST_GRACE_SECONDS)
-    return found
+        grace_periods[spec["nodeName"]] = min(max(grace, grace_periods.get(spec["nodeName"], 0)), LONGEST_GRACE_SECONDS)
+    return grace_periods
 
 
-def _endings(nodes: Sequence[Object], job: ManagedJob) -> list[Action]:
-    return [*leaving(nodes, [job]), *stranded(nodes, [job])]
+def _end_pods(nodes: Sequence[Object], job: ManagedJob) -> list[Action]:
+    return [*end_leaving_pods(nodes, [job]), *end_stranded_pods(nodes, [job])]
 
 
-def stranded(nodes: Sequence[Object], jobs: Sequence[ManagedJob]) -> list[Action]:
+def end_stranded_pods(nodes: Sequence[Object], jobs: Sequence[ManagedJob]) -> list[Action]:
     """Return actions that force-delete terminating pods whose kubelet or node is gone.
 
     Kubernetes keeps such a pod until the node returns or its Node object is deleted, because a copy of it may still run:
     https://kubernetes.io/docs/tasks/run-application/force-delete-stateful-set-pod/
     Ranks cannot continue there: MPI and torchrun stop all ranks of a job when one is lost.
     """
-    known = {node["metadata"]["name"]: node for node in nodes}
+    by_name = {node["metadata"]["name"]: node for node in nodes}
     return [
         DeletePod(job.namespace, pod["metadata"]["name"], pod["metadata"]["uid"], 0)
         for job in jobs
         if job.policy
         for pod in job.pods
-        if pod["metadata"].get("deletionTimestamp") and without_kubelet(pod, known)
+        if is_deleted(pod) and explain_missing_kubelet(pod, by_name)
     ]
 
 
-def leaving(nodes: Sequence[Object], jobs: Sequence[ManagedJob]) -> list[Action]:
+def end_leaving_pods(nodes: Sequence[Object], jobs: Sequence[ManagedJob]) -> list[Action]:
     """Return actions that end pods whose jobs must leave a node. `restarts.py` restarts each job as a whole."""
-    drained = healing.drained(nodes)
+    drained = healing.find_draining_nodes(nodes)
     return [
         DeletePod(job.namespace, pod["metadata"]["name"], pod["metadata"]["uid"], None)
         for job in jobs
         if job.policy and not job.verdict
         for pod in job.pods
-        if pod["spec"].get("nodeName") in drained and not is_terminal(pod) and not pod["metadata"].get("deletionTimestamp")
+        if pod["spec"].get("nodeName") in drained and not is_terminal(pod) and not is_deleted(pod)
     ]

@@ -1,63 +1,77 @@
-"""Concern: the phases of a job, with the times that Kubernetes recorded."""
+"""Phases of a job: the only vocabulary for them, and the only function that computes one.
 
-from . import moments
-from .attempts import current
-from .job import ManagedJob, conditions, is_ready
-from .record import FAILED, QUEUED, RESTARTING, RUNNING, SETUP, STARTING, SUCCEEDED, Record, enter
+The job controller writes them into records; `jobs`, `status`, `logs --follow`, `goodput` and the dashboard show them.
+"""
 
-
-def observe(record: Record, job: ManagedJob, now: str) -> None:
-    if job.verdict is not None:
-        _end(record, job, now)
-        return
-    _admit(record, job)
-    phase, when = _phase(record, job)
-    enter(record, phase, when or now)
+from dataclasses import dataclass
+from enum import StrEnum
 
 
-def _phase(record: Record, job: ManagedJob) -> tuple[str, str]:
-    """Return the phase, and when it began; the time is empty if Kubernetes does not record it."""
-    if job.setup is not None and not conditions(job.setup).keys() & {"Complete", "Failed"}:
-        return SETUP, str((job.setup.get("status") or {}).get("startTime") or "")
-    if job.is_suspended:
-        return QUEUED, ""
-    if record["attempts"] and record["attempts"][-1]["outcome"] == SUCCEEDED:  # Kubernetes has not completed the job yet
-        return RUNNING, record["attempts"][-1]["running"]
-    attempt = current(record)
-    if attempt is not None and attempt["running"] and _workers_ready(job):
-        return RUNNING, attempt["running"]
-    if len(record["attempts"]) > 1 or (record["attempts"] and attempt is None):
-        return RESTARTING, record["attempts"][-1]["to"] or record["attempts"][-2]["to"]
-    return STARTING, str((job.main.get("status") or {}).get("startTime") or "")
+class Phase(StrEnum):
+    """Phase of a job."""
+
+    meaning: str
+    is_final: bool
+
+    def __new__(cls, name: str, meaning: str = "", is_final: bool = False) -> "Phase":
+        phase = str.__new__(cls, name)
+        phase._value_, phase.meaning, phase.is_final = name, meaning, is_final
+        return phase
+
+    QUEUED = "Queued", "The job waits in the queue, or is suspended. It holds no nodes."
+    SETUP = "Setup", "`setup` runs. The ranks enter the queue after it has succeeded."
+    STARTING = "Starting", "The ranks do not run yet: nodes join, images are pulled, or pods become ready."
+    RUNNING = "Running", "All ranks run."
+    RESTARTING = "Restarting", "An attempt has ended, and the ranks of the next one do not run yet."
+    ENDING = "Ending", "The job was deleted, and its pods still end."
+    SUCCEEDED = "Succeeded", "The job has ended without an error.", True
+    FAILED = "Failed", "The job has ended with an error, or the queue has stopped it.", True
+    CANCELED = "Canceled", "The job was deleted before it ended. Only its record remains.", True
 
 
-def _workers_ready(job: ManagedJob) -> bool:
-    return job.launcher == "torchrun" or sum(map(is_ready, job.worker_pods)) >= job.size
+class Outcome(StrEnum):
+    """How an attempt or `setup` ended."""
+
+    SUCCEEDED, FAILED, DISRUPTED = "Succeeded", "Failed", "Disrupted"
 
 
-def _admit(record: Record, job: ManagedJob) -> None:
-    """Record when the job first got its nodes."""
-    if record.get("admitted") or job.is_suspended:
-        return
-    scheduled = [found for pod in job.worker_pods if (found := conditions(pod).get("PodScheduled"))]
-    times = [one["lastTransitionTime"] for one in scheduled]
-    if job.size and len(times) >= job.size:
-        record["admitted"] = moments.latest(*times)
+INTERRUPTIONS = (Outcome.FAILED, Outcome.DISRUPTED)
 
 
-def _end(record: Record, job: ManagedJob, now: str) -> None:
-    assert job.verdict is not None
-    kind, condition = job.verdict
-    status = job.main.get("status") or {}
-    when = str(status.get("completionTime") or condition.get("lastTransitionTime") or now)
-    last = record["attempts"][-1] if record["attempts"] else {}
-    if kind == SUCCEEDED:
-        record["exitCode"] = 0
-    else:
-        found = last.get("exits") or [{}]
-        record["exitCode"] = found[0].get("code")
-        verdict = record.get("verdict") or {}
-        record["reason"] = verdict.get("message") or str(condition.get("message") or condition.get("reason", "")).rstrip(": ")
-    if record["phase"] in (QUEUED, STARTING) and last.get("running"):  # the controller was not running while the job ran
-        enter(record, RUNNING, last["running"])
-    enter(record, SUCCEEDED if kind == SUCCEEDED else FAILED, when)
+@dataclass(frozen=True)
+class Signs:
+    """What the objects of a job, and its record, show about its phase."""
+
+    verdict: Phase | None = None
+    """`Succeeded` or `Failed`, as reported by Kubernetes or the job's operator; None while the job has not ended."""
+    is_deleted: bool = False
+    is_in_setup: bool = False
+    is_suspended: bool = False
+    is_running: bool = False
+    was_interrupted: bool = False
+    """Whether an attempt has failed or was disrupted."""
+
+
+def phase_of(signs: Signs) -> Phase:
+    """Return the phase of a job that exists.
+
+    >>> phase_of(Signs(is_suspended=True)), phase_of(Signs(was_interrupted=True)).is_final
+    (<Phase.QUEUED: 'Queued'>, False)
+    """
+    if signs.verdict is not None:
+        return signs.verdict
+    if signs.is_deleted:
+        return Phase.ENDING
+    if signs.is_in_setup:
+        return Phase.SETUP
+    if signs.is_suspended:
+        return Phase.QUEUED
+    if signs.is_running:
+        return Phase.RUNNING
+    return Phase.RESTARTING if signs.was_interrupted else Phase.STARTING
+
+
+def markdown() -> str:
+    """Return the table of phases for docs/."""
+    rows = [f"| `{phase}` | {phase.meaning} | {'yes' if phase.is_final else ''} |" for phase in Phase]
+    return "\n".join(["| phase | meaning | final |", "|---|---|---|", *rows]) + "\n"

@@ -1,4 +1,4 @@
-"""Concern: steps and hangs of a job. If there is no new step for too long, the attempt fails.
+"""Concern: steps, slow ranks and hangs of a job. If there is no new step for too long, the attempt fails.
 
 The record contains the first and last step of each attempt, and when the attempt caught up with earlier attempts. From
 this, `scripts/cluster goodput` computes the lost time.
@@ -9,14 +9,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from . import moments, stragglers
+from infra.naming import COMPLETION_INDEX
+
+from . import moments
 from .api import Object
-from .attempts import FAILED, Attempt, close_as, current, is_ending
-from .job import ManagedJob, conditions, disruption, is_ready, labels, started_at
+from .attempts import Attempt, close_as, find_pods, find_running, is_ending
+from .job import ManagedJob, explain_disruption, has_succeeded, is_deleted, is_ready, read_conditions, read_labels, read_start
 from .logs import Source
+from .phases import Outcome
 from .record import Record
 from .steps import STEP_LIMIT, Step
-from .stragglers import INDEX
 
 START_SECONDS = 600
 """Time for the first step of an attempt, in addition to `within`, to load libraries and data, and to compile."""
@@ -25,6 +27,8 @@ WRITE_SECONDS = 30
 LOG_LINES, LOG_CHARACTERS, HANGS_WITH_LOG = 20, 200, 3
 """Log of a hang in the record: its last lines, characters per line, and number of attempts that keep it."""
 PATTERN_LIMIT = 200
+SLOW_RATIO, SLOW_STEPS = 1.5, 5
+"""A rank is slow if it takes this many times the median of all ranks, in this many steps in a row."""
 TOO_SLOW = "progress.pattern takes too long, so the job is not watched"
 
 
@@ -40,50 +44,50 @@ class Seen:
     is_too_slow: bool = False
 
 
-def source(record: Record, job: ManagedJob) -> Source | None:
+def find_log(record: Record, job: ManagedJob) -> Source | None:
     """Return the log that contains the steps of the last attempt; None if there is nothing to read."""
-    if wanted(job) is None or not record["attempts"] or record.get("progressProblem") or job.verdict:
+    if read_pattern(job) is None or not record["attempts"] or record.get("progressProblem") or job.verdict:
         return None
     attempt = record["attempts"][-1]
-    pods = [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in attempt["pods"]]
+    pods = find_pods(attempt, job)
     if job.launcher == "torchrun":
-        pods = [pod for pod in pods if labels(pod).get(INDEX) == "0"]
-    if not pods or not started_at(pods[-1]):
+        pods = [pod for pod in pods if read_labels(pod).get(COMPLETION_INDEX) == "0"]
+    if not pods or not read_start(pods[-1]):
         return None
     metadata, container = pods[-1]["metadata"], "worker" if job.launcher == "torchrun" else "launcher"
     since = (attempt.get("steps") or {}).get("until", "")
     return Source(metadata["namespace"], metadata["name"], metadata["uid"], container, since)
 
 
-def observe(record: Record, job: ManagedJob, seen: Seen | None, now: str) -> None:
+def observe(record: Record, job: ManagedJob, log: Seen | None, now: str) -> None:
     """Write new steps into the record, and end an attempt that hangs."""
-    attempt = next((one for one in record["attempts"] if seen and seen.uid in one["pods"]), None)
-    if seen is None or attempt is None or wanted(job) is None:
+    attempt = next((attempt for attempt in record["attempts"] if log and log.uid in attempt["pods"]), None)
+    if log is None or attempt is None or read_pattern(job) is None:
         return
-    if seen.is_too_slow:
+    if log.is_too_slow:
         record["progressProblem"] = TOO_SLOW
         return
-    new = _with_steps(attempt, seen.steps, _goal(record, attempt))
+    new = _with_steps(attempt, log.steps, _goal(record, attempt))
     if new is not None and "slow" in new:
-        new["slow"] = stragglers.located(new["slow"], job)
-    hang = _hang(record, job, attempt, new, seen)
+        new["slow"] = locate_slow_rank(new["slow"], job)
+    hang = _hang(record, job, attempt, new, log)
     if hang or _is_worth_a_write(attempt, new):
         attempt["steps"] = new
     if hang:
         for earlier in record["attempts"][:-HANGS_WITH_LOG]:
             earlier.get("hang", {}).pop("log", None)
-        lines = [line[:LOG_CHARACTERS] for line in seen.tail[-LOG_LINES:]]
+        lines = [line[:LOG_CHARACTERS] for line in log.tail[-LOG_LINES:]]
         attempt["hang"] = {"at": now, "step": new and new["last"]["step"], "log": lines}
         attempt["fault"] = hang
-        close_as(record, attempt, FAILED, hang, now)
+        close_as(record, attempt, Outcome.FAILED, hang, now)
 
 
-def wanted(job: ManagedJob) -> tuple[str, int] | None:
+def read_pattern(job: ManagedJob) -> tuple[str, int] | None:
     """Return the pattern and seconds of a job; None if they are missing or invalid: users may write the annotation
     themselves.
     """
-    found = job.policy.get("progress")
-    pattern, within = (found.get("pattern"), found.get("within")) if isinstance(found, dict) else (None, None)
+    policy = job.policy.get("progress")
+    pattern, within = (policy.get("pattern"), policy.get("within")) if isinstance(policy, dict) else (None, None)
     if not isinstance(pattern, str) or len(pattern) > PATTERN_LIMIT or not isinstance(within, int) or within < 1:
         return None
     return pattern, within
@@ -91,52 +95,52 @@ def wanted(job: ManagedJob) -> tuple[str, int] | None:
 
 def _goal(record: Record, attempt: Attempt) -> int | None:
     """Return the highest step of the earlier attempts."""
-    earlier = [one["steps"] for one in record["attempts"] if one["number"] < attempt["number"] and one.get("steps")]
-    found = [number for one in earlier for number in (one["highest"], one["goal"]) if number is not None]
-    return max(found, default=None)
+    earlier = [other["steps"] for other in record["attempts"] if other["number"] < attempt["number"] and other.get("steps")]
+    numbers = [number for steps in earlier for number in (steps["highest"], steps["goal"]) if number is not None]
+    return max(numbers, default=None)
 
 
 def _with_steps(attempt: Attempt, steps: Sequence[Step], goal: int | None) -> dict[str, Any] | None:
     """Return the steps of an attempt after these lines. Lines that were already read change nothing."""
-    known = copy.deepcopy(attempt.get("steps"))
-    for one in steps:
-        if known is not None and one.at <= known["until"]:
+    known_steps = copy.deepcopy(attempt.get("steps"))
+    for step in steps:
+        if known_steps is not None and step.at <= known_steps["until"]:
             continue
-        point = {"step": one.number, "at": one.at}
-        if known is None:
-            known = {"goal": goal, "first": point, "last": point, "highest": one.number, "regained": None, "savedMs": 0}
-        elif one.number != known["last"]["step"]:
-            known["last"] = point
-        known |= {"until": one.at, "highest": max(known["highest"], one.number)}
-        slow = stragglers.after(known.pop("slow", None), one)
-        known |= {"slow": slow} if slow else {}
-        if known["regained"] is not None:
-            known["savedMs"] = min(known["savedMs"] + one.saved_ms, STEP_LIMIT)
-        elif goal is None or one.number >= goal:
-            known["regained"] = one.at
-    return known
+        point = {"step": step.number, "at": step.at}
+        if known_steps is None:
+            known_steps = {"goal": goal, "first": point, "last": point, "highest": step.number, "regained": None, "savedMs": 0}
+        elif step.number != known_steps["last"]["step"]:
+            known_steps["last"] = point
+        known_steps |= {"until": step.at, "highest": max(known_steps["highest"], step.number)}
+        slow = update_slow_rank(known_steps.pop("slow", None), step)
+        known_steps |= {"slow": slow} if slow else {}
+        if known_steps["regained"] is not None:
+            known_steps["savedMs"] = min(known_steps["savedMs"] + step.saved_ms, STEP_LIMIT)
+        elif goal is None or step.number >= goal:
+            known_steps["regained"] = step.at
+    return known_steps
 
 
 def _is_worth_a_write(attempt: Attempt, new: dict[str, Any] | None) -> bool:
     old = attempt.get("steps")
     if old is None or new is None or attempt["outcome"] or old["regained"] != new["regained"]:
         return new != old
-    if stragglers.reported(old) != stragglers.reported(new):
+    if find_slow_rank(old) != find_slow_rank(new):
         return True
-    return moments.seconds(old["until"], new["until"]) >= WRITE_SECONDS
+    return moments.count_seconds(old["until"], new["until"]) >= WRITE_SECONDS
 
 
-def _hang(record: Record, job: ManagedJob, attempt: Attempt, steps: dict[str, Any] | None, seen: Seen) -> str:
+def _hang(record: Record, job: ManagedJob, attempt: Attempt, steps: dict[str, Any] | None, log: Seen) -> str:
     """Return why an attempt hangs; empty if it does not. Only a log that was read to its end proves that nothing was
     printed."""
-    _, within = wanted(job) or ("", 0)
+    _, within = read_pattern(job) or ("", 0)
     running_since = _running_since(job, attempt)
-    if not within or attempt is not current(record) or _is_ending(record, job) or not running_since or not seen.complete:
+    if not within or attempt is not find_running(record) or _is_ending(record, job) or not running_since or not log.complete:
         return ""
     if steps is not None:
-        silent = int(moments.seconds(steps["last"]["at"], seen.complete))
+        silent = int(moments.count_seconds(steps["last"]["at"], log.complete))
         return f"hang: no new step for {silent} s after step {steps['last']['step']}" if silent > within else ""
-    silent = int(moments.seconds(running_since, seen.complete))
+    silent = int(moments.count_seconds(running_since, log.complete))
     return f"hang: no step in the first {silent} s" if silent > within + START_SECONDS else ""
 
 
@@ -148,18 +152,48 @@ def _running_since(job: ManagedJob, attempt: Attempt) -> str:
     """Return when the last pod of the attempt became ready. Empty if a pod is not ready, is ending, or has lost its
     node, which explains why there are no steps.
     """
-    mine = [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in attempt["pods"]]
-    pods = mine if job.launcher == "torchrun" else [*mine, *job.worker_pods]
-    wanted = job.size + (job.launcher != "torchrun")
-    if len(pods) < wanted or not all(_runs(pod) and not disruption(pod, job.nodes) for pod in pods):
+    own = find_pods(attempt, job)
+    pods = own if job.launcher == "torchrun" else [*own, *job.worker_pods]
+    number = job.size + (job.launcher != "torchrun")
+    if len(pods) < number or not all(_runs(pod) and not explain_disruption(pod, job.nodes) for pod in pods):
         return ""
-    return moments.latest(*map(_ready_since, pods))
+    return moments.find_latest(*map(_ready_since, pods))
 
 
 def _runs(pod: Object) -> bool:
-    is_done = pod["status"].get("phase") == "Succeeded"
-    return not pod["metadata"].get("deletionTimestamp") and (is_done or is_ready(pod)) and bool(started_at(pod))
+    return not is_deleted(pod) and (has_succeeded(pod) or is_ready(pod)) and bool(read_start(pod))
 
 
 def _ready_since(pod: Object) -> str:
-    return str(conditions(pod).get("Ready", {}).get("lastTransitionTime") or started_at(pod))
+    return str(read_conditions(pod).get("Ready", {}).get("lastTransitionTime") or read_start(pod))
+
+
+# --- slow ranks: all ranks wait for the slowest one in each step, so nothing else shows which one it is --------------------
+
+
+def update_slow_rank(slow: dict[str, Any] | None, step: Step) -> dict[str, Any] | None:
+    """Return the rank that has been slow since some step, after one more step; None if there is none."""
+    if step.slowest is None or step.ratio < SLOW_RATIO:
+        return None
+    if slow is None or slow["rank"] != step.slowest:
+        slow = {"rank": step.slowest, "since": step.number, "steps": 0}
+    return {**slow, "ratio": round(step.ratio, 2), "steps": slow["steps"] + 1}
+
+
+def find_slow_rank(steps: dict[str, Any] | None) -> int | None:
+    """Return the rank that is slow for long enough; None if there is none."""
+    slow = (steps or {}).get("slow")
+    return slow["rank"] if slow and slow["steps"] >= SLOW_STEPS else None
+
+
+def locate_slow_rank(slow: dict[str, Any], job: ManagedJob) -> dict[str, Any]:
+    """Return the slow rank with its pod and node. Launchers number the ranks worker by worker."""
+    each = (job.policy.get("progress") or {}).get("ranksPerWorker")
+    if "node" in slow or not isinstance(each, int) or each < 1:
+        return slow
+    index = str(slow["rank"] // each)
+    for pod in job.worker_pods:
+        name = pod["metadata"]["name"]
+        if read_labels(pod).get(COMPLETION_INDEX, name.rpartition("-")[2]) == index:
+            return {**slow, "pod": name, "node": pod["spec"].get("nodeName", "")}
+    return slow

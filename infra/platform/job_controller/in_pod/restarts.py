@@ -5,8 +5,9 @@ from typing import Any
 
 from . import moments, stacks
 from .actions import Action, DeletePod, FailJob, Report
-from .attempts import DISRUPTED, FAILED, Attempt
-from .job import ManagedJob, conditions, cut_off, is_terminal
+from .attempts import Attempt, list_uids
+from .job import ManagedJob, explain_cut_off, has_succeeded, is_deleted, is_terminal, read_conditions
+from .phases import INTERRUPTIONS, Outcome
 from .record import Record
 
 BROKEN_SECONDS = 5
@@ -30,7 +31,7 @@ def decide(record: Record, job: ManagedJob, leases: Leases, now: str) -> list[Ac
     """Return the actions that restart or end the job. If there is a verdict, write it into the record first."""
     if job.verdict or not job.policy or job.is_suspended:
         return []
-    if stacks.awaited(record, now) is not None:
+    if stacks.find_awaited_attempt(record, now) is not None:
         return _report_hangs(record, job)
     _judge(record, job, leases, now)
     if "verdict" in record:
@@ -41,13 +42,13 @@ def decide(record: Record, job: ManagedJob, leases: Leases, now: str) -> list[Ac
 def _judge(record: Record, job: ManagedJob, leases: Leases, now: str) -> None:
     if "verdict" in record:
         return
-    found = _not_retried(record, job) or _half_done(record, job)
+    reason = _not_retried(record, job) or _half_done(record, job)
     limit = _exhausted(record, job)
-    if found is None and limit is not None and _nodes_were_alive(record, job, leases, now):
-        found = limit
-    found = found or _too_late(record, job, now)
-    if found is not None:
-        record["verdict"] = {"reason": found[0], "message": found[1], "at": now}
+    if reason is None and limit is not None and _nodes_were_alive(record, job, leases, now):
+        reason = limit
+    reason = reason or _too_late(record, job, now)
+    if reason is not None:
+        record["verdict"] = {"reason": reason[0], "message": reason[1], "at": now}
 
 
 def _last(record: Record) -> Attempt | None:
@@ -55,13 +56,13 @@ def _last(record: Record) -> Attempt | None:
 
 
 def _last_failed(record: Record) -> Attempt | None:
-    return next((one for one in reversed(record["attempts"]) if one["outcome"] == FAILED), None)
+    return next((attempt for attempt in reversed(record["attempts"]) if attempt["outcome"] == Outcome.FAILED), None)
 
 
 def _not_retried(record: Record, job: ManagedJob) -> tuple[str, str] | None:
     failed = _last_failed(record)
     listed = job.policy.get("noRetryExitCodes") or ()
-    hit = next((one for one in (failed or {}).get("exits", ()) if one["code"] in listed), None)
+    hit = next((end for end in (failed or {}).get("exits", ()) if end["code"] in listed), None)
     if hit is None:
         return None
     return "ExitCodeNotRetried", f"{hit['pod']} ended with exit code {hit['code']}, which noRetryExitCodes lists"
@@ -70,9 +71,9 @@ def _not_retried(record: Record, job: ManagedJob) -> tuple[str, str] | None:
 def _half_done(record: Record, job: ManagedJob) -> tuple[str, str] | None:
     """Return a verdict if some torchrun workers have succeeded: Kubernetes never restarts those workers."""
     last = _last(record)
-    if job.launcher != "torchrun" or last is None or last["outcome"] not in (FAILED, DISRUPTED):
+    if job.launcher != "torchrun" or last is None or last["outcome"] not in INTERRUPTIONS:
         return None
-    done = [pod for pod in job.attempt_pods if pod["status"].get("phase") == "Succeeded"]
+    done = [pod for pod in job.attempt_pods if has_succeeded(pod)]
     if not done:
         return None
     message = f"{last['cause']}, after {len(done)} of {job.size} workers had succeeded; the others cannot run without them"
@@ -91,18 +92,18 @@ def _exhausted(record: Record, job: ManagedJob) -> tuple[str, str] | None:
 def _nodes_were_alive(record: Record, job: ManagedJob, leases: Leases, now: str) -> bool:
     """Return whether every node has been seen alive since the failure; if not, its loss may be the cause."""
     failed = _last_failed(record)
-    if failed is None or moments.seconds(failed["to"], now) > HEARTBEAT_SECONDS:
+    if failed is None or moments.count_seconds(failed["to"], now) > HEARTBEAT_SECONDS:
         return True
-    pods = {**failed["pods"], **failed["companions"]}
-    nodes = {pod["spec"]["nodeName"] for pod in job.pods if pod["metadata"]["uid"] in pods and pod["spec"].get("nodeName")}
-    return all(node in leases and moments.read(leases[node]) >= moments.read(failed["to"]) for node in nodes)
+    uids = list_uids(failed)
+    nodes = {pod["spec"]["nodeName"] for pod in job.pods if pod["metadata"]["uid"] in uids and pod["spec"].get("nodeName")}
+    return all(node in leases and moments.parse_time(leases[node]) >= moments.parse_time(failed["to"]) for node in nodes)
 
 
 def _too_late(record: Record, job: ManagedJob, now: str) -> tuple[str, str] | None:
     """Return a verdict if a `standalone` job runs too long. The queue admits its launcher and workers separately, so
     Kubernetes would count the time in which the workers wait."""
     limit, admitted = job.policy.get("activeDeadlineSeconds"), record.get("admitted")
-    if job.launcher != "standalone" or limit is None or not admitted or moments.seconds(admitted, now) <= limit:
+    if job.launcher != "standalone" or limit is None or not admitted or moments.count_seconds(admitted, now) <= limit:
         return None
     return "DeadlineExceeded", f"the job ran longer than its deadline of {limit} seconds"
 
@@ -110,7 +111,7 @@ def _too_late(record: Record, job: ManagedJob, now: str) -> tuple[str, str] | No
 def fail(record: Record, job: ManagedJob) -> list[Action]:
     """Return the action that ends the job with its verdict."""
     target, verdict = job.attempts_job, record["verdict"]
-    if target is None or "FailureTarget" in conditions(target):
+    if target is None or "FailureTarget" in read_conditions(target):
         return []
     was_started = bool((target.get("status") or {}).get("startTime"))
     return [FailJob(job.namespace, target["metadata"]["name"], verdict["reason"], verdict["message"], was_started)]
@@ -124,7 +125,7 @@ def _replace_ended_workers(job: ManagedJob) -> list[Action]:
     """
     if job.launcher != "mpijob":
         return []
-    return [_delete(pod, 0) for pod in job.worker_pods if is_terminal(pod) and _is_live(pod)]
+    return [_delete(pod, 0) for pod in job.worker_pods if is_terminal(pod) and not is_deleted(pod)]
 
 
 def _end_hang(record: Record, job: ManagedJob) -> list[Action]:
@@ -136,18 +137,18 @@ def _end_hang(record: Record, job: ManagedJob) -> list[Action]:
 
 
 def _report_hangs(record: Record, job: ManagedJob) -> list[Action]:
-    found: list[Action] = []
-    for attempt in (one for one in record["attempts"] if _left(one, job)):
+    reports: list[Action] = []
+    for attempt in (earlier for earlier in record["attempts"] if _left(earlier, job)):
         message = f"{attempt['cause']}. All ranks are ended, which counts as a failure."
-        found.append(Report(f"{job.name}.hang-{attempt['number']}.{job.uid[:8]}", _reference(job), "Hang", message))
-    return found
+        reports.append(Report(f"{job.name}.hang-{attempt['number']}.{job.uid[:8]}", _reference(job), "Hang", message))
+    return reports
 
 
 def _left(attempt: Attempt, job: ManagedJob) -> list[dict[str, Any]]:
     """Return the remaining pods of an attempt that hangs; none for other attempts."""
-    uids = {**attempt["pods"], **attempt["companions"]} if attempt.get("hang") else {}
+    uids = list_uids(attempt) if attempt.get("hang") else set()
     pods = [*job.worker_pods, *([] if job.launcher == "torchrun" else job.attempt_pods)]
-    return [pod for pod in pods if pod["metadata"]["uid"] in uids and not is_terminal(pod) and _is_live(pod)]
+    return [pod for pod in pods if pod["metadata"]["uid"] in uids and not is_terminal(pod) and not is_deleted(pod)]
 
 
 def _reference(job: ManagedJob) -> dict[str, str]:
@@ -161,24 +162,25 @@ def _end_attempt(record: Record, job: ManagedJob) -> list[Action]:
     checkpoint."""
     if job.launcher != "torchrun":
         last = _last(record)
-        return _end_cut_off(last, job) if last and last["outcome"] == DISRUPTED and not last.get("hang") else []
+        return _end_cut_off(last, job) if last and last["outcome"] == Outcome.DISRUPTED and not last.get("hang") else []
     # The next attempt may have begun: a controller that was down sees a failed pod and its replacement at the same time.
-    torn = {uid: one["outcome"] for one in record["attempts"] if one["outcome"] in (FAILED, DISRUPTED) for uid in one["pods"]}
-    left = [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in torn and not is_terminal(pod) and _is_live(pod)]
-    return [_delete(pod, None if torn[pod["metadata"]["uid"]] == DISRUPTED else BROKEN_SECONDS) for pod in left]
+    torn = {
+        uid: attempt["outcome"]
+        for attempt in record["attempts"]
+        if attempt["outcome"] in INTERRUPTIONS
+        for uid in attempt["pods"]
+    }
+    left = [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in torn and not is_terminal(pod) and not is_deleted(pod)]
+    return [_delete(pod, None if torn[pod["metadata"]["uid"]] == Outcome.DISRUPTED else BROKEN_SECONDS) for pod in left]
 
 
 def _end_cut_off(attempt: Attempt, job: ManagedJob) -> list[Action]:
     """Delete the launcher of MPI, which ends by itself only if it notices the loss, and the workers on nodes that are
     cut off. If the launcher itself is cut off, its ranks keep running until their workers end."""
-    mine = {**attempt["pods"], **attempt["companions"]}
-    everywhere = any(cut_off(pod, job.nodes) for pod in job.attempt_pods if pod["metadata"]["uid"] in mine)
-    pods = [*job.attempt_pods, *(pod for pod in job.worker_pods if everywhere or cut_off(pod, job.nodes))]
-    return [_delete(pod, None) for pod in pods if pod["metadata"]["uid"] in mine and not is_terminal(pod) and _is_live(pod)]
-
-
-def _is_live(pod: dict[str, Any]) -> bool:
-    return not pod["metadata"].get("deletionTimestamp")
+    uids = list_uids(attempt)
+    everywhere = any(explain_cut_off(pod, job.nodes) for pod in job.attempt_pods if pod["metadata"]["uid"] in uids)
+    pods = [*job.attempt_pods, *(pod for pod in job.worker_pods if everywhere or explain_cut_off(pod, job.nodes))]
+    return [_delete(pod, None) for pod in pods if pod["metadata"]["uid"] in uids and not is_terminal(pod) and not is_deleted(pod)]
 
 
 def _delete(pod: dict[str, Any], seconds: int | None) -> DeletePod:

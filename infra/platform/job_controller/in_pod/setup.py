@@ -2,22 +2,24 @@
 
 from typing import Any
 
+from infra.naming import QUEUE_LABEL
+
 from . import restarts
 from .actions import Action, Change
 from .api import resource_path
-from .job import ManagedJob, conditions
+from .job import ManagedJob, read_conditions
+from .phases import Outcome
 from .record import Record
 
-QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 BATCH, MPI, APPS = "apis/batch/v1", "apis/kubeflow.org/v2beta1", "apis/apps/v1"
 
 
 def observe(record: Record, job: ManagedJob, now: str) -> None:
     if job.setup is None:
         return
-    status, found = job.setup.get("status") or {}, conditions(job.setup)
-    ended = found.get("Complete") or found.get("Failed") or {}
-    outcome = "Succeeded" if "Complete" in found else "Failed" if "Failed" in found else None
+    status, current = job.setup.get("status") or {}, read_conditions(job.setup)
+    ended = current.get("Complete") or current.get("Failed") or {}
+    outcome = Outcome.SUCCEEDED if "Complete" in current else Outcome.FAILED if "Failed" in current else None
     times = {"from": status.get("startTime"), "to": ended.get("lastTransitionTime")}
     record["setup"] = {**times, "outcome": outcome, "failures": status.get("failed", 0)}
 
@@ -28,14 +30,14 @@ def decide(record: Record, job: ManagedJob, now: str) -> list[Action]:
     outcome = (record.get("setup") or {}).get("outcome")
     if not hold or job.verdict or outcome is None:
         return []
-    if outcome == "Failed":
+    if outcome == Outcome.FAILED:
         return _fail(record, job, now)
     return _release(job, hold)
 
 
 def _fail(record: Record, job: ManagedJob, now: str) -> list[Action]:
     assert job.setup is not None
-    condition = conditions(job.setup).get("Failed", {})
+    condition = read_conditions(job.setup).get("Failed", {})
     message = f"setup failed: {condition.get('message') or condition.get('reason', '')}"
     record.setdefault("verdict", {"reason": "SetupFailed", "message": message, "at": now})
     return restarts.fail(record, job)
@@ -43,19 +45,20 @@ def _fail(record: Record, job: ManagedJob, now: str) -> list[Action]:
 
 def _release(job: ManagedJob, hold: dict[str, Any]) -> list[Action]:
     """Return the changes that put the ranks into the queue, or start them in a cluster without a queue."""
-    found: list[Action] = []
+    changes: list[Action] = []
     queue = hold.get("queue")
     if job.workers_set is not None and not job.workers_set["spec"].get("replicas"):
-        found.append(Change(_path(APPS, job.namespace, "statefulsets", job.workers_set), ((("spec", "replicas"), job.size),)))
+        changes.append(Change(_path(APPS, job.namespace, "statefulsets", job.workers_set), {"spec": {"replicas": job.size}}))
     labels = job.main["metadata"].get("labels") or {}
     api, kind = (MPI, "mpijobs") if job.launcher == "mpijob" else (BATCH, "jobs")
     if queue and labels.get(QUEUE_LABEL) != queue:
-        found.append(Change(_path(api, job.namespace, kind, job.main), ((("metadata", "labels", QUEUE_LABEL), queue),)))
+        changes.append(Change(_path(api, job.namespace, kind, job.main), {"metadata": {"labels": {QUEUE_LABEL: queue}}}))
     elif not queue and job.is_suspended:
-        keys = ("spec", "runPolicy", "suspend") if job.launcher == "mpijob" else ("spec", "suspend")
-        found.append(Change(_path(api, job.namespace, kind, job.main), ((keys, False),)))
-    return found
+        released = {"suspend": False}
+        spec = {"runPolicy": released} if job.launcher == "mpijob" else released
+        changes.append(Change(_path(api, job.namespace, kind, job.main), {"spec": spec}))
+    return changes
 
 
-def _path(api: str, namespace: str, kind: str, found: dict[str, Any]) -> str:
-    return resource_path(f"{api}/namespaces/{{}}/{kind}/{{}}", namespace, found["metadata"]["name"])
+def _path(api: str, namespace: str, kind: str, item: dict[str, Any]) -> str:
+    return resource_path(f"{api}/namespaces/{{}}/{kind}/{{}}", namespace, item["metadata"]["name"])

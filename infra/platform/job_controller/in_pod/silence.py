@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from .api import Api, Object
-from .cluster import leases
+from .cluster import read_leases
 
 STALE_SECONDS = 20.0
 """A kubelet renews its lease every 10 seconds: https://kubernetes.io/docs/concepts/architecture/leases/#node-heart-beats"""
@@ -37,29 +37,29 @@ class Silence:
         now = self._clock()
         if now - self._looked >= LOOK_SECONDS:
             self._looked = now
-            self._silent = self._found(nodes, leases(self._api), now)
+            self._silent = self._found(nodes, read_leases(self._api), now)
         return self._silent
 
-    def _found(self, nodes: Sequence[Object], found: Mapping[str, str], now: float) -> dict[str, str]:
-        known = self._renewed
-        self._renewed = {name: known[name] if known.get(name, ("",))[0] == at else (at, now) for name, at in found.items()}
-        with_lease = [one for one in nodes if _name(one) in found]
-        stale = [one for one in with_lease if now - self._renewed[_name(one)][1] > STALE_SECONDS]
+    def _found(self, nodes: Sequence[Object], renewals: Mapping[str, str], now: float) -> dict[str, str]:
+        former = self._renewed
+        self._renewed = {name: former[name] if former.get(name, ("",))[0] == at else (at, now) for name, at in renewals.items()}
+        with_lease = [node for node in nodes if _name(node) in renewals]
+        stale = [node for node in with_lease if now - self._renewed[_name(node)][1] > STALE_SECONDS]
         if not stale:
             return {}
-        witnesses = [one for one in with_lease if one not in stale][:WITNESSES]
+        witnesses = [node for node in with_lease if node not in stale][:WITNESSES]
         probed = [*witnesses, *stale[:MOST_PROBED]]
         with ThreadPoolExecutor(THREADS) as threads:
             answers = list(threads.map(self._answers, probed))
         if not any(answers[: len(witnesses)]):
             return {}  # this program's own network may be the cause
-        return {_name(one): found[_name(one)] for one, is_alive in zip(probed, answers, strict=True) if not is_alive}
+        return {_name(node): renewals[_name(node)] for node, is_alive in zip(probed, answers, strict=True) if not is_alive}
 
 
 def kubelet_answers(node: Object) -> bool:
     """Return whether the kubelet's port accepts a connection. A kubelet that hangs still does; Kubernetes reports it."""
     status = node["status"]
-    addresses = [one["address"] for one in status.get("addresses", ()) if one["type"] == "InternalIP"]
+    addresses = [address["address"] for address in status.get("addresses", ()) if address["type"] == "InternalIP"]
     port = status.get("daemonEndpoints", {}).get("kubeletEndpoint", {}).get("Port")
     if not addresses or not port:
         return True

@@ -16,7 +16,7 @@ from typing import Any
 
 from . import moments, pod_exec
 from .api import Api
-from .attempts import Attempt
+from .attempts import Attempt, list_uids
 from .job import ManagedJob, is_terminal
 from .record import Record
 
@@ -54,34 +54,34 @@ class Rank:
     def frames(self) -> tuple[str, ...]:
         """Python stack of the main thread, innermost call first."""
         first = next((line for line in self.lines if line.startswith("Thread")), "")
-        wanted = MAIN if MAIN in self.lines else first
-        start = self.lines.index(wanted) + 1 if wanted else 0
-        found = [FRAME.fullmatch(line) for line in self.lines[start:]]
-        return tuple(one[1] for one in takewhile(bool, found) if one)
+        heading = MAIN if MAIN in self.lines else first
+        start = self.lines.index(heading) + 1 if heading else 0
+        matches = [FRAME.fullmatch(line) for line in self.lines[start:]]
+        return tuple(match[1] for match in takewhile(bool, matches) if match)
 
     @property
     def place(self) -> str:
         """The state of a stopped rank, and the innermost call of its own program."""
-        return " in ".join(filter(None, (STOPPED.get(self.state, ""), own_call(self.frames))))
+        return " in ".join(filter(None, (STOPPED.get(self.state, ""), find_own_call(self.frames))))
 
 
-def own_call(frames: Sequence[str]) -> str:
+def find_own_call(frames: Sequence[str]) -> str:
     """Return the innermost call that is neither in Python's standard library nor in a package other than the program's.
     If there is none, return the innermost call. py-spy prints paths relative to the folder that contains the package.
 
-    >>> own_call(["synchronize (cuda/__init__.py:1162)", "step (train.py:7)", "<module> (train.py:14)"])
+    >>> find_own_call(["synchronize (cuda/__init__.py:1162)", "step (train.py:7)", "<module> (train.py:14)"])
     'step (train.py:7)'
-    >>> own_call(["wait (threading.py:320)", "load (mine/data.py:7)", "<module> (mine/train.py:14)"])
+    >>> find_own_call(["wait (threading.py:320)", "load (mine/data.py:7)", "<module> (mine/train.py:14)"])
     'load (mine/data.py:7)'
     """
-    program = next((_package(one) for one in reversed(frames) if one.startswith(MAIN_MODULE)), "")
-    own = (one for one in frames if _package(one) in ("", program) and not _is_standard(one))
+    program = next((_package(frame) for frame in reversed(frames) if frame.startswith(MAIN_MODULE)), "")
+    own = (frame for frame in frames if _package(frame) in ("", program) and not _is_standard(frame))
     return next(own, next(iter(frames), ""))
 
 
 def _path(frame: str) -> str:
-    found = PATH.search(frame)
-    return found[1] if found else ""
+    match = PATH.search(frame)
+    return match[1] if match else ""
 
 
 def _package(frame: str) -> str:
@@ -104,13 +104,13 @@ class Dump:
     def groups(self) -> list[dict[str, Any]]:
         """Return groups of ranks with the same stack, smallest first: the rank that the others wait for is usually
         alone."""
-        found: dict[tuple[str, ...], list[Rank]] = {}
+        by_stack: dict[tuple[str, ...], list[Rank]] = {}
         for rank in self.ranks:
-            found.setdefault((rank.place, *(rank.frames or rank.lines)), []).append(rank)
-        ordered = sorted(found.values(), key=lambda ranks: (len(ranks), ranks[0].number))
+            by_stack.setdefault((rank.place, *(rank.frames or rank.lines)), []).append(rank)
+        ordered = sorted(by_stack.values(), key=lambda ranks: (len(ranks), ranks[0].number))
         return [
             {
-                "ranks": sorted({one.number for one in ranks}),
+                "ranks": sorted({rank.number for rank in ranks}),
                 "at": ranks[0].place[:CHARACTERS],
                 "lines": _shortened(ranks[0].lines[:LINES]),
             }
@@ -123,7 +123,7 @@ def parse(texts: Sequence[str]) -> Dump:
     ranks: list[tuple[int, str, list[str]]] = []
     nccl: list[str] = []
     unknown = [text.removeprefix(UNKNOWN) for text in texts if text.startswith(UNKNOWN)]
-    for text in (one for one in texts if not one.startswith(UNKNOWN)):
+    for text in (answer for answer in texts if not answer.startswith(UNKNOWN)):
         lines: list[str] = []
         in_command = False
         for line in text.split("\n"):
@@ -138,42 +138,42 @@ def parse(texts: Sequence[str]) -> Dump:
     return Dump(tuple(Rank(number, state, tuple(lines)) for number, state, lines in ranks), tuple(nccl), tuple(unknown))
 
 
-def awaited(record: Record, now: str) -> Attempt | None:
+def find_awaited_attempt(record: Record, now: str) -> Attempt | None:
     """Return the attempt whose ranks are dumped before they are ended; None if there is none, or the time is up."""
     last: Attempt | None = record["attempts"][-1] if record["attempts"] else None
     hang = (last or {}).get("hang")
-    is_open = hang is not None and "ranks" not in hang and moments.seconds(hang["at"], now) < WAIT_SECONDS
+    is_open = hang is not None and "ranks" not in hang and moments.count_seconds(hang["at"], now) < WAIT_SECONDS
     return last if is_open and "verdict" not in record else None
 
 
 def observe(record: Record, dump: Dump | None, now: str) -> None:
     """Write what the ranks were doing into the record."""
-    attempt = awaited(record, now)
+    attempt = find_awaited_attempt(record, now)
     if attempt is None or dump is None:
         return
     groups = dump.groups()
     more = {"nccl": _shortened(dump.nccl), "unknown": _shortened(dump.unknown)}
-    attempt["hang"] |= {"ranks": groups, "where": where(groups), **{key: lines for key, lines in more.items() if lines}}
+    attempt["hang"] |= {"ranks": groups, "where": describe_places(groups), **{key: lines for key, lines in more.items() if lines}}
 
 
 def _shortened(lines: Sequence[str]) -> list[str]:
     return [line[:CHARACTERS] for line in lines[: 2 * LINES]]
 
 
-def where(groups: Sequence[Mapping[str, Any]]) -> str:
+def describe_places(groups: Sequence[Mapping[str, Any]]) -> str:
     """Return one line that shows where the ranks were.
 
-    >>> where([{"ranks": [1], "at": "load (data.py:7)"}, {"ranks": [0, 2, 3], "at": "step (train.py:9)"}])
+    >>> describe_places([{"ranks": [1], "at": "load (data.py:7)"}, {"ranks": [0, 2, 3], "at": "step (train.py:9)"}])
     'rank 1: load (data.py:7); ranks 0, 2-3: step (train.py:9)'
     """
-    named = [(listed(one["ranks"]), one["at"]) for one in groups if one["at"]]
+    named = [(format_ranges(group["ranks"]), group["at"]) for group in groups if group["at"]]
     return "; ".join(f"rank{'' if ranks.isdigit() else 's'} {ranks}: {place}" for ranks, place in named)[:500]
 
 
-def listed(numbers: Sequence[int]) -> str:
+def format_ranges(numbers: Sequence[int]) -> str:
     """Return numbers as text, with ranges.
 
-    >>> listed([0, 2, 3, 4])
+    >>> format_ranges([0, 2, 3, 4])
     '0, 2-4'
     """
     parts: list[list[int]] = []
@@ -182,7 +182,7 @@ def listed(numbers: Sequence[int]) -> str:
             parts[-1].append(number)
         else:
             parts.append([number])
-    return ", ".join(f"{one[0]}-{one[-1]}" if len(one) > 1 else str(one[0]) for one in parts)
+    return ", ".join(f"{part[0]}-{part[-1]}" if len(part) > 1 else str(part[0]) for part in parts)
 
 
 @dataclass
@@ -195,8 +195,10 @@ class Stacks:
 
     def look(self, job: ManagedJob, record: Record, now: str) -> Dump | None:
         """Return the finished dump of a hanging job. The first call starts the dump. `record` is the stored record."""
-        attempt = awaited(record, now)
-        for key in [one for one in self._running if one[0] == job.uid and (attempt is None or one[1] != attempt["number"])]:
+        attempt = find_awaited_attempt(record, now)
+        for key in [
+            started for started in self._running if started[0] == job.uid and (attempt is None or started[1] != attempt["number"])
+        ]:
             del self._running[key]
         if attempt is None:
             return None
@@ -204,16 +206,16 @@ class Stacks:
         if key not in self._running:
             self._running[key] = list(self._begin(job, attempt))
         parts = self._running[key]
-        texts = [one.result() for one in parts if one.done()]
+        texts = [future.result() for future in parts if future.done()]
         if silent := len(parts) - len(texts):
-            if moments.seconds(attempt["hang"]["at"], now) < ENOUGH_SECONDS:
+            if moments.count_seconds(attempt["hang"]["at"], now) < ENOUGH_SECONDS:
                 return None
             texts.append(f"{UNKNOWN}{silent} of {len(parts)} pods did not answer in {ENOUGH_SECONDS} s")
         return parse(texts)
 
     def _begin(self, job: ManagedJob, attempt: Attempt) -> Iterator["Future[str]"]:
-        mine = {**attempt["pods"], **attempt["companions"]}
-        pods = [pod["metadata"] for pod in job.worker_pods if pod["metadata"]["uid"] in mine and not is_terminal(pod)]
+        uids = list_uids(attempt)
+        pods = [pod["metadata"] for pod in job.worker_pods if pod["metadata"]["uid"] in uids and not is_terminal(pod)]
         for index, pod in enumerate(pods[:PODS]):
             command = ["sh", "-c", SCRIPT, "dump", PROGRAM, *(["job"] if index == 0 else [])]
             yield self._pool.submit(self._ask, pod["namespace"], pod["name"], command)

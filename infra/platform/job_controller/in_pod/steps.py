@@ -19,7 +19,7 @@ SECONDS_PER_READ = 1.0
 PIECE_LIMIT = 500
 """Number of characters of each piece of a line in which to search for the step."""
 STEP_LIMIT, SECONDS_LIMIT = 10**15, 10**10
-"""Larger numbers cannot be stored in a record (record_shape.py)."""
+"""Larger numbers cannot be stored in a record (record.py)."""
 
 Lines = Sequence[tuple[str, str]]
 """Time and text of each line."""
@@ -51,27 +51,27 @@ def split(text: str) -> list[tuple[str, str]]:
     [('2026-11-23T12:00:00.123456Z', '1 %\\rstep 1')]
     """
     parts = (line.partition(" ") for line in text.split("\n")[:-1])
-    return [(at, rest) for when, _, rest in parts if (at := moments.exact(when)) is not None]
+    return [(at, rest) for when, _, rest in parts if (at := moments.parse_exact(when)) is not None]
 
 
-def unfinished(text: str) -> tuple[str, str]:
+def split_unfinished(text: str) -> tuple[str, str]:
     """Return the time of a log's last line, which has no line feed yet, and its pieces up to the last carriage return. The
     time is empty if the text begins inside the line: the kubelet writes one time per line, even if the line is long.
     https://github.com/kubernetes/cri-client/blob/v0.35.0/pkg/logs/logs.go (ReadLogs)
 
-    >>> unfinished("2026-11-23T12:00:00Z step 1\\n2026-11-23T12:00:01Z 1 %\\r2 %\\r3")
+    >>> split_unfinished("2026-11-23T12:00:00Z step 1\\n2026-11-23T12:00:01Z 1 %\\r2 %\\r3")
     ('2026-11-23T12:00:01.000000Z', '1 %\\r2 %')
     """
     line = text.rpartition("\n")[2]
     when, _, rest = line.partition(" ")
-    at = moments.exact(when) or ""
+    at = moments.parse_exact(when) or ""
     return at, (rest if at else line).rpartition("\r")[0]
 
 
-def shown(text: str) -> str:
+def read_visible_part(text: str) -> str:
     """Return what a terminal shows of a line.
 
-    >>> shown(" 1 %\\r 2 %\\r")
+    >>> read_visible_part(" 1 %\\r 2 %\\r")
     ' 2 %'
     """
     return text.rstrip("\r").rpartition("\r")[2]
@@ -82,20 +82,20 @@ def find(lines: Lines, pattern: str, limit: float = SECONDS_PER_READ) -> list[St
     steps: list[Step] = []
     with _ended_after(limit):
         try:
-            wanted = re.compile(pattern)
+            expression = re.compile(pattern)
         except (re.error, OverflowError, RecursionError, MemoryError):
             return []
         for at, text in lines:
-            matches = (wanted.search(piece[:PIECE_LIMIT]) for piece in reversed(text.split("\r")))
+            matches = (expression.search(piece[:PIECE_LIMIT]) for piece in reversed(text.split("\r")))
             last = next((step for match in matches if match and (step := _step(at, match)) is not None), None)
             steps += [last] if last else []
     return steps
 
 
-def _step(at: str, found: "re.Match[str]") -> Step | None:
-    named = found.groupdict()
+def _step(at: str, match: "re.Match[str]") -> Step | None:
+    named = match.groupdict()
     try:
-        number = int(named["step"] if "step" in named else found.group(1))
+        number = int(named["step"] if "step" in named else match.group(1))
         saved, ratio = float(named.get("saved") or 0), float(named.get("ratio") or 0)
         slowest = int(named["slowest"]) if named.get("slowest") else None
     except (IndexError, TypeError, ValueError):

@@ -8,17 +8,16 @@ import sys
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
-from . import moments, record, record_shape
-from .api import Api, ApiError, Object, resource_path
+from . import moments, record
+from .api import Api, ApiError, Object, resource_path, write_object
 from .record import Record
 
-CONFLICT, NOT_FOUND = 409, 404
 KEPT_DAYS = 90
 """Days to keep the record of a deleted job."""
 CONFIG_MAPS = "api/v1/namespaces/{}/configmaps"
 
 
-def trimmed(config_map: Object) -> Object:
+def trim_config_map(config_map: Object) -> Object:
     """Return a mirrored ConfigMap with its parsed record instead of the text; the record is None if it is not valid."""
     parsed, metadata = record.read(config_map), config_map["metadata"]
     if parsed is None:
@@ -46,32 +45,24 @@ class Store:
                 by_name[key[1]] = written
         return by_name
 
-    def write(self, new: Record, found: Object | None) -> bool:
+    def write(self, new: Record, stored: Object | None) -> bool:
         """Write a record. Returns False if another client changed it; the mirror will get the change soon."""
-        if not record_shape.fits(new):
+        if not record.fits(new):
             raise ValueError("the record would not be valid")
-        body = record.config_map(new, found)
+        body = record.config_map(new, stored)
         namespace, name = str(body["metadata"]["namespace"]), str(body["metadata"]["name"])
-        path = resource_path(CONFIG_MAPS, namespace)
-        try:
-            if found is None:
-                stored = self._api.call("POST", path, body=body)
-            else:
-                stored = self._api.call("PUT", resource_path(f"{CONFIG_MAPS}/{{}}", namespace, name), body=body)
-        except ApiError as error:
-            self._written.pop((namespace, name), None)
-            if error.status in (CONFLICT, NOT_FOUND):
-                return False
-            raise
-        self._written[namespace, name] = {"metadata": stored["metadata"], "record": new}
-        return True
+        self._written.pop((namespace, name), None)
+        written = write_object(self._api, resource_path(CONFIG_MAPS, namespace), stored, body)
+        if written is not None:
+            self._written[namespace, name] = {"metadata": written["metadata"], "record": new}
+        return written is not None
 
-    def prune(self, found: Mapping[str, Object], living: Iterable[str], now: str) -> None:
+    def prune(self, config_maps: Mapping[str, Object], living: Iterable[str], now: str) -> None:
         """Delete old records of jobs that no longer exist. `living`: names of the records of existing jobs."""
-        limit = moments.read(now) - timedelta(days=KEPT_DAYS)
-        for name in found.keys() - set(living):
-            old, metadata = found[name]["record"], found[name]["metadata"]
-            if old is None or not old["ended"] or moments.read(old["ended"]) >= limit:
+        limit = moments.parse_time(now) - timedelta(days=KEPT_DAYS)
+        for name in config_maps.keys() - set(living):
+            old, metadata = config_maps[name]["record"], config_maps[name]["metadata"]
+            if old is None or not old["ended"] or moments.parse_time(old["ended"]) >= limit:
                 continue
             print(f"{metadata['namespace']}/{name}: record of {old['ended']} deleted", file=sys.stderr, flush=True)
             self._written.pop((metadata["namespace"], name), None)

@@ -2,67 +2,60 @@
 
 from typing import Any
 
-from . import moments
-from .job import ManagedJob, ended_at, gpus, is_terminal, labels
-from .record import WORKERS_KEPT, Record
+from infra.naming import CAPACITY_LABEL, INSTANCE_TYPE_LABEL, POOL_LABEL, ZONE_LABEL
 
-INSTANCE_TYPE, ZONE = "node.kubernetes.io/instance-type", "topology.kubernetes.io/zone"
-CAPACITY, POOL = "eks.amazonaws.com/capacityType", "gpumpi.io/pool"
+from . import moments
+from .job import ManagedJob, count_gpus, is_terminal, read_end, read_labels
+from .record import WORKERS_KEPT, Record
 
 
 def observe(record: Record, job: ManagedJob, now: str) -> None:
     """Update the workers: one entry per pod, with its node, its GPUs, and how long it held them."""
     live = {pod["metadata"]["uid"]: pod for pod in job.worker_pods}
-    known = {one["uid"] for one in record["workers"]}
+    recorded = {worker["uid"] for worker in record["workers"]}
     for uid, pod in live.items():
-        if uid not in known and pod["spec"].get("nodeName") and pod["status"].get("startTime"):
+        if uid not in recorded and pod["spec"].get("nodeName") and pod["status"].get("startTime"):
             record["workers"].append(_entry(uid, pod, job))
-    for one in record["workers"]:
-        if one["to"] is None:
-            held = live.get(one["uid"])
-            if held is None:
-                one["to"] = moments.latest(now, one["from"])
-            elif is_terminal(held):
-                one["to"] = ended_at(held) or now
+    for worker in record["workers"]:
+        if worker["to"] is None:
+            current = live.get(worker["uid"])
+            if current is None:
+                worker["to"] = moments.find_latest(now, worker["from"])
+            elif is_terminal(current):
+                worker["to"] = read_end(current) or now
     _sum(record)
 
 
 def close(record: Record, now: str) -> None:
     """End the use of all nodes, because the job no longer exists."""
-    for one in record["workers"]:
-        one["to"] = one["to"] or moments.latest(now, one["from"])
+    for worker in record["workers"]:
+        worker["to"] = worker["to"] or moments.find_latest(now, worker["from"])
     _sum(record)
 
 
 def _entry(uid: str, pod: dict[str, Any], job: ManagedJob) -> dict[str, Any]:
     node = pod["spec"]["nodeName"]
-    about = labels(job.nodes[node]) if node in job.nodes else {}
+    about = read_labels(job.nodes[node]) if node in job.nodes else {}
+    labels = {"type": INSTANCE_TYPE_LABEL, "zone": ZONE_LABEL, "capacity": CAPACITY_LABEL, "pool": POOL_LABEL}
     return {
-        "uid": uid,
-        "pod": pod["metadata"]["name"],
-        "node": node,
-        "type": about.get(INSTANCE_TYPE, ""),
-        "zone": about.get(ZONE, ""),
-        "capacity": about.get(CAPACITY, ""),
-        "pool": about.get(POOL, ""),
-        "gpus": gpus(pod),
-        "from": pod["status"]["startTime"],
-        "to": None,
+        **{"uid": uid, "pod": pod["metadata"]["name"], "node": node, "gpus": count_gpus(pod)},
+        **{key: about.get(label, "") for key, label in labels.items()},
+        **{"from": pod["status"]["startTime"], "to": None},
     }
 
 
 def _sum(record: Record) -> None:
     """Sum the GPU seconds of the entries that have ended, and drop the oldest ones if there are too many."""
     workers = record["workers"]
-    closed = [one for one in workers if one["to"] is not None]
+    closed = [worker for worker in workers if worker["to"] is not None]
     dropped = closed[: max(0, len(workers) - WORKERS_KEPT)]
     if dropped:
-        gone = {one["uid"] for one in dropped}
+        gone = {worker["uid"] for worker in dropped}
         record["droppedGpuSeconds"] = record.get("droppedGpuSeconds", 0.0) + sum(map(gpu_seconds, dropped))
-        record["workers"] = [one for one in workers if one["uid"] not in gone]
+        record["workers"] = [worker for worker in workers if worker["uid"] not in gone]
         closed = closed[len(dropped) :]
     record["gpuSeconds"] = record.get("droppedGpuSeconds", 0.0) + sum(map(gpu_seconds, closed))
 
 
 def gpu_seconds(worker: dict[str, Any]) -> float:
-    return float(worker["gpus"]) * moments.seconds(worker["from"], worker["to"])
+    return float(worker["gpus"]) * moments.count_seconds(worker["from"], worker["to"])

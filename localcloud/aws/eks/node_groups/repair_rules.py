@@ -80,7 +80,7 @@ def rule(config: Mapping[str, Any], fault: Fault) -> tuple[Action | None, timede
             action: Action | None = None if override["repairAction"] == "NoAction" else override["repairAction"]
             return action, timedelta(minutes=override["minRepairWaitTimeMins"])
     usual = faults.decide(fault.condition, fault.reason).eks
-    return {"replace": "Replace", "reboot": "Reboot"}.get(usual), faults.wait(fault.condition)  # type: ignore[return-value]
+    return {"replace": "Replace", "reboot": "Reboot"}.get(usual), faults.look_up_wait(fault.condition)  # type: ignore[return-value]
 
 
 def _is_over_threshold(config: Mapping[str, Any], size: int, unhealthy: int) -> bool:

@@ -1,0 +1,50 @@
+"""Service accounts of the platform's pods, and their permissions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+READ: Final = ("get", "list", "watch")
+_GROUP: Final = "rbac.authorization.k8s.io"
+
+
+@dataclass(frozen=True)
+class Account:
+    """A service account, and the name of its roles."""
+
+    name: str
+    namespace: str
+    role: str
+
+    def create(self, resource: str, options: pulumi.ResourceOptions) -> pulumi.Resource:
+        return kubernetes.core.v1.ServiceAccount(
+            resource,
+            metadata={"name": self.name, "namespace": self.namespace},
+            automount_service_account_token=False,
+            opts=options,
+        )
+
+    def grant(
+        self, resource: str, rules: Any, options: pulumi.ResourceOptions, *, namespace: str = "", binding: str = ""
+    ) -> list[pulumi.Resource]:
+        """Grant permissions in a namespace, or in the whole cluster. `resource` and `binding` are names of Pulumi
+        resources."""
+        metadata: Any = {"name": self.role, **({"namespace": namespace} if namespace else {})}
+        rbac = kubernetes.rbac.v1
+        role = (rbac.Role if namespace else rbac.ClusterRole)(resource, metadata=metadata, rules=rules, opts=options)
+        bound = (rbac.RoleBinding if namespace else rbac.ClusterRoleBinding)(
+            binding or resource,
+            metadata=metadata,
+            role_ref={"api_group": _GROUP, "kind": "Role" if namespace else "ClusterRole", "name": self.role},
+            subjects=[{"kind": "ServiceAccount", "name": self.name, "namespace": self.namespace}],
+            opts=pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(depends_on=[role])),
+        )
+        return [role, bound]
+
+
+def rule(group: str, resources: Sequence[str], verbs: Sequence[str], *names: str) -> Any:
+    only = {"resource_names": list(names)} if names else {}
+    return {"api_groups": [group], "resources": list(resources), "verbs": list(verbs), **only}
