@@ -22,12 +22,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from infra.recovery.aws_lookups import Client
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from infra.config import stack_file
 from infra.facts.manifests import MIRROR_VARIABLE
 from infra.recovery import recover_stack
-from infra.recovery.aws_lookups import Client
 from localcloud import mirror
 from localcloud.control import Control, ControlError
 from localcloud.environment import LOCK, OFFICIAL_PROGRAMS, past_proxies, without_foreign

@@ -9,7 +9,7 @@ from infra.checks.model import Answer, unknown
 from infra.config.preflight import Examined
 from infra.config.problems import Problem
 from infra.facts import Facts
-from infra.plan.bill import Bill
+from infra.inventory.bill import Bill
 from infra.settings.stack import Settings
 from infra.validation import (
     access,

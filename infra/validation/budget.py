@@ -6,7 +6,7 @@ from decimal import Decimal
 from infra.config.messages import all_of
 from infra.config.problems import Problem, Severity
 from infra.facts.model import Facts
-from infra.plan.bill import Bill, Total, bill
+from infra.inventory.bill import Bill, Total, bill
 from infra.settings.stack import Settings
 
 

@@ -13,7 +13,7 @@ from cli.exit_codes import NOT_RUN, OK
 from cli.plan.changes import Changes, of_preview, preview
 from cli.plan.report import Report
 from infra.checks.model import Answer
-from infra.plan.bill import bill
+from infra.inventory.bill import bill
 from tests.pure.bill_world import prices, stack
 
 GROUP, CLUSTER, POLICY = "aws:eks/nodeGroup:NodeGroup", "aws:eks/cluster:Cluster", "aws:iam/rolePolicy:RolePolicy"

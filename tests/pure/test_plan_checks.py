@@ -12,7 +12,7 @@ from infra.checks import of_rules
 from infra.checks.model import Answer
 from infra.config.preflight import Examined
 from infra.facts import Facts
-from infra.plan.bill import bill
+from infra.inventory.bill import bill
 from infra.settings.stack import Settings
 from tests.pure.bill_world import price, prices
 from tests.pure.world import existing_network, facts, plain_settings, pool, settings
