@@ -22,11 +22,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.recovery.aws_lookups import Client
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from infra.config import stack_file
 from infra.facts.manifests import MIRROR_VARIABLE
+from infra.inventory.lookups import Client
 from infra.recovery import recover_stack
 from localcloud import mirror
 from localcloud.control import Control, ControlError

@@ -189,8 +189,10 @@ def _service_linked(facts: Facts, roles: frozenset[str], found: AccountLimits) -
         fix = f"Ask an administrator to run `{create}`."
         return no(SERVICE_LINKED, f"the account lacks {names}, which you may not create. {fix}")
     if forbidden:
-        roles = f"the service-linked roles of {all_of(sorted(forbidden))} exist"
-        return unknown(SERVICE_LINKED, f"{roles}, but you may not call iam:CreateServiceLinkedRole, which AWS may still require")
+        existing = f"the service-linked roles of {all_of(sorted(forbidden))} exist"
+        return unknown(
+            SERVICE_LINKED, f"{existing}, but you may not call iam:CreateServiceLinkedRole, which AWS may still require"
+        )
     made = all_of(SERVICE_ROLES[one] for one in missing)
     return Answer(SERVICE_LINKED, "yes", (f"AWS creates {made}",) if missing else ())
 

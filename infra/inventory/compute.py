@@ -78,8 +78,8 @@ ENTRIES: Final = {
     ),
     WORKERS: Entry(
         create=autoscaling("CreateAutoScalingGroup PutLifecycleHook UpdateAutoScalingGroup"),
-        read=autoscaling("DescribeAutoScalingGroups DescribeLifecycleHooks DescribeScalingActivities"),
-        update=autoscaling("CreateOrUpdateTags DeleteTags UpdateAutoScalingGroup"),
+        read=autoscaling("DescribeAutoScalingGroups DescribeLifecycleHooks"),
+        update=autoscaling("CreateOrUpdateTags DeleteTags DescribeScalingActivities UpdateAutoScalingGroup"),
         delete=autoscaling("DeleteAutoScalingGroup UpdateAutoScalingGroup"),
         service_roles=_roles_of_group,
         launches_nodes=True,
@@ -102,8 +102,8 @@ ENTRIES: Final = {
     ),
     CLUSTER: Entry(
         create=eks("CreateCluster TagResource"),
-        read=eks("DescribeCluster DescribeUpdate"),
-        update=eks("AssociateEncryptionConfig TagResource UntagResource UpdateClusterConfig UpdateClusterVersion"),
+        read=eks("DescribeCluster"),
+        update=eks("AssociateEncryptionConfig DescribeUpdate TagResource UntagResource UpdateClusterConfig UpdateClusterVersion"),
         delete=eks("DeleteCluster"),
         passes_roles_to="eks.amazonaws.com",
         key_use=lambda cluster: KeyUse(("kms:CreateGrant", "kms:DescribeKey")),
@@ -117,8 +117,8 @@ ENTRIES: Final = {
     ),
     NODE_GROUP: Entry(
         create=eks("CreateNodegroup TagResource"),
-        read=eks("DescribeNodegroup DescribeUpdate"),
-        update=eks("TagResource UntagResource UpdateNodegroupConfig UpdateNodegroupVersion"),
+        read=eks("DescribeNodegroup"),
+        update=eks("DescribeUpdate TagResource UntagResource UpdateNodegroupConfig UpdateNodegroupVersion"),
         delete=eks("DeleteNodegroup"),
         passes_roles_to="eks.amazonaws.com",
         service_roles=_roles_of_group,
@@ -130,8 +130,8 @@ ENTRIES: Final = {
     ),
     "aws:eks/addon:Addon": Entry(
         create=eks("CreateAddon TagResource"),
-        read=eks("DescribeAddon DescribeUpdate"),
-        update=eks("TagResource UntagResource UpdateAddon"),
+        read=eks("DescribeAddon"),
+        update=eks("DescribeUpdate TagResource UntagResource UpdateAddon"),
         delete=eks("DeleteAddon"),
         lookup=find_addon,
     ),
