@@ -151,7 +151,10 @@ class _Writer:
 
     def usage(self) -> Iterator[UsageLine]:
         items = [
-            item for token, entry in TABLE.items() for found in self._inventory.of_type(token) for item in entry.usage(found)
+            item
+            for token, entry in TABLE.items()
+            for resource in self._inventory.of_type(token)
+            for item in entry.usage(resource)
         ]
         for item in dict.fromkeys((*ALWAYS, *items)):
             yield UsageLine(item.name, item.unit, self._prices.item(item.item))

@@ -40,23 +40,23 @@ def find_by_tags(operation: str, key: str, id_key: str, filters_key: str = "Filt
     def look(client: Client, inputs: Inputs) -> Iterator[Remnant]:
         tags = inputs["tags"]
         filters = [{"Name": f"tag:{name}", "Values": [value]} for name, value in tags.items()]
-        for one in getattr(client("ec2"), operation)(**{filters_key: filters})[key]:
-            if _own_tags(one["Tags"]) == tags:
-                yield Remnant(one[id_key], str(one.get("State") or ""))
+        for described in getattr(client("ec2"), operation)(**{filters_key: filters})[key]:
+            if _own_tags(described["Tags"]) == tags:
+                yield Remnant(described[id_key], str(described.get("State") or ""))
 
     return look
 
 
 def _own_tags(pairs: list[Mapping[str, str]], key: str = "Key", value: str = "Value") -> dict[str, str]:
     """Return the tags that the program set, without the tags that AWS added."""
-    return {one[key]: one[value] for one in pairs if not one[key].startswith("aws:")}
+    return {described[key]: described[value] for described in pairs if not described[key].startswith("aws:")}
 
 
 def find_route(client: Client, inputs: Inputs) -> Iterator[Remnant]:
     table, destination = inputs["routeTableId"], inputs["destinationCidrBlock"]
     filters = [{"Name": "route-table-id", "Values": [table]}]
-    for one in client("ec2").describe_route_tables(Filters=filters)["RouteTables"]:
-        if any(route.get("DestinationCidrBlock") == destination for route in one["Routes"]):
+    for described in client("ec2").describe_route_tables(Filters=filters)["RouteTables"]:
+        if any(route.get("DestinationCidrBlock") == destination for route in described["Routes"]):
             # https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/service/ec2/vpc_route.go
             yield Remnant(f"r-{table}{zlib.crc32(destination.encode())}")
 
@@ -64,9 +64,9 @@ def find_route(client: Client, inputs: Inputs) -> Iterator[Remnant]:
 def find_route_table_association(client: Client, inputs: Inputs) -> Iterator[Remnant]:
     filters = [{"Name": "route-table-id", "Values": [inputs["routeTableId"]]}]
     for table in client("ec2").describe_route_tables(Filters=filters)["RouteTables"]:
-        for one in table["Associations"]:
-            if one.get("SubnetId") == inputs["subnetId"]:
-                yield Remnant(one["RouteTableAssociationId"])
+        for described in table["Associations"]:
+            if described.get("SubnetId") == inputs["subnetId"]:
+                yield Remnant(described["RouteTableAssociationId"])
 
 
 def find_role(client: Client, inputs: Inputs) -> Iterator[Remnant]:
@@ -81,7 +81,7 @@ def find_role_policy(client: Client, inputs: Inputs) -> Iterator[Remnant]:
 def find_role_policy_attachment(client: Client, inputs: Inputs) -> Iterator[Remnant]:
     role, policy = inputs["role"], inputs["policyArn"]
     for page in client("iam").get_paginator("list_attached_role_policies").paginate(RoleName=role):
-        if any(one["PolicyArn"] == policy for one in page["AttachedPolicies"]):
+        if any(described["PolicyArn"] == policy for described in page["AttachedPolicies"]):
             yield Remnant(f"{role}/{policy}")
 
 
@@ -97,14 +97,16 @@ def find_instance(client: Client, inputs: Inputs) -> Iterator[Remnant]:
     filters.append({"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped"]})
     for page in client("ec2").get_paginator("describe_instances").paginate(Filters=filters):
         for reservation in page["Reservations"]:
-            for one in reservation["Instances"]:
-                if _own_tags(one["Tags"]) == inputs["tags"]:
-                    yield Remnant(one["InstanceId"], one["State"]["Name"])
+            for described in reservation["Instances"]:
+                if _own_tags(described["Tags"]) == inputs["tags"]:
+                    yield Remnant(described["InstanceId"], described["State"]["Name"])
 
 
 def find_auto_scaling_group(client: Client, inputs: Inputs) -> Iterator[Remnant]:
-    for one in client("autoscaling").describe_auto_scaling_groups(AutoScalingGroupNames=[inputs["name"]])["AutoScalingGroups"]:
-        yield Remnant(one["AutoScalingGroupName"], one.get("Status", ""))
+    for described in client("autoscaling").describe_auto_scaling_groups(AutoScalingGroupNames=[inputs["name"]])[
+        "AutoScalingGroups"
+    ]:
+        yield Remnant(described["AutoScalingGroupName"], described.get("Status", ""))
 
 
 def find_key(client: Client, inputs: Inputs) -> Iterator[Remnant]:
@@ -120,17 +122,19 @@ def find_key(client: Client, inputs: Inputs) -> Iterator[Remnant]:
 
 def find_key_alias(client: Client, inputs: Inputs) -> Iterator[Remnant]:
     for page in client("kms").get_paginator("list_aliases").paginate():
-        yield from (Remnant(one["AliasName"]) for one in page["Aliases"] if one["AliasName"] == inputs["name"])
+        yield from (Remnant(described["AliasName"]) for described in page["Aliases"] if described["AliasName"] == inputs["name"])
 
 
 def find_log_group(client: Client, inputs: Inputs) -> Iterator[Remnant]:
     for page in client("logs").get_paginator("describe_log_groups").paginate(logGroupNamePrefix=inputs["name"]):
-        yield from (Remnant(one["logGroupName"]) for one in page["logGroups"] if one["logGroupName"] == inputs["name"])
+        yield from (
+            Remnant(described["logGroupName"]) for described in page["logGroups"] if described["logGroupName"] == inputs["name"]
+        )
 
 
 def find_image_repository(client: Client, inputs: Inputs) -> Iterator[Remnant]:
-    for one in client("ecr").describe_repositories(repositoryNames=[inputs["name"]])["repositories"]:
-        yield Remnant(one["repositoryName"])
+    for described in client("ecr").describe_repositories(repositoryNames=[inputs["name"]])["repositories"]:
+        yield Remnant(described["repositoryName"])
 
 
 def find_bucket(client: Client, inputs: Inputs) -> Iterator[Remnant]:
@@ -140,38 +144,38 @@ def find_bucket(client: Client, inputs: Inputs) -> Iterator[Remnant]:
 
 def find_file_system(client: Client, inputs: Inputs) -> Iterator[Remnant]:
     for page in client("efs").get_paginator("describe_file_systems").paginate():
-        for one in page["FileSystems"]:
-            if _own_tags(one["Tags"]) == inputs["tags"]:
-                yield Remnant(one["FileSystemId"], one["LifeCycleState"])
+        for described in page["FileSystems"]:
+            if _own_tags(described["Tags"]) == inputs["tags"]:
+                yield Remnant(described["FileSystemId"], described["LifeCycleState"])
 
 
 def find_mount_target(client: Client, inputs: Inputs) -> Iterator[Remnant]:
     for page in client("efs").get_paginator("describe_mount_targets").paginate(FileSystemId=inputs["fileSystemId"]):
-        for one in page["MountTargets"]:
-            if one["SubnetId"] == inputs["subnetId"]:
-                yield Remnant(one["MountTargetId"], one["LifeCycleState"])
+        for described in page["MountTargets"]:
+            if described["SubnetId"] == inputs["subnetId"]:
+                yield Remnant(described["MountTargetId"], described["LifeCycleState"])
 
 
 def find_access_point(client: Client, inputs: Inputs) -> Iterator[Remnant]:
     for page in client("efs").get_paginator("describe_access_points").paginate(FileSystemId=inputs["fileSystemId"]):
-        for one in page["AccessPoints"]:
-            if _own_tags(one["Tags"]) == inputs["tags"]:
-                yield Remnant(one["AccessPointId"], one["LifeCycleState"])
+        for described in page["AccessPoints"]:
+            if _own_tags(described["Tags"]) == inputs["tags"]:
+                yield Remnant(described["AccessPointId"], described["LifeCycleState"])
 
 
 def find_lustre_file_system(client: Client, inputs: Inputs) -> Iterator[Remnant]:
     for page in client("fsx").get_paginator("describe_file_systems").paginate():
-        for one in page["FileSystems"]:
-            if one["Lifecycle"] != "DELETING" and _own_tags(one.get("Tags", [])) == inputs["tags"]:
-                yield Remnant(one["FileSystemId"], one["Lifecycle"])
+        for described in page["FileSystems"]:
+            if described["Lifecycle"] != "DELETING" and _own_tags(described.get("Tags", [])) == inputs["tags"]:
+                yield Remnant(described["FileSystemId"], described["Lifecycle"])
 
 
 def find_data_repository_association(client: Client, inputs: Inputs) -> Iterator[Remnant]:
     filters = [{"Name": "file-system-id", "Values": [inputs["fileSystemId"]]}]
     for page in client("fsx").get_paginator("describe_data_repository_associations").paginate(Filters=filters):
-        for one in page["Associations"]:
-            if one["FileSystemPath"] == inputs["fileSystemPath"] and one["Lifecycle"] != "DELETING":
-                yield Remnant(one["AssociationId"], one["Lifecycle"])
+        for described in page["Associations"]:
+            if described["FileSystemPath"] == inputs["fileSystemPath"] and described["Lifecycle"] != "DELETING":
+                yield Remnant(described["AssociationId"], described["Lifecycle"])
 
 
 def find_cluster(client: Client, inputs: Inputs) -> Iterator[Remnant]:
@@ -199,5 +203,5 @@ def find_access_entry(client: Client, inputs: Inputs) -> Iterator[Remnant]:
 
 def find_pod_identity(client: Client, inputs: Inputs) -> Iterator[Remnant]:
     names = {name: inputs[name] for name in ("clusterName", "namespace", "serviceAccount")}
-    for one in client("eks").list_pod_identity_associations(**names)["associations"]:
-        yield Remnant(one["associationId"])
+    for described in client("eks").list_pod_identity_associations(**names)["associations"]:
+        yield Remnant(described["associationId"])

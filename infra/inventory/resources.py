@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextvars import copy_context
 from dataclasses import dataclass
-from threading import Thread
+from threading import Lock, Thread
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -48,9 +48,22 @@ class Inventory:
         return frozenset(resource.type for resource in self.resources)
 
 
+_LOCK: Final = Lock()
+_last: tuple[Settings, Facts, Inventory] | None = None
+"""Last result of `list_resources`, with the objects that it was listed for."""
+
+
 def list_resources(settings: Settings, facts: Facts) -> Inventory:
     """Return what `pulumi up` would register in AWS. Raises LookupError if the program fails because of a setting or fact
-    that a rule reports."""
+    that a rule reports. The bill and the checks of `plan` share one result."""
+    global _last
+    with _LOCK:
+        if _last is None or _last[0] is not settings or _last[1] is not facts:
+            _last = settings, facts, _list(settings, facts)
+        return _last[2]
+
+
+def _list(settings: Settings, facts: Facts) -> Inventory:
     from infra.clusters import ec2, eks  # load the Pulumi SDK of AWS, which takes a second
 
     def build() -> None:

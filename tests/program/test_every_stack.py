@@ -148,8 +148,8 @@ def test_every_known_resource_type_is_used_by_a_stack() -> None:
 
 
 def test_inventory_lists_the_aws_resources_that_the_program_registers(stack: Deployment, path: Path) -> None:
-    registered = {(one.type, one.name) for one in stack.resources if one.type.startswith("aws:")}
-    assert {(one.type, one.name) for one in INVENTORIES[path].resources} == registered
+    registered = {(resource.type, resource.name) for resource in stack.resources if resource.type.startswith("aws:")}
+    assert {(resource.type, resource.name) for resource in INVENTORIES[path].resources} == registered
 
 
 def test_every_resource_belongs_to_one_of_our_components(stack: Deployment) -> None:

@@ -1,6 +1,7 @@
 """The inventory lists a stack's resources while another Pulumi program runs, and leaves that program alone."""
 
 import threading
+from contextvars import Context
 
 import pulumi_aws as aws
 import pytest
@@ -17,14 +18,16 @@ def test_inventory_registers_nothing_in_the_running_program() -> None:
     def build() -> dict[str, object]:
         first = aws.kms.Key("before")
         before = get_monitor(), get_root_resource(), get_stack()
+        in_threads = Context().run(get_monitor)
         stack = settings(pool())
         listed.append(len(list_resources(stack, facts(stack)).resources))
         assert (get_monitor(), get_root_resource(), get_stack()) == before
+        assert Context().run(get_monitor) is in_threads, "threads of the running program have an empty context"
         second = aws.kms.Key("after", description=first.arn)
         return {"description": second.description}
 
     deployment = recorded("running", build)
-    assert [(one.type, one.name) for one in deployment.resources] == [(KEY, "before"), (KEY, "after")]
+    assert [(resource.type, resource.name) for resource in deployment.resources] == [(KEY, "before"), (KEY, "after")]
     assert deployment.outputs["description"].endswith(":before") and listed[0] > 50
 
 
