@@ -86,11 +86,7 @@ def may_exist(resource: Resource, facts: Facts) -> bool | None:
 class Entry:
     """What the resources of one type cost, count against and are allowed by."""
 
-    # Actions of AWS's official provider
-    create: tuple[str, ...] = ()
-    read: tuple[str, ...] = ()
-    update: tuple[str, ...] = ()
-    delete: tuple[str, ...] = ()
+    # Permissions, besides the actions in actions.yaml
     optional: Mapping[str, Callable[[Resource], bool]] = field(default_factory=dict)
     """Action of a creation that depends on the inputs -> whether a resource needs it."""
     passes_roles_to: str = ""
@@ -118,13 +114,3 @@ class Entry:
     """Effect of a deletion on jobs and their files."""
     rolling: frozenset[str] = frozenset()
     """Inputs whose change replaces the nodes one by one."""
-
-    def actions(self, resource: Resource) -> tuple[str, ...]:
-        """Return the actions that `up` and `destroy` of a resource need."""
-        optional = [action for action, is_needed in self.optional.items() if is_needed(resource)]
-        return (*self.create, *optional, *self.read, *self.delete)
-
-
-def actions(service: str, names: str) -> tuple[str, ...]:
-    """Return the names of actions with the prefix of their service, unless they have one."""
-    return tuple(name if ":" in name else f"{service}:{name}" for name in names.split())

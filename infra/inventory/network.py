@@ -1,14 +1,12 @@
 """Network resources: VPC, subnets, routes, gateways, endpoints and security groups."""
 
-from functools import partial
 from typing import Final
 
 from infra.facts.account_limits import ADDRESSES, GATEWAYS, INTERFACES, NAT_GATEWAYS, VPCS
-from infra.inventory.entry import Charge, Counts, Entry, UsageItem, actions, count_one
+from infra.inventory.entry import Charge, Counts, Entry, UsageItem, count_one
 from infra.inventory.lookups import find_by_tags, find_route, find_route_table_association
 from infra.inventory.resources import Resource
 
-ec2 = partial(actions, "ec2")
 NETWORK: Final = "network"
 SUBNET: Final = "aws:ec2/subnet:Subnet"
 NETWORK_ADDRESS: Final = "aws:ec2/eip:Eip"
@@ -39,76 +37,32 @@ def _use_endpoint(endpoint: Resource) -> tuple[UsageItem, ...]:
 
 ENTRIES: Final = {
     "aws:ec2/vpc:Vpc": Entry(
-        create=ec2("CreateVpc CreateTags ModifyVpcAttribute"),
-        read=ec2("DescribeVpcs DescribeVpcAttribute DescribeNetworkAcls DescribeRouteTables DescribeSecurityGroups"),
-        update=ec2("CreateTags DeleteTags ModifyVpcAttribute"),
-        delete=ec2("DeleteVpc"),
         units={VPCS: count_one},
         exists=lambda vpc, facts: facts.existing.own_vpc is not None,
         lookup=find_by_tags("describe_vpcs", "Vpcs", "VpcId"),
     ),
-    SUBNET: Entry(
-        create=ec2("CreateSubnet CreateTags"),
-        read=ec2("DescribeSubnets DescribeNetworkInterfaces"),
-        update=ec2("CreateTags DeleteTags ModifySubnetAttribute"),
-        delete=ec2("DeleteSubnet"),
-        lookup=find_by_tags("describe_subnets", "Subnets", "SubnetId"),
-    ),
+    SUBNET: Entry(lookup=find_by_tags("describe_subnets", "Subnets", "SubnetId")),
     "aws:ec2/internetGateway:InternetGateway": Entry(
-        create=ec2("CreateInternetGateway AttachInternetGateway CreateTags"),
-        read=ec2("DescribeInternetGateways"),
-        update=ec2("CreateTags DeleteTags"),
-        delete=ec2("DetachInternetGateway DeleteInternetGateway"),
         units={GATEWAYS: count_one},
         exists=lambda gateway, facts: facts.existing.own_vpc is not None,
         lookup=find_by_tags("describe_internet_gateways", "InternetGateways", "InternetGatewayId"),
     ),
     NAT_GATEWAY: Entry(
-        create=ec2("CreateNatGateway CreateTags"),
-        read=ec2("DescribeNatGateways"),
-        update=ec2("CreateTags DeleteTags"),
-        delete=ec2("DeleteNatGateway"),
         charges=lambda gateway: (Charge("NAT gateways", NETWORK, "nat-gateway-hour"),),
         usage=lambda gateway: (UsageItem("traffic through NAT gateways", "GB", "nat-gateway-gb"),),
         units={NAT_GATEWAYS: count_one},
         lookup=find_by_tags("describe_nat_gateways", "NatGateways", "NatGatewayId"),
     ),
     NETWORK_ADDRESS: Entry(
-        create=ec2("AllocateAddress CreateTags"),
-        read=ec2("DescribeAddresses DescribeAddressesAttribute"),
-        update=ec2("CreateTags DeleteTags"),
-        delete=ec2("DisassociateAddress ReleaseAddress"),
         optional={"ec2:AssociateAddress": lambda address: "networkInterface" in address.inputs},
         charges=lambda address: (Charge("public IPv4 addresses", NETWORK, "public-ipv4-hour"),),
         units={ADDRESSES: count_one},
         lookup=find_by_tags("describe_addresses", "Addresses", "AllocationId"),
     ),
-    "aws:ec2/routeTable:RouteTable": Entry(
-        create=ec2("CreateRouteTable CreateTags"),
-        read=ec2("DescribeRouteTables"),
-        update=ec2("CreateTags DeleteTags"),
-        delete=ec2("DeleteRouteTable"),
-        lookup=find_by_tags("describe_route_tables", "RouteTables", "RouteTableId"),
-    ),
-    "aws:ec2/route:Route": Entry(
-        create=ec2("CreateRoute"),
-        read=ec2("DescribeRouteTables"),
-        update=ec2("ReplaceRoute"),
-        delete=ec2("DeleteRoute"),
-        lookup=find_route,
-    ),
-    "aws:ec2/routeTableAssociation:RouteTableAssociation": Entry(
-        create=ec2("AssociateRouteTable"),
-        read=ec2("DescribeRouteTables"),
-        update=ec2("ReplaceRouteTableAssociation"),
-        delete=ec2("DisassociateRouteTable"),
-        lookup=find_route_table_association,
-    ),
+    "aws:ec2/routeTable:RouteTable": Entry(lookup=find_by_tags("describe_route_tables", "RouteTables", "RouteTableId")),
+    "aws:ec2/route:Route": Entry(lookup=find_route),
+    "aws:ec2/routeTableAssociation:RouteTableAssociation": Entry(lookup=find_route_table_association),
     "aws:ec2/vpcEndpoint:VpcEndpoint": Entry(
-        create=ec2("CreateVpcEndpoint CreateTags"),
-        read=ec2("DescribeVpcEndpoints DescribePrefixLists"),
-        update=ec2("CreateTags DeleteTags ModifyVpcEndpoint"),
-        delete=ec2("DeleteVpcEndpoints"),
         optional={"route53:AssociateVPCWithHostedZone": _is_interface_endpoint},
         charges=_charge_endpoint,
         usage=_use_endpoint,
@@ -116,37 +70,11 @@ ENTRIES: Final = {
         lookup=find_by_tags("describe_vpc_endpoints", "VpcEndpoints", "VpcEndpointId"),
     ),
     "aws:ec2/flowLog:FlowLog": Entry(
-        create=ec2("CreateFlowLogs CreateTags"),
-        read=ec2("DescribeFlowLogs"),
-        update=ec2("CreateTags DeleteTags"),
-        delete=ec2("DeleteFlowLogs"),
         passes_roles_to="vpc-flow-logs.amazonaws.com",
         lookup=find_by_tags("describe_flow_logs", "FlowLogs", "FlowLogId", filters_key="Filter"),
     ),
-    "aws:ec2/defaultSecurityGroup:DefaultSecurityGroup": Entry(
-        create=ec2("CreateTags RevokeSecurityGroupEgress RevokeSecurityGroupIngress"),
-        read=ec2("DescribeSecurityGroups"),
-        update=ec2("CreateTags DeleteTags"),
-    ),
-    "aws:ec2/securityGroup:SecurityGroup": Entry(
-        create=ec2("CreateSecurityGroup CreateTags RevokeSecurityGroupEgress"),
-        read=ec2("DescribeSecurityGroups DescribeNetworkInterfaces"),
-        update=ec2("CreateTags DeleteTags"),
-        delete=ec2("DeleteSecurityGroup"),
-        lookup=find_by_tags("describe_security_groups", "SecurityGroups", "GroupId"),
-    ),
-    "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule": Entry(
-        create=ec2("AuthorizeSecurityGroupIngress CreateTags"),
-        read=ec2("DescribeSecurityGroupRules"),
-        update=ec2("CreateTags DeleteTags ModifySecurityGroupRules"),
-        delete=ec2("RevokeSecurityGroupIngress"),
-        lookup=RULE,
-    ),
-    "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule": Entry(
-        create=ec2("AuthorizeSecurityGroupEgress CreateTags"),
-        read=ec2("DescribeSecurityGroupRules"),
-        update=ec2("CreateTags DeleteTags ModifySecurityGroupRules"),
-        delete=ec2("RevokeSecurityGroupEgress"),
-        lookup=RULE,
-    ),
+    "aws:ec2/defaultSecurityGroup:DefaultSecurityGroup": Entry(),
+    "aws:ec2/securityGroup:SecurityGroup": Entry(lookup=find_by_tags("describe_security_groups", "SecurityGroups", "GroupId")),
+    "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule": Entry(lookup=RULE),
+    "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule": Entry(lookup=RULE),
 }

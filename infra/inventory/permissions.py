@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from infra.facts.model import Facts
-from infra.inventory.resources import Inventory, list_resources
+from infra.inventory.api_actions import Actions, read_actions
+from infra.inventory.resources import Inventory, Resource, list_resources
 from infra.inventory.storage import DATA_REPOSITORY
 from infra.inventory.table import TABLE
 from infra.naming import STACK_TAG
@@ -70,12 +71,13 @@ def list_needs(settings: Settings, facts: Facts) -> tuple[Need, ...]:
 
 
 def _needs(inventory: Inventory, names: Mapping[str, str], context: Mapping[str, str]) -> Iterator[Need]:
+    actions = read_actions()
     by_arn: dict[str, set[str]] = defaultdict(set)
     for resource in inventory.resources:
-        for action in TABLE[resource.type].actions(resource):
+        for action in _actions(resource, actions[resource.type]):
             by_arn[arn_of(action).format_map(names)].add(action)
-    for arn, actions in by_arn.items():
-        yield Need(tuple(sorted(actions)), arn, context)
+    for arn, names_of_actions in by_arn.items():
+        yield Need(tuple(sorted(names_of_actions)), arn, context)
     for service in sorted({TABLE[token].passes_roles_to for token in inventory.types} - {""}):
         yield Need(("iam:PassRole",), ROLE_ARN.format_map(names), {**context, "iam:PassedToService": service})
     yield from _key_uses(inventory, names, context)
@@ -86,6 +88,12 @@ def _needs(inventory: Inventory, names: Mapping[str, str], context: Mapping[str,
             f"{role}{LINK_SERVICE}/AWSServiceRoleForFSxS3Access_fs",
             {**context, "iam:AWSServiceName": LINK_SERVICE},
         )
+
+
+def _actions(resource: Resource, actions: Actions) -> Iterator[str]:
+    """Yield the actions that `up` and `destroy` of a resource need."""
+    yield from (*actions.create, *actions.read, *actions.delete)
+    yield from (action for action, is_needed in TABLE[resource.type].optional.items() if is_needed(resource))
 
 
 def _key_uses(inventory: Inventory, names: Mapping[str, str], context: Mapping[str, str]) -> Iterator[Need]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from infra.facts.account_limits import SERVICE_ROLES
+from infra.inventory.api_actions import read_actions
 from infra.inventory.permissions import LINK_ROLE_ACTIONS, LINK_SERVICE
 from infra.inventory.storage import FILE_KEY_ACTIONS
 from infra.inventory.table import TABLE
@@ -71,10 +72,11 @@ ANY_PRINCIPAL: Final = ("iam:GetInstanceProfile", "iam:GetRole", "iam:GetUser", 
 
 def documents() -> dict[str, dict[str, Any]]:
     """Return the name and the content of each generated policy."""
-    entries = TABLE.values()
-    read = CHECKS.union(*(entry.read for entry in entries))
-    changes = VERBS.union(FILE_KEY_ACTIONS, *((*entry.create, *entry.update, *entry.optional) for entry in entries)) - read
-    deletions = {action for entry in entries for action in entry.delete}
+    types = read_actions().values()
+    read = CHECKS.union(*(actions.read for actions in types))
+    optional = {action for entry in TABLE.values() for action in entry.optional}
+    changes = VERBS.union(FILE_KEY_ACTIONS, optional, *((*actions.create, *actions.update) for actions in types)) - read
+    deletions = {action for actions in types for action in actions.delete}
     principals = _statement("OtherPrincipals", ANY_PRINCIPAL, "*")
     return {
         "read": _document([*_statements(read - {"iam:GetUser"}), principals]),

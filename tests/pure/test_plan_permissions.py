@@ -12,7 +12,9 @@ import yaml
 from infra.config import stack_file
 from infra.config.parse import parse
 from infra.facts import CapacityReservation, Subnet
+from infra.inventory.api_actions import read_actions
 from infra.inventory.permissions import list_needs
+from infra.inventory.table import TABLE
 from infra.settings.stack import Settings
 from localcloud.aws.policy_evaluation import as_list
 from tests.pure.world import ZONES, facts
@@ -60,6 +62,10 @@ def allowed_by(*names: str) -> set[str]:
                 yield from as_list(statement["Action"])
 
     return set(actions())
+
+
+def test_actions_are_recorded_for_every_resource_type() -> None:
+    assert set(read_actions()) == set(TABLE)
 
 
 @pytest.mark.parametrize("name", RECORDED)
