@@ -42,7 +42,7 @@ from infra.checks.model import Answer, no, unknown
 from infra.config import stack_file
 from infra.config.parse import parse
 from infra.cost.prices import snapshot
-from infra.plan.bill import bill
+from infra.inventory.bill import bill
 from infra.settings.stack import Settings
 
 # --- terminals ---------------------------------------------------------------------------------------------------------

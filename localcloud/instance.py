@@ -26,8 +26,8 @@ from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wa
 
 from infra.config import stack_file
 from infra.facts.manifests import MIRROR_VARIABLE
+from infra.inventory.lookups import Client
 from infra.recovery import recover_stack
-from infra.recovery.aws_lookups import Client
 from localcloud import mirror
 from localcloud.control import Control, ControlError
 from localcloud.environment import LOCK, OFFICIAL_PROGRAMS, past_proxies, without_foreign

@@ -1,6 +1,7 @@
 """Checks of the account's quotas other than vCPUs, and of its service-linked roles."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from math import ceil
@@ -11,7 +12,6 @@ from infra.config.messages import all_of
 from infra.facts import Facts, FactsError, account_limits
 from infra.facts.account_limits import (
     ADDRESSES,
-    CLUSTERS,
     GATEWAYS,
     INTERFACES,
     LIMITS,
@@ -20,42 +20,41 @@ from infra.facts.account_limits import (
     ROLES,
     SERVICE_ROLES,
     STORAGE,
-    VPCS,
     AccountLimits,
     Limit,
 )
 from infra.facts.clients import Clients, Denied, query
 from infra.facts.simulation import simulate
-from infra.plan import network_interfaces
-from infra.plan.new_nodes import new_volume_gib
-from infra.plan.placement import nat_zones
-from infra.settings.pools import Spot
+from infra.inventory.network import NAT_GATEWAY, NETWORK_ADDRESS, SUBNET
+from infra.inventory.nodes import NODE_GROUP, Nodes, launched_nodes
+from infra.inventory.resources import Inventory, Resource, list_resources
+from infra.inventory.table import TABLE
 from infra.settings.stack import Settings
 
 SERVICE_LINKED: Final = "service-linked roles"
-ROLES_OF_EC2_CLUSTER: Final = 2
-"""One role for the head node, and one for the workers."""
-ROLES_OF_EKS: Final = 3
-"""One role each for the cluster, its nodes, and the add-on vpc-cni."""
+READ: Final = (ADDRESSES, NAT_GATEWAYS)
+"""Quotas for which AWS reports the stack's own resources."""
 
 
 def answers(settings: Settings, facts: Facts) -> Iterator[Answer]:
     """Compare the new resources that `up` creates with the unused part of the account's quotas."""
+    inventory = list_resources(settings, facts)
+    roles = service_roles(inventory)
     try:
-        found = account_limits.read(facts.region, settings.stack, services(settings))
+        found = account_limits.read(facts.region, settings.stack, roles)
     except (Denied, FactsError) as error:
-        yield from (unknown(one.name, str(error)) for one in LIMITS)
+        yield from (unknown(limit.name, str(error)) for limit in LIMITS)
         yield unknown(SERVICE_LINKED, str(error))
         return
-    for limit, number in wanted(settings, facts, found.own_addresses).items():
-        yield judge(limit, number, found, facts.region)
-    if not settings.network.is_existing and settings.network.nat != "none":
-        yield nat_gateways(nat_zones(settings, facts), found, facts.region)
-    yield _service_linked(settings, facts, found)
+    for limit, need in list_needs(inventory, facts, found.own_addresses).items():
+        yield judge(limit, need, found, facts.region)
+    if inventory.of_type(NAT_GATEWAY):
+        yield judge_nat_gateways(count_nat_gateways(inventory), found, facts.region)
+    yield _service_linked(facts, roles, found)
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Need:
     """How many units of a limited resource the stack still needs: for the next `up`, and with pools at `maxSize`."""
 
     now: int
@@ -63,54 +62,71 @@ class Wanted:
     possible: int = 0
     """Maximum number of further units that an existing stack may need. It may already have some or all of them."""
 
-    @classmethod
-    def always(cls, number: int) -> "Wanted":
-        return cls(number, number)
+    def plus(self, need: "Need") -> "Need":
+        return Need(self.now + need.now, self.maximum + need.maximum, self.possible + need.possible)
 
 
-def wanted(settings: Settings, facts: Facts, own_addresses: int | None = 0) -> dict[Limit, Wanted]:
+def list_needs(inventory: Inventory, facts: Facts, own_addresses: int | None = 0) -> dict[Limit, Need]:
     """Return how many of each limited resource the stack still needs; for nodes per node group, the largest `maxSize`.
 
     If `own_addresses` is None, the result of the address check is unknown. The other numbers then assume that the stack
     already has all of its addresses.
     """
-    network, existing = settings.network, facts.existing
-    addresses = 0 if network.is_existing else len(nat_zones(settings, facts)) + _head_address(settings)
+    addresses, gateways = len(inventory.of_type(NETWORK_ADDRESS)), len(inventory.of_type(NAT_GATEWAY))
     own = addresses if own_addresses is None else own_addresses
-    found: dict[Limit, Wanted] = {}
-    if not network.is_existing and existing.own_vpc is None:
-        found[VPCS] = Wanted.always(1)
-    if not network.is_existing and network.nat != "none":
-        if existing.own_vpc is None or own == 0:
-            found[GATEWAYS] = Wanted.always(1)
-        found[ADDRESSES] = Wanted.always(max(0, addresses - own))
-    interfaces = network_interfaces.growth(settings, facts, max(0, own - _head_address(settings)))
-    found[INTERFACES] = Wanted(interfaces.now, interfaces.maximum, interfaces.possible)
-    found[STORAGE] = Wanted(*new_volume_gib(settings, facts))
-    exists = existing.cluster_version is not None if settings.is_eks else bool(existing.pools)
-    found[ROLES] = Wanted(0, 0, _roles_of_pods(settings)) if exists else Wanted.always(_roles(settings))
-    if settings.is_eks:
+    needs = dict.fromkeys((INTERFACES, STORAGE, ROLES), Need(0, 0))
+    for resource in inventory.resources:
+        for limit, need in _needs(resource, inventory, facts, has_gateway=own > 0):
+            needs[limit] = needs.get(limit, Need(0, 0)).plus(need)
+    own_gateways = max(0, own - (addresses - gateways))  # each NAT gateway has an address
+    new_gateways = max(0, gateways - own_gateways)
+    needs[INTERFACES] = needs[INTERFACES].plus(Need(new_gateways, new_gateways))
+    if addresses:
+        needs[ADDRESSES] = Need(max(0, addresses - own), max(0, addresses - own))
+    if groups := inventory.of_type(NODE_GROUP):
+        largest = max(launched_nodes(group, inventory).maximum for group in groups)
+        needs[NODES] = Need(largest, largest)
+    return {limit: needs[limit] for limit in LIMITS if limit in needs}
+
+
+def _needs(resource: Resource, inventory: Inventory, facts: Facts, *, has_gateway: bool) -> Iterator[tuple[Limit, Need]]:
+    """Yield what a resource adds to the account's usage, except NAT gateways and addresses."""
+    entry = TABLE[resource.type]
+    if entry.launches_nodes:
+        nodes = launched_nodes(resource, inventory)
+        existing = count_existing(nodes, facts)
+        now, maximum = max(0, nodes.desired - existing), max(0, nodes.maximum - existing)
+        yield INTERFACES, Need(now * nodes.interfaces, maximum * nodes.interfaces)
+        yield STORAGE, Need(now * nodes.volume_gib, maximum * nodes.volume_gib)
+    for limit, count in entry.units.items():
+        if limit in READ:
+            continue
+        exists = entry.exists(resource, facts) and (limit is not GATEWAYS or has_gateway)
         if not exists:
-            found[CLUSTERS] = Wanted.always(1)
-        found[NODES] = Wanted.always(max([settings.eks.system.max_size, *(pool.max_size for pool in settings.pools)]))
-    return found
+            number = count(resource)
+            yield limit, Need(0, 0, number) if exists is None else Need(number, number)
 
 
-def services(settings: Settings) -> frozenset[str]:
+def count_existing(nodes: Nodes, facts: Facts) -> int:
+    """Return how many of the nodes AWS already has."""
+    if not nodes.pool:
+        return 1 if facts.existing.pools else 0
+    pool = facts.existing.pools.get(nodes.pool)
+    return pool.desired_size if pool and not pool.failed else 0
+
+
+def count_nat_gateways(inventory: Inventory) -> Mapping[str, int]:
+    """Return the number of the stack's NAT gateways in each zone."""
+    subnets = {subnet.id: subnet.inputs["availabilityZone"] for subnet in inventory.of_type(SUBNET)}
+    return Counter(subnets[gateway.inputs["subnetId"]] for gateway in inventory.of_type(NAT_GATEWAY))
+
+
+def service_roles(inventory: Inventory) -> frozenset[str]:
     """Return the services that need a service-linked role."""
-    found = {"autoscaling.amazonaws.com"}
-    if settings.is_eks:
-        found |= {"eks.amazonaws.com", "eks-nodegroup.amazonaws.com"}
-    if any(isinstance(pool.capacity, Spot) for pool in settings.pools):
-        found.add("spot.amazonaws.com")
-    if settings.storage.efs != "none" and not settings.storage.efs.is_existing:
-        found.add("elasticfilesystem.amazonaws.com")
-    if settings.storage.lustre is not None and not settings.storage.lustre.is_existing:
-        found.add("fsx.amazonaws.com")
-    return frozenset(found)
+    return frozenset(role for resource in inventory.resources for role in TABLE[resource.type].service_roles(resource, inventory))
 
 
-def judge(limit: Limit, number: Wanted, found: AccountLimits, region: str) -> Answer:
+def judge(limit: Limit, need: Need, found: AccountLimits, region: str) -> Answer:
     """Compare the need with one quota. If the quota covers the current size but not `maxSize`, only warn.
 
     The checks of vCPU quotas do the same.
@@ -118,32 +134,33 @@ def judge(limit: Limit, number: Wanted, found: AccountLimits, region: str) -> An
     used = found.limits[limit]
     if used.allowed is None or used.used is None:
         return unknown(limit.name, used.reason)
-    if not number.maximum + number.possible or used.used + number.maximum + number.possible <= used.allowed:
+    if not need.maximum + need.possible or used.used + need.maximum + need.possible <= used.allowed:
         return Answer(limit.name, "yes")
-    request = _request(limit, ceil((used.used + number.maximum + number.possible) / limit.scale), region)
+    request = _request(limit, ceil((used.used + need.maximum + need.possible) / limit.scale), region)
     if limit is NODES:
-        need = f"a pool has up to {number.maximum} nodes, but the quota is {used.allowed:g}"
-        return no(limit.name, f"{need}. Request an increase (`{request}`) or lower maxSize.")
+        largest = f"a pool has up to {need.maximum} nodes, but the quota is {used.allowed:g}"
+        return no(limit.name, f"{largest}. Request an increase (`{request}`) or lower maxSize.")
     unit = f" {limit.unit}" if limit.unit else ""
     have = f"the account uses {used.used} of {used.allowed:g}{unit}"
-    if used.used + number.now > used.allowed and number.now:
-        return no(limit.name, f"the stack needs {number.maximum}{unit} more, but {have}. Request an increase (`{request}`).")
-    if used.used + number.maximum > used.allowed and number.maximum:
-        need = f"with every pool at maxSize, the stack needs {number.maximum}{unit} more"
-        return Answer(limit.name, "yes", warnings=(f"{need}, but {have}. Request an increase (`{request}`) or lower maxSize.",))
-    doubt = f"the stack needs up to {number.possible}{unit} more, depending on how many it already has"
+    if used.used + need.now > used.allowed and need.now:
+        return no(limit.name, f"the stack needs {need.maximum}{unit} more, but {have}. Request an increase (`{request}`).")
+    if used.used + need.maximum > used.allowed and need.maximum:
+        more = f"with every pool at maxSize, the stack needs {need.maximum}{unit} more"
+        return Answer(limit.name, "yes", warnings=(f"{more}, but {have}. Request an increase (`{request}`) or lower maxSize.",))
+    doubt = f"the stack needs up to {need.possible}{unit} more, depending on how many it already has"
     return unknown(limit.name, f"{doubt}, and {have}. If that exceeds the quota, request an increase (`{request}`).")
 
 
-def nat_gateways(zones: Sequence[str], found: AccountLimits, region: str) -> Answer:
-    """Check that each zone has room for a NAT gateway of the stack."""
+def judge_nat_gateways(zones: Mapping[str, int], found: AccountLimits, region: str) -> Answer:
+    """Check that each zone has room for the stack's NAT gateways."""
     allowed = found.limits[NAT_GATEWAYS].allowed
     if allowed is None or found.limits[NAT_GATEWAYS].used is None:
         return unknown(NAT_GATEWAYS.name, found.limits[NAT_GATEWAYS].reason)
-    full = {zone: number for zone in zones if (number := found.nat_gateways.get(zone, 0)) + 1 > allowed}
+    used = {zone: found.nat_gateways.get(zone, 0) for zone in zones}
+    full = {zone: number for zone, number in used.items() if number + zones[zone] > allowed}
     if not full:
         return Answer(NAT_GATEWAYS.name, "yes")
-    request = _request(NAT_GATEWAYS, max(full.values()) + 1, region)
+    request = _request(NAT_GATEWAYS, max(number + zones[zone] for zone, number in full.items()), region)
     have = all_of(f"{zone} already has {number}" for zone, number in full.items())
     return no(NAT_GATEWAYS.name, f"{have}, and the quota is {allowed:g}. Request an increase (`{request}`).")
 
@@ -155,31 +172,13 @@ def _request(limit: Limit, value: int, region: str) -> str:
     )
 
 
-def _head_address(settings: Settings) -> int:
-    return 0 if settings.is_eks or not settings.ec2.ssh.cidrs else 1
-
-
-def _roles(settings: Settings) -> int:
-    flow_logs = 0 if settings.network.is_existing else 1
-    if not settings.is_eks:
-        return ROLES_OF_EC2_CLUSTER + flow_logs
-    return ROLES_OF_EKS + flow_logs + _roles_of_pods(settings)
-
-
-def _roles_of_pods(settings: Settings) -> int:
-    """Return the number of IAM roles for pods: one per job namespace, and one each for the autoscaler and EFS."""
-    if not settings.is_eks:
-        return 0
-    return len(settings.platform.namespaces) + settings.platform.autoscaler + (settings.storage.efs != "none")
-
-
-def _service_linked(settings: Settings, facts: Facts, found: AccountLimits) -> Answer:
+def _service_linked(facts: Facts, roles: frozenset[str], found: AccountLimits) -> Answer:
     """Check the service-linked roles. During `up`, AWS creates missing ones if the caller may create them."""
     if found.roles_unknown:
         return unknown(SERVICE_LINKED, found.roles_unknown)
     missing = sorted(found.missing_roles)
     try:
-        forbidden = _forbidden(facts, services(settings))
+        forbidden = _forbidden(facts, roles)
     except (Denied, FactsError) as error:
         reason = f"you may not call {error}" if isinstance(error, Denied) else str(error)
         names = f"the account lacks {all_of(SERVICE_ROLES[one] for one in missing)}, and " if missing else ""
@@ -190,8 +189,10 @@ def _service_linked(settings: Settings, facts: Facts, found: AccountLimits) -> A
         fix = f"Ask an administrator to run `{create}`."
         return no(SERVICE_LINKED, f"the account lacks {names}, which you may not create. {fix}")
     if forbidden:
-        roles = f"the service-linked roles of {all_of(sorted(forbidden))} exist"
-        return unknown(SERVICE_LINKED, f"{roles}, but you may not call iam:CreateServiceLinkedRole, which AWS may still require")
+        existing = f"the service-linked roles of {all_of(sorted(forbidden))} exist"
+        return unknown(
+            SERVICE_LINKED, f"{existing}, but you may not call iam:CreateServiceLinkedRole, which AWS may still require"
+        )
     made = all_of(SERVICE_ROLES[one] for one in missing)
     return Answer(SERVICE_LINKED, "yes", (f"AWS creates {made}",) if missing else ())
 

@@ -9,7 +9,7 @@ from infra.config.messages import all_of
 from infra.facts import Facts, FactsError
 from infra.facts.clients import Clients, Denied, query
 from infra.facts.simulation import Simulated, simulate
-from infra.plan.permissions import Need, needs
+from infra.inventory.permissions import Need, list_needs
 from infra.settings.stack import Settings
 
 NAME: Final = "permissions"
@@ -27,7 +27,7 @@ def answer(settings: Settings, facts: Facts) -> Answer:
     try:
         clients = query(facts.region, lambda: Clients(facts.region))
         _ = clients.iam  # creating boto3 clients is not thread-safe
-        results = _ask(clients, caller.principal_arn, needs(settings, facts))
+        results = _ask(clients, caller.principal_arn, list_needs(settings, facts))
     except Denied as denied:
         return unknown(NAME, f"{caller.arn} may not call {denied}")
     except FactsError as error:

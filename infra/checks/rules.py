@@ -7,7 +7,7 @@ from infra.checks.model import Answer, unknown
 from infra.config.problems import Problem
 from infra.facts import Facts
 from infra.facts.queries import Query
-from infra.plan.bill import Bill
+from infra.inventory.bill import Bill
 from infra.preflight import Examined
 from infra.settings.stack import Settings
 from infra.validation.budget import compare_with_budget

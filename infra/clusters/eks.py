@@ -31,8 +31,8 @@ from infra.settings.network import SERVICE_CIDR
 from infra.settings.stack import Settings
 
 
-def build(settings: Settings, facts: Facts, check: Check) -> Mapping[str, object]:
-    """Register all resources of the cluster and return its outputs.
+def build(settings: Settings, facts: Facts, check: Check | None) -> Mapping[str, object]:
+    """Register all resources of the cluster and return its outputs. Without `check`, install no platform.
 
     Resources that do not need the control plane are created in parallel with it.
     """
@@ -56,7 +56,8 @@ def build(settings: Settings, facts: Facts, check: Check) -> Mapping[str, object
     if settings.platform.image_repositories:
         wanted = ImageRepositoriesArgs(naming, image_repositories.names(settings.jobs))
         ImageRepositories(naming.name("images"), wanted)
-    _platform(settings, facts, base, description, cluster, groups[system], services, roles, check)
+    if settings.installs_platform and check is not None:
+        _platform(settings, facts, base, description, cluster, groups[system], services, roles, check)
     return {
         **outputs.eks_cluster(cluster, name=naming.cluster, stack=settings.stack, region=settings.region),
         **outputs.network(base.network, base.nodes),
@@ -179,8 +180,6 @@ def _platform(
     check: Check,
 ) -> None:
     """Install the platform into the cluster."""
-    if not settings.installs_platform:
-        return
     # Imported here because pulumi_kubernetes is slow to load and not needed without a platform.
     from infra.platform.install import AutoscalerSpec, JobKeys, Lustre, Parts, Platform, PlatformArgs
     from infra.platform.shared_volume import EfsVolume, LustreVolume

@@ -14,7 +14,8 @@ from typing import Any, Final
 from tenacity import RetryCallState, RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from infra.facts.clients import Denied, is_error, query
-from infra.recovery.aws_lookups import LOOKS, MISSING, REPEATED, Client, Found, Look
+from infra.inventory.lookups import MISSING, Client, Look, Remnant
+from infra.inventory.table import TABLE
 
 State = dict[str, Any]
 """Output of `pulumi stack export`."""
@@ -79,7 +80,7 @@ def _identified(update: Operation, id: str | None) -> Operation:
     return update if id is None or update.resource.get("id") else Operation(update.kind, {**update.resource, "id": id})
 
 
-def made(creation: Operation, state: State, client: Client, report: Report) -> list[Found]:
+def made(creation: Operation, state: State, client: Client, report: Report) -> list[Remnant]:
     """Return the resources that an interrupted create left in AWS and that the state lacks. There are several if the
     create was started several times.
 
@@ -87,7 +88,7 @@ def made(creation: Operation, state: State, client: Client, report: Report) -> l
     """
     if creation.type.startswith(KUBERNETES):
         return [identified(creation)]
-    if creation.type in REPEATED:
+    if creation.type in TABLE and TABLE[creation.type].lookup is None:
         return []
     known = {one["id"] for one in state["deployment"].get("resources") or () if one["type"] == creation.type and one.get("id")}
     return _at_rest(creation, client, report, lambda found: found.id not in known)
@@ -95,19 +96,19 @@ def made(creation: Operation, state: State, client: Client, report: Report) -> l
 
 def await_rest(change: Operation, client: Client, report: Report) -> None:
     """Wait while AWS is still working on an update or a deletion. Raise Unknown if the outcome cannot be determined."""
-    if change.type in LOOKS:
+    if change.type in TABLE and TABLE[change.type].lookup is not None:
         _at_rest(change, client, report, lambda found: found.id == change.resource.get("id"))
 
 
-def _at_rest(operation: Operation, client: Client, report: Report, wanted: Callable[[Found], bool]) -> list[Found]:
-    look = LOOKS.get(operation.type)
+def _at_rest(operation: Operation, client: Client, report: Report, wanted: Callable[[Remnant], bool]) -> list[Remnant]:
+    look = TABLE[operation.type].lookup if operation.type in TABLE else None
     if look is None:
         raise Unknown(
             f"{operation.name}: the outcome for this {operation.type} cannot be determined; "
             "run `pulumi refresh`, which asks whether to import the resource by its ID or to forget it"
         )
 
-    def poll() -> list[Found]:
+    def poll() -> list[Remnant]:
         return [found for found in _look(operation, look, client) if wanted(found) and found.status.lower() not in GONE]
 
     def report_once(state: RetryCallState) -> None:
@@ -130,16 +131,16 @@ def _at_rest(operation: Operation, client: Client, report: Report, wanted: Calla
         ) from None
 
 
-def _is_moving(seen: Iterable[Found]) -> bool:
+def _is_moving(seen: Iterable[Remnant]) -> bool:
     return any(found.status.lower() in MOVING for found in seen)
 
 
-def _ids(seen: Iterable[Found]) -> str:
+def _ids(seen: Iterable[Remnant]) -> str:
     return ", ".join(found.id for found in seen)
 
 
-def _look(operation: Operation, look: Look, client: Client) -> list[Found]:
-    def answer() -> list[Found]:
+def _look(operation: Operation, look: Look, client: Client) -> list[Remnant]:
+    def answer() -> list[Remnant]:
         try:
             return list(look(client, operation.inputs))
         except Exception as error:
@@ -153,13 +154,13 @@ def _look(operation: Operation, look: Look, client: Client) -> list[Found]:
         raise Unknown(f"{operation.name}: the outcome cannot be determined without the permission {denied}") from None
 
 
-def identified(creation: Operation) -> Found:
+def identified(creation: Operation) -> Remnant:
     """Derive the ID of a Kubernetes object from its inputs. A later refresh determines whether the object exists."""
     metadata = creation.inputs.get("metadata") or {}
-    return Found("/".join(part for part in (metadata.get("namespace"), metadata.get("name")) if part))
+    return Remnant("/".join(part for part in (metadata.get("namespace"), metadata.get("name")) if part))
 
 
-def settled(state: State, found: Mapping[str, Iterable[Found]]) -> State:
+def settled(state: State, found: Mapping[str, Iterable[Remnant]]) -> State:
     """Return the state without pending operations and with the resources in `found` (URN of the create -> resources).
 
     Resources that AWS failed to create are marked for replacement, and duplicates of a resource in the state are marked
@@ -176,7 +177,7 @@ def settled(state: State, found: Mapping[str, Iterable[Found]]) -> State:
     return after
 
 
-def _put(resources: list[dict[str, Any]], creation: Operation, found: Found) -> None:
+def _put(resources: list[dict[str, Any]], creation: Operation, found: Remnant) -> None:
     outputs = {**creation.inputs, **creation.resource.get("outputs", {}), "id": found.id}
     new = {**creation.resource, "id": found.id, "outputs": outputs}
     if found.status.lower() in FAILED:

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import Any, NamedTuple, Protocol
 
-from infra.recovery.aws_lookups import Client, Found
+from infra.inventory.lookups import Client, Remnant
 from infra.recovery.pending_operations import (
     Operation,
     Report,
@@ -63,7 +63,7 @@ def _settle(pulumi: Pulumi, stack: str, clients: Callable[[str], Client], report
     if begun:
         _must_decrypt(pulumi, stack)
         report(f"a Pulumi operation was interrupted while it worked on {len(begun)} resources; looking for them in AWS")
-    found: dict[str, list[Found]] = {}
+    found: dict[str, list[Remnant]] = {}
     if creations or changes:
         client = clients(_region(state))
         with ThreadPoolExecutor(PARALLEL) as threads:
@@ -165,7 +165,7 @@ def _refresh(pulumi: Pulumi, stack: str, urns: list[str]) -> None:
         pulumi("refresh", "--yes", "--skip-preview", "--stack", stack, *(part for urn in urns for part in ("--target", urn)))
 
 
-def _of(found: dict[str, list[Found]], urn: str) -> list[str]:
+def _of(found: dict[str, list[Remnant]], urn: str) -> list[str]:
     return [one.id for one in found.get(urn, ())]
 
 

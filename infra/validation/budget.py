@@ -7,7 +7,7 @@ from infra.config.messages import all_of
 from infra.config.problems import Problem, Severity
 from infra.facts.model import Facts
 from infra.facts.queries import Query
-from infra.plan.bill import Bill, Total, bill
+from infra.inventory.bill import Bill, Total, bill
 from infra.settings.stack import Settings
 from infra.validation.registry import Topic, rule
 

@@ -13,6 +13,7 @@ from localcloud.aws.quotas import QUOTAS
 from localcloud.engine.aws.resource import RESOURCES
 from localcloud.images.catalogue import IMAGES, Image
 from testkit import iam_policies
+from tests.docs import policies
 
 ROOT = Path(__file__).parents[2]
 
@@ -82,6 +83,8 @@ def between(text: str, begin: str, end: str) -> tuple[int, int]:
 
 
 def main() -> None:
+    for policy in policies.documents():
+        (iam_policies.FOLDER / f"{policy}.json").write_text(policies.render(policy))
     for name, begin, end, render in TABLES:
         file = ROOT / name
         text = file.read_text()

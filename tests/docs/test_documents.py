@@ -11,6 +11,8 @@ import yaml
 
 from cli.main import every_command
 from cli.stacks.settings import OF, rows
+from testkit import iam_policies
+from tests.docs import policies
 from tests.docs.tables import ROOT, TABLES, between
 
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -34,6 +36,12 @@ def verbs() -> dict[str, set[str]]:
         options = (parameter.opts + parameter.secondary_opts for parameter in command.params)
         found[name] = {option for each in options for option in each}
     return found
+
+
+@pytest.mark.parametrize("name", policies.documents())
+def test_a_policy_that_follows_from_the_inventory_is_up_to_date(name: str) -> None:
+    text = (iam_policies.FOLDER / f"{name}.json").read_text()
+    assert text == policies.render(name), "update it with: python -m tests.docs.tables"
 
 
 @pytest.mark.parametrize(("name", "begin", "end", "render"), TABLES, ids=lambda value: value if isinstance(value, str) else "")

@@ -12,6 +12,7 @@ from pulumi.runtime.rpc import deserialize_properties
 
 from infra import program
 from infra.facts import Facts
+from infra.inventory.resources import computed_outputs
 from infra.settings.stack import Settings
 
 STACK = "pulumi:pulumi:Stack"
@@ -163,30 +164,7 @@ class Defaults(Mocks):
         raise AssertionError(f"the program looks up {args.token}; move the lookup to infra.facts")
 
     def new_resource(self, args: MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
-        computed: dict[str, Any] = {"arn": f"arn:aws:mock:us-west-2:123456789012:{args.name}", "name": args.name}
-        match args.typ:
-            case "aws:eks/cluster:Cluster":
-                computed |= {"endpoint": "https://mock.eks.amazonaws.com", "certificateAuthority": {"data": "Y2E="}}
-                args.inputs["vpcConfig"]["clusterSecurityGroupId"] = "sg-cluster"
-            case "aws:eks/nodeGroup:NodeGroup":
-                computed |= {"resources": [{"autoscalingGroups": [{"name": f"eks-{args.name}"}]}], "nodeGroupName": args.name}
-            case "aws:ec2/launchTemplate:LaunchTemplate":
-                computed |= {"latestVersion": 1}
-            case "aws:ec2/instance:Instance":
-                computed |= {"privateIp": "10.0.0.5", "primaryNetworkInterfaceId": "eni-mock"}
-            case "aws:iam/role:Role":
-                computed |= {"uniqueId": f"AROA{args.name}"}
-            case "aws:ec2/eip:Eip":
-                computed |= {"publicIp": "198.51.100.7"}
-            case "aws:fsx/lustreFileSystem:LustreFileSystem":
-                computed |= {"dnsName": f"{args.name}.fsx.us-west-2.amazonaws.com", "mountName": "abcdefgh"}
-            case "aws:s3/bucket:Bucket":
-                computed |= {"bucket": args.name}
-            case "aws:kms/key:Key":
-                computed |= {"keyId": args.name}
-            case "aws:ec2/vpcEndpoint:VpcEndpoint":
-                computed |= {"prefixListId": "pl-mock"}
-        return f"{args.name}-id" if args.custom else None, {**computed, **args.inputs}
+        return f"{args.name}-id" if args.custom else None, computed_outputs(args.typ, args.name, args.inputs)
 
 
 def deploy(settings: Settings, facts: Facts, mocks: Mocks | None = None) -> Deployment:

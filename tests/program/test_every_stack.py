@@ -17,6 +17,8 @@ from cli.stacks.plan.changes import Changes
 from infra.config import stack_file
 from infra.cost.prices import snapshot
 from infra.facts import price_list
+from infra.inventory.resources import Inventory, list_resources
+from infra.inventory.table import TABLE
 from infra.naming import BASE_TAGS, PROJECT
 from localcloud.aws.policy_evaluation import statements
 from tests.program import engine
@@ -26,27 +28,7 @@ from tests.program.worlds import STACKS, account_for
 pytestmark = pytest.mark.xdist_group("every-stack")  # one worker deploys each stack once (see `deployed`)
 
 TOKENS = {
-    *("aws:autoscaling/group:Group", "aws:ec2/instance:Instance", "aws:iam/instanceProfile:InstanceProfile"),
-    *("aws:autoscaling/schedule:Schedule", "aws:autoscaling/tag:Tag"),
-    *("aws:cloudwatch/logGroup:LogGroup", "aws:kms/alias:Alias", "aws:kms/key:Key"),
-    *("aws:ec2/defaultSecurityGroup:DefaultSecurityGroup", "aws:ec2/eip:Eip", "aws:ec2/flowLog:FlowLog"),
-    *("aws:ec2/internetGateway:InternetGateway", "aws:ec2/launchTemplate:LaunchTemplate", "aws:ec2/natGateway:NatGateway"),
-    *("aws:ec2/placementGroup:PlacementGroup", "aws:ec2/route:Route", "aws:ec2/routeTable:RouteTable"),
-    *("aws:ec2/routeTableAssociation:RouteTableAssociation", "aws:ec2/securityGroup:SecurityGroup", "aws:ec2/subnet:Subnet"),
-    *("aws:ec2/vpc:Vpc", "aws:ec2/vpcEndpoint:VpcEndpoint"),
-    *("aws:ecr/lifecyclePolicy:LifecyclePolicy", "aws:ecr/repository:Repository"),
-    *("aws:efs/accessPoint:AccessPoint", "aws:efs/backupPolicy:BackupPolicy", "aws:efs/fileSystem:FileSystem"),
-    *("aws:efs/fileSystemPolicy:FileSystemPolicy", "aws:efs/mountTarget:MountTarget"),
-    *("aws:fsx/dataRepositoryAssociation:DataRepositoryAssociation", "aws:fsx/lustreFileSystem:LustreFileSystem"),
-    *("aws:eks/accessEntry:AccessEntry", "aws:eks/accessPolicyAssociation:AccessPolicyAssociation", "aws:eks/addon:Addon"),
-    *("aws:eks/cluster:Cluster", "aws:eks/nodeGroup:NodeGroup", "aws:eks/podIdentityAssociation:PodIdentityAssociation"),
-    *("aws:iam/role:Role", "aws:iam/rolePolicy:RolePolicy", "aws:iam/rolePolicyAttachment:RolePolicyAttachment"),
-    *("aws:s3/bucket:Bucket", "aws:s3/bucketPolicy:BucketPolicy", "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock"),
-    "aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration",
-    "aws:s3/bucketOwnershipControls:BucketOwnershipControls",
-    "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration",
-    "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule",
-    "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule",
+    *TABLE,
     "pulumi:providers:kubernetes",
     *("kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition", "kubernetes:apps/v1:DaemonSet"),
     *("kubernetes:apps/v1:Deployment", "kubernetes:apps/v1:StatefulSet", "kubernetes:batch/v1:Job"),
@@ -61,7 +43,7 @@ TOKENS = {
     *("kubernetes:kueue.x-k8s.io/v1beta2:ClusterQueue", "kubernetes:kueue.x-k8s.io/v1beta2:LocalQueue"),
     *("kubernetes:kueue.x-k8s.io/v1beta2:ResourceFlavor", "kubernetes:storage.k8s.io/v1:StorageClass"),
 }
-"""Resource types that the program creates; the local cloud emulates each of them."""
+"""Resource types that the program creates: those in AWS have an entry in the inventory's table."""
 
 NAME_LIMITS = {
     engine.ROLE: 64,
@@ -76,6 +58,8 @@ NAME_LIMITS = {
 
 REFUSED: dict[Path, list[str]] = {}
 """Stack file -> problems that `plan` reported before deployment."""
+INVENTORIES: dict[Path, Inventory] = {}
+"""Stack file -> resources that the inventory listed before deployment."""
 
 
 @cache
@@ -84,6 +68,7 @@ def deployed(path: Path) -> Deployment:
         with patch.object(price_list, "read", lambda wanted: snapshot(wanted.region)):
             planned = plan_command.examine(stack_file.read(path), offline=False, look_ahead=lambda: Changes({}))
         REFUSED[path] = [f"{one.check}: {sentence}" for one in planned.refused for sentence in one.sentences]
+        INVENTORIES[path] = list_resources(settings, facts)
         return deploy(settings, facts, mocks)
 
 
@@ -160,6 +145,11 @@ def test_only_known_resource_types_are_used(stack: Deployment) -> None:
 def test_every_known_resource_type_is_used_by_a_stack() -> None:
     used = {one.type for path in STACKS for one in deployed(path).resources}
     assert used >= TOKENS
+
+
+def test_inventory_lists_the_aws_resources_that_the_program_registers(stack: Deployment, path: Path) -> None:
+    registered = {(resource.type, resource.name) for resource in stack.resources if resource.type.startswith("aws:")}
+    assert {(resource.type, resource.name) for resource in INVENTORIES[path].resources} == registered
 
 
 def test_every_resource_belongs_to_one_of_our_components(stack: Deployment) -> None:

@@ -7,13 +7,14 @@ from typing import Any, NamedTuple
 import pytest
 
 from infra.facts.clients import is_error
-from infra.recovery.aws_lookups import LOOKS, MISSING, REPEATED, Client
+from infra.inventory.lookups import MISSING, Client
+from infra.inventory.table import TABLE
 from infra.recovery.recover_stack import clients
 from localcloud.engine.mocks import Created
 from tests.program.engine import deploy
-from tests.program.test_every_stack import TOKENS
 from tests.program.worlds import STACKS, account_for
 
+LOOKUPS = {token: entry.lookup for token, entry in TABLE.items() if entry.lookup is not None}
 ALL_TYPES = ("local", "full-ec2")
 """Stacks that together contain at least one resource of every type."""
 
@@ -32,12 +33,12 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
     (path,) = [path for path in STACKS if path.name == f"Pulumi.{stack}.yaml"]
     with account_for(path) as (settings, facts, mocks):
         deploy(settings, facts, mocks)
-        yield World(stack, [one for one in mocks.resources if one.token in LOOKS], clients(mocks.region))
+        yield World(stack, [one for one in mocks.resources if one.token in LOOKUPS], clients(mocks.region))
 
 
 def look(world: World, token: str, inputs: dict[str, Any]) -> list[str]:
     try:
-        return [found.id for found in LOOKS[token](world.client, inputs)]
+        return [found.id for found in LOOKUPS[token](world.client, inputs)]
     except Exception as error:
         if is_error(error, *MISSING):
             return []
@@ -64,8 +65,3 @@ def test_resources_of_another_stack_are_not_found(world: World) -> None:
         for mine, others in (names | ids).items():
             text = text.replace(mine, others)
         assert look(world, one.token, json.loads(text)) == [], f"{one.token} {one.name}"
-
-
-def test_every_type_has_a_lookup_or_can_be_created_again() -> None:
-    assert {token for token in TOKENS if token.startswith("aws:")} == set(LOOKS) | REPEATED
-    assert not set(LOOKS) & REPEATED

@@ -1,4 +1,4 @@
-"""Prices from the worked examples that `infra.plan.bill` must reproduce, and this repository's stack files."""
+"""Prices from the worked examples that `infra.inventory.bill` must reproduce, and this repository's stack files."""
 
 from collections.abc import Mapping
 from decimal import Decimal

@@ -7,7 +7,7 @@ import pytest
 
 from infra.cost.prices import Prices, snapshot
 from infra.facts import CapacityReservation
-from infra.plan.bill import LEVELS, Level, bill
+from infra.inventory.bill import LEVELS, Level, bill
 from tests.pure.bill_world import price, prices, stack
 from tests.pure.world import facts, pool, settings
 

@@ -1,13 +1,15 @@
 """Repair of a stack's state after a killed Pulumi operation, based on what exists in AWS."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
+from infra.inventory.lookups import Inputs, Remnant
+from infra.inventory.table import TABLE
 from infra.recovery import pending_operations
-from infra.recovery.aws_lookups import LOOKS, Found, Inputs
 from infra.recovery.pending_operations import Operation, Unknown, await_rest, made, operations, settled
 from infra.recovery.recover_stack import Recovered, recover
 
@@ -26,7 +28,7 @@ def state(*resources: dict[str, Any], **pending: dict[str, Any]) -> dict[str, An
     return {"version": 3, "deployment": {"resources": [PROVIDER, *resources], "pending_operations": begun}}
 
 
-def after(before: dict[str, Any], *found: Found) -> list[dict[str, Any]]:
+def after(before: dict[str, Any], *found: Remnant) -> list[dict[str, Any]]:
     """Repair a state and return its resources, without the provider."""
     deployment = settled(before, {resource()["urn"]: found, resource(GROUP)["urn"]: found})["deployment"]
     assert deployment["pending_operations"] == []
@@ -34,14 +36,15 @@ def after(before: dict[str, Any], *found: Found) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def in_aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[Found]]]:
+def in_aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[Remnant]]]:
     """Yield the list of results that successive lookups of VPCs and node groups return; the last result repeats."""
-    views: list[list[Found]] = [[]]
+    views: list[list[Remnant]] = [[]]
 
-    def look(client: Any, inputs: Inputs) -> Iterator[Found]:
+    def look(client: Any, inputs: Inputs) -> Iterator[Remnant]:
         yield from views.pop(0) if len(views) > 1 else views[0]
 
-    monkeypatch.setattr(pending_operations, "LOOKS", {**LOOKS, VPC: look, GROUP: look})
+    looks = {token: replace(TABLE[token], lookup=look) for token in (VPC, GROUP)}
+    monkeypatch.setattr(pending_operations, "TABLE", {**TABLE, **looks})
     monkeypatch.setattr(pending_operations, "POLL_SECONDS", 0)
     yield views
 
@@ -64,7 +67,7 @@ def test_an_update_is_of_the_resource_that_the_state_has() -> None:
 
 
 def test_what_was_found_is_among_the_resources_with_what_was_asked_for() -> None:
-    (found,) = after(state(creating=resource(outputs={"arn": "a"})), Found("vpc-1"))
+    (found,) = after(state(creating=resource(outputs={"arn": "a"})), Remnant("vpc-1"))
     assert found["id"] == "vpc-1"
     assert found["outputs"] == {"tags": {"Name": "net"}, "arn": "a", "id": "vpc-1"}
     assert "taint" not in found and "delete" not in found
@@ -75,54 +78,54 @@ def test_nothing_found_nothing_kept() -> None:
 
 
 def test_what_aws_could_not_make_is_replaced() -> None:
-    (found,) = after(state(creating=resource(GROUP)), Found("cluster:group", "CREATE_FAILED"))
+    (found,) = after(state(creating=resource(GROUP)), Remnant("cluster:group", "CREATE_FAILED"))
     assert found["taint"] is True
 
 
 def test_what_is_there_twice_is_deleted_once() -> None:
-    first, second = after(state(creating=resource()), Found("vpc-1"), Found("vpc-2"))
+    first, second = after(state(creating=resource()), Remnant("vpc-1"), Remnant("vpc-2"))
     assert (first["id"], first.get("delete"), second["id"], second["delete"]) == ("vpc-1", None, "vpc-2", True)
 
 
 def test_a_replacement_beside_the_one_in_use_is_deleted() -> None:
-    old, new = after(state(resource(id="vpc-0"), creating=resource()), Found("vpc-1"))
+    old, new = after(state(resource(id="vpc-0"), creating=resource()), Remnant("vpc-1"))
     assert (old["id"], old.get("delete"), new["id"], new["delete"]) == ("vpc-0", None, "vpc-1", True)
 
 
 def test_a_replacement_whose_old_one_is_deleted_takes_its_place() -> None:
     before = state(resource(id="vpc-0", pendingReplacement=True), resource(name="later", id="vpc-9"), creating=resource())
-    new, later = after(before, Found("vpc-1"))
+    new, later = after(before, Remnant("vpc-1"))
     assert (new["id"], new.get("pendingReplacement"), later["id"]) == ("vpc-1", None, "vpc-9")
 
 
 def test_an_interrupted_update_changes_no_resource() -> None:
-    assert after(state(resource(id="vpc-1"), updating=resource(id="vpc-1")), Found("vpc-1")) == [resource(id="vpc-1")]
+    assert after(state(resource(id="vpc-1"), updating=resource(id="vpc-1")), Remnant("vpc-1")) == [resource(id="vpc-1")]
 
 
-def test_what_the_state_has_is_not_found_again(in_aws: list[list[Found]]) -> None:
-    in_aws[:] = [[Found("vpc-1"), Found("vpc-2"), Found("vpc-3", "deleted")]]
+def test_what_the_state_has_is_not_found_again(in_aws: list[list[Remnant]]) -> None:
+    in_aws[:] = [[Remnant("vpc-1"), Remnant("vpc-2"), Remnant("vpc-3", "deleted")]]
     known = state(resource(name="other", id="vpc-1"))
-    assert made(Operation("creating", resource()), known, no_client, print) == [Found("vpc-2")]
+    assert made(Operation("creating", resource()), known, no_client, print) == [Remnant("vpc-2")]
 
 
-def test_what_aws_is_still_making_is_waited_for_and_told_once(in_aws: list[list[Found]]) -> None:
-    creating, told = Found("c:g", "CREATING"), list[str]()
-    in_aws[:] = [[creating], [creating], [Found("c:g", "ACTIVE")]]
-    assert made(Operation("creating", resource(GROUP)), state(), no_client, told.append) == [Found("c:g", "ACTIVE")]
+def test_what_aws_is_still_making_is_waited_for_and_told_once(in_aws: list[list[Remnant]]) -> None:
+    creating, told = Remnant("c:g", "CREATING"), list[str]()
+    in_aws[:] = [[creating], [creating], [Remnant("c:g", "ACTIVE")]]
+    assert made(Operation("creating", resource(GROUP)), state(), no_client, told.append) == [Remnant("c:g", "ACTIVE")]
     assert told == ["AWS is still working on net (c:g); waiting for it"]
 
 
-def test_a_change_is_waited_for_and_nobody_elses(in_aws: list[list[Found]]) -> None:
-    mine, others = Found("c:g", "UPDATING"), Found("c:h", "UPDATING")
+def test_a_change_is_waited_for_and_nobody_elses(in_aws: list[list[Remnant]]) -> None:
+    mine, others = Remnant("c:g", "UPDATING"), Remnant("c:h", "UPDATING")
     in_aws[:] = [[mine, others], [others]]
     told: list[str] = []
     await_rest(Operation("updating", resource(GROUP, id="c:g")), no_client, told.append)
     assert told == ["AWS is still working on net (c:g); waiting for it"]
 
 
-def test_waiting_ends_at_a_deadline(in_aws: list[list[Found]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_ends_at_a_deadline(in_aws: list[list[Remnant]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pending_operations, "DEADLINE_SECONDS", 0)
-    in_aws[:] = [[Found("c:g", "CREATING")]]
+    in_aws[:] = [[Remnant("c:g", "CREATING")]]
     with pytest.raises(Unknown, match="net: AWS is still working on c:g after 0 minutes; run the command again when"):
         made(Operation("creating", resource(GROUP)), state(), no_client, print)
 
@@ -130,7 +133,7 @@ def test_waiting_ends_at_a_deadline(in_aws: list[list[Found]], monkeypatch: pyte
 def test_a_kubernetes_object_is_where_its_inputs_say() -> None:
     inputs = {"metadata": {"namespace": "jobs", "name": "one"}}
     queue = Operation("creating", resource("kubernetes:core/v1:ConfigMap", inputs=inputs))
-    assert made(queue, state(), no_client, print) == [Found("jobs/one")]
+    assert made(queue, state(), no_client, print) == [Remnant("jobs/one")]
 
 
 def test_a_type_that_cannot_be_looked_for_is_reported_with_a_fix() -> None:

@@ -13,7 +13,7 @@ from cli.stacks import pulumi_program
 from cli.stacks.plan.changes import Changes, of_preview, preview
 from cli.stacks.plan.plan_report import Report
 from infra.checks.model import Answer
-from infra.plan.bill import bill
+from infra.inventory.bill import bill
 from tests.pure.bill_world import prices, stack
 
 GROUP, CLUSTER, POLICY = "aws:eks/nodeGroup:NodeGroup", "aws:eks/cluster:Cluster", "aws:iam/rolePolicy:RolePolicy"

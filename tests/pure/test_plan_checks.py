@@ -10,7 +10,7 @@ from infra.checks import rules
 from infra.checks.model import Answer
 from infra.facts import Facts
 from infra.facts.queries import Query
-from infra.plan.bill import bill
+from infra.inventory.bill import bill
 from infra.preflight import Examined
 from infra.settings.stack import Settings
 from tests.pure.bill_world import price, prices

@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 
 from infra.checks import limits
-from infra.checks.limits import Wanted, judge, wanted
+from infra.checks.limits import Need, judge, list_needs
 from infra.facts import Facts
-from infra.facts.account_limits import ADDRESSES, CLUSTERS, GATEWAYS, INTERFACES, ROLES, STORAGE, VPCS, AccountLimits, Used
+from infra.facts.account_limits import ADDRESSES, CLUSTERS, GATEWAYS, INTERFACES, ROLES, STORAGE, VPCS, AccountLimits, Limit, Used
 from infra.facts.clients import Denied
 from infra.facts.model import Existing, ExistingPool, OwnVpc
+from infra.inventory.resources import list_resources
 from infra.settings.stack import Settings
 from tests.pure.world import facts, plain_settings, pool, settings
 
@@ -28,40 +29,44 @@ def existing(of: Settings) -> Facts:
     return facts(of, existing=there)
 
 
+def needs(of: Settings, reported: Facts, own_addresses: int | None = 0) -> dict[Limit, Need]:
+    return list_needs(list_resources(of, reported), reported, own_addresses)
+
+
 def p5(**more: Any) -> dict[str, Any]:
     return pool("train", "p5.48xlarge", **more)
 
 
-def interfaces(*pools: dict[str, Any], **sections: Any) -> Wanted:
+def interfaces(*pools: dict[str, Any], **sections: Any) -> Need:
     of = settings(*pools, **{"storage": {"efs": "none"}, **sections})
-    return wanted(of, existing(of), own_addresses=1)[INTERFACES]
+    return needs(of, existing(of), own_addresses=1)[INTERFACES]
 
 
 def test_an_unchanged_stack_adds_nothing() -> None:
     of = settings(p5())
-    found = wanted(of, existing(of), own_addresses=1)
+    found = needs(of, existing(of), own_addresses=1)
     assert not {VPCS, GATEWAYS, CLUSTERS} & found.keys()
-    assert (found[ADDRESSES], found[ROLES].maximum) == (Wanted(0, 0), 0)
-    assert interfaces(p5()) == Wanted(0, 0)
+    assert (found[ADDRESSES], found[ROLES].maximum) == (Need(0, 0), 0)
+    assert interfaces(p5()) == Need(0, 0)
 
 
 def test_a_larger_maximum_size_adds_the_interfaces_of_its_nodes() -> None:
-    assert interfaces(p5(maxSize=6)) == Wanted(0, 4 * EACH)
+    assert interfaces(p5(maxSize=6)) == Need(0, 4 * EACH)
 
 
 def test_a_new_pool_adds_the_interfaces_of_its_nodes() -> None:
-    assert interfaces(p5(), pool("more", "p5.48xlarge", 3, desiredSize=1)) == Wanted(EACH, 3 * EACH)
+    assert interfaces(p5(), pool("more", "p5.48xlarge", 3, desiredSize=1)) == Need(EACH, 3 * EACH)
 
 
 def test_new_nodes_add_their_root_volumes() -> None:
     of = settings(p5(maxSize=6), pool("more", "p5.48xlarge", 3, desiredSize=1, rootVolumeGib=500))
-    assert wanted(of, existing(of), own_addresses=1)[STORAGE] == Wanted(500, 4 * 100 + 3 * 500)
+    assert needs(of, existing(of), own_addresses=1)[STORAGE] == Need(500, 4 * 100 + 3 * 500)
     plain = plain_settings(pool("workers", "g5.8xlarge", 4, desiredSize=2))
-    assert wanted(plain, facts(plain), own_addresses=0)[STORAGE] == Wanted(3 * 100, 5 * 100), "the head node, and the workers"
+    assert needs(plain, facts(plain), own_addresses=0)[STORAGE] == Need(3 * 100, 5 * 100), "the head node, and the workers"
 
 
 def test_a_quota_in_tib_is_compared_with_volumes_in_gib() -> None:
-    answer = judge(STORAGE, Wanted(1000, 2000), AccountLimits({STORAGE: Used(50 * 1024, 50_000)}), "us-west-2")
+    answer = judge(STORAGE, Need(1000, 2000), AccountLimits({STORAGE: Used(50 * 1024, 50_000)}), "us-west-2")
     assert answer.verdict == "yes"
     assert answer.warnings[0].startswith(
         "with every pool at maxSize, the stack needs 2000 GiB more, but the account uses 50000 of 51200 GiB. "
@@ -71,39 +76,39 @@ def test_a_quota_in_tib_is_compared_with_volumes_in_gib() -> None:
 
 def test_a_nat_gateway_per_zone_adds_addresses_and_interfaces() -> None:
     of = settings(p5(), network={"natGateways": "perZone"}, storage={"efs": "none"})
-    found = wanted(of, existing(of), own_addresses=1)
-    assert (found[ADDRESSES], found[INTERFACES]) == (Wanted(2, 2), Wanted(2, 2))
+    found = needs(of, existing(of), own_addresses=1)
+    assert (found[ADDRESSES], found[INTERFACES]) == (Need(2, 2), Need(2, 2))
 
 
 def test_the_first_nat_gateway_of_a_vpc_needs_an_internet_gateway() -> None:
     of = settings(p5())
-    assert wanted(of, existing(of), own_addresses=0)[GATEWAYS] == Wanted(1, 1)
+    assert needs(of, existing(of), own_addresses=0)[GATEWAYS] == Need(1, 1)
 
 
 def test_a_stack_with_only_its_vpc_created_still_needs_its_cluster_and_roles() -> None:
     of = settings(p5())
-    found = wanted(of, facts(of, existing=Existing(own_vpc=OwnVpc("vpc-1", "10.0.0.0/16"))))
-    assert found[CLUSTERS] == Wanted(1, 1) and found[ROLES].now > 0 and VPCS not in found
+    found = needs(of, facts(of, existing=Existing(own_vpc=OwnVpc("vpc-1", "10.0.0.0/16"))))
+    assert found[CLUSTERS] == Need(1, 1) and found[ROLES].now > 0 and VPCS not in found
 
 
 def test_an_existing_ec2_cluster_adds_its_workers_up_to_the_maximum_size() -> None:
     of = plain_settings(pool("workers", "g5.8xlarge", 4, desiredSize=4), storage={"efs": "none"})
     there = Existing(pools={"workers": ExistingPool(ZONES[0], 0, 1, 4)}, own_vpc=OwnVpc("vpc-1", "10.0.0.0/16"))
-    assert wanted(of, facts(of, existing=there), own_addresses=5)[INTERFACES] == Wanted(0, 3 * 2)
+    assert needs(of, facts(of, existing=there), own_addresses=5)[INTERFACES] == Need(0, 3 * 2)
 
 
 def test_what_the_stack_may_already_have_is_unknown_and_not_no() -> None:
     found = AccountLimits({ROLES: Used(100, 99)})
-    answer = judge(ROLES, Wanted(0, 0, possible=2), found, "us-west-2")
+    answer = judge(ROLES, Need(0, 0, possible=2), found, "us-west-2")
     assert answer.verdict == "unknown"
     assert answer.sentences[0].startswith(
         "the stack needs up to 2 more, depending on how many it already has, and the account uses 99 of 100."
     )
-    assert judge(ROLES, Wanted(0, 0, possible=1), found, "us-west-2").verdict == "yes"
+    assert judge(ROLES, Need(0, 0, possible=1), found, "us-west-2").verdict == "yes"
 
 
 def test_an_account_over_its_quota_can_keep_a_stack_that_adds_nothing() -> None:
-    assert judge(ADDRESSES, Wanted(0, 0), AccountLimits({ADDRESSES: Used(5, 6)}), "us-west-2").verdict == "yes"
+    assert judge(ADDRESSES, Need(0, 0), AccountLimits({ADDRESSES: Used(5, 6)}), "us-west-2").verdict == "yes"
 
 
 # --- service-linked roles -----------------------------------------------------------------------------------------------
@@ -115,7 +120,7 @@ def of_roles(monkeypatch: pytest.MonkeyPatch, missing: frozenset[str]) -> Any:
 
     monkeypatch.setattr(limits, "_may_create", simulate)
     of = settings(p5())
-    return limits._service_linked(of, facts(of), AccountLimits(missing_roles=missing))
+    return limits._service_linked(facts(of), frozenset({"eks.amazonaws.com"}), AccountLimits(missing_roles=missing))
 
 
 def test_missing_roles_are_unknown_if_iam_may_not_simulate(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,10 +12,12 @@ import yaml
 from infra.config import stack_file
 from infra.config.parse import parse
 from infra.facts import CapacityReservation, Subnet
-from infra.plan.permissions import needs
+from infra.inventory.api_actions import read_actions
+from infra.inventory.permissions import list_needs
+from infra.inventory.table import TABLE
 from infra.settings.stack import Settings
 from localcloud.aws.policy_evaluation import as_list
-from tests.pure.world import facts
+from tests.pure.world import ZONES, facts
 
 ROOT = Path(__file__).parents[2]
 IAM = ROOT / "docs" / "iam"
@@ -25,6 +27,7 @@ CREATED_LATER = {"ec2:CreateTags", "ec2:RunInstances"}
 BEFORE_UP = {
     *("ec2:DescribeAvailabilityZones", "ec2:DescribeCapacityReservations", "ec2:DescribeImages", "ec2:DescribeInstanceTypes"),
     *("ec2:DescribeInstanceTypeOfferings", "ec2:DescribePlacementGroups", "ec2:DescribeVpcEndpointServices"),
+    *("ec2:DescribeRouteTables", "ec2:DescribeSubnets", "ec2:DescribeVpcAttribute", "ec2:DescribeVpcs"),
     *("ec2:DescribeVpcEndpoints", "ec2:GetEbsDefaultKmsKeyId", "eks:DescribeAddonVersions", "eks:DescribeClusterVersions"),
     *("eks:ListNodegroups", "elasticfilesystem:DescribeFileSystems", "elasticfilesystem:DescribeMountTargetSecurityGroups"),
     *("elasticfilesystem:DescribeMountTargets", "iam:GetUser", "servicequotas:GetServiceQuota"),
@@ -41,9 +44,14 @@ def stack(name: str) -> Settings:
 
 
 def needed(settings: Settings) -> set[str]:
-    subnets = {one: Subnet(one, "vpc", "us-west-2a", "10.0.0.0/24", 1, False) for one in settings.network.subnet_ids}
-    known = facts(settings, subnets=subnets) if subnets else facts(settings)
-    return {action for need in needs(settings, known) for action in need.actions}
+    subnets = {
+        subnet: Subnet(subnet, "vpc", f"us-west-2{letter}", "10.0.0.0/24", 1, False)
+        for subnet, letter in zip(settings.network.subnet_ids, "abc", strict=False)
+    }
+    zones = frozenset((*ZONES, *settings.network.zone_names))
+    types = {settings.target.head_type, *(pool.instance_type for pool in settings.pools)}
+    known = facts(settings, offerings=dict.fromkeys(types, zones), **({"subnets": subnets} if subnets else {}))
+    return {action for need in list_needs(settings, known) for action in need.actions}
 
 
 def allowed_by(*names: str) -> set[str]:
@@ -54,6 +62,10 @@ def allowed_by(*names: str) -> set[str]:
                 yield from as_list(statement["Action"])
 
     return set(actions())
+
+
+def test_actions_are_recorded_for_every_resource_type() -> None:
+    assert set(read_actions()) == set(TABLE)
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -90,7 +102,7 @@ def test_a_pool_in_a_capacity_block_needs_scheduled_actions() -> None:
     block = CapacityReservation(
         *(name, "capacity-block", "scheduled", "p5.48xlarge", "us-west-2a", 2, 2), start=start, end=start + timedelta(days=1)
     )
-    found = {action for need in needs(wanted, facts(wanted, reservations={name: block})) for action in need.actions}
+    found = {action for need in list_needs(wanted, facts(wanted, reservations={name: block})) for action in need.actions}
     scheduled = {"autoscaling:PutScheduledUpdateGroupAction", "autoscaling:DeleteScheduledAction"}
     assert scheduled <= found - needed(stack("02-p4d-efa"))
     assert found <= allowed_by("read", "up", "destroy")

@@ -11,7 +11,7 @@ from cli.stacks.plan.changes import Change, Changes
 from cli.stacks.plan.plan_report import Report
 from cli.stacks.plan.plan_screen import screen
 from infra.checks.model import Answer, no, unknown
-from infra.plan.bill import bill
+from infra.inventory.bill import bill
 from tests.pure.bill_world import prices, stack
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "plan"

@@ -4,10 +4,10 @@ from decimal import Decimal
 
 from infra.cost.prices import Prices, snapshot
 from infra.facts import Facts
+from infra.inventory.bill import LEVELS, Bill, Level, bill
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.model import Job
 from infra.jobs.sizing import worker_size, workers_per_node
-from infra.plan.bill import LEVELS, Bill, Level, bill
 from infra.settings.stack import Settings
 
 

@@ -9,33 +9,11 @@ from typing import Any, Final
 
 from cli.errors import CommandError, NotFound
 from cli.stacks import pulumi_program
+from infra.inventory.table import TABLE
 from infra.naming import COMPONENT
 
 CREATE, UPDATE, REPLACE, DELETE = "create", "update", "replace", "delete"
 OPERATIONS: Final = {CREATE: "created", UPDATE: "changed", REPLACE: "replaced", DELETE: "deleted"}
-
-NODES: Final = {"aws:eks/nodeGroup:NodeGroup": "node group", "aws:autoscaling/group:Group": "workers"}
-EFFECTS: Final[Mapping[tuple[str, str], str]] = {
-    ("aws:eks/nodeGroup:NodeGroup", REPLACE): "EKS drains its nodes: running jobs restart on the new ones",
-    ("aws:eks/nodeGroup:NodeGroup", DELETE): "EKS drains its nodes: running jobs lose them",
-    ("aws:autoscaling/group:Group", REPLACE): "all workers are terminated: running jobs fail",
-    ("aws:autoscaling/group:Group", DELETE): "all workers are terminated: running jobs fail",
-    (
-        "aws:ec2/instance:Instance",
-        REPLACE,
-    ): "running jobs fail, and files outside the shared folder are deleted",
-    ("aws:ec2/instance:Instance", DELETE): "running jobs fail",
-    ("aws:eks/cluster:Cluster", REPLACE): "all jobs are deleted",
-    ("aws:eks/cluster:Cluster", DELETE): "all jobs are deleted",
-    ("aws:efs/fileSystem:FileSystem", REPLACE): "the shared files are deleted",
-    ("aws:efs/fileSystem:FileSystem", DELETE): "the shared files are deleted",
-    ("aws:fsx/lustreFileSystem:LustreFileSystem", REPLACE): "the files on FSx for Lustre are deleted",
-    ("aws:fsx/lustreFileSystem:LustreFileSystem", DELETE): "the files on FSx for Lustre are deleted",
-    ("aws:efs/accessPoint:AccessPoint", REPLACE): "jobs that mount it have to restart",
-}
-"""(Resource type, operation) -> effect on jobs and their files."""
-ROLLING: Final = frozenset({"launchTemplate", "version", "releaseVersion", "amiType"})
-"""Inputs of a node group. A change to any of them starts a rolling update of the group's nodes."""
 
 
 @dataclass(frozen=True)
@@ -114,11 +92,19 @@ def _notable(steps: Iterable[Mapping[str, Any]], replaced: set[str]) -> Iterable
     for step in steps:
         operation = REPLACE if step["urn"] in replaced else _operation(step) or ""
         name, type_name = step["urn"].rpartition("::")[2], _type(step)
-        effect = EFFECTS.get((type_name, operation), "")
-        if operation == UPDATE and type_name in NODES and ROLLING & set(step.get("diffReasons") or ()):
-            effect = "its nodes are replaced one by one: running jobs restart"
+        effect = _effect(type_name, operation, set(step.get("diffReasons") or ()))
         if operation in (REPLACE, DELETE) or effect:
             yield Change(name, type_name, operation, effect)
+
+
+def _effect(type_name: str, operation: str, changed_inputs: set[str]) -> str:
+    """Return the effect of an operation on jobs and their files; empty if there is none."""
+    entry = TABLE.get(type_name)
+    if entry is None:
+        return ""
+    if operation == UPDATE and entry.rolling & changed_inputs:
+        return "its nodes are replaced one by one: running jobs restart"
+    return {REPLACE: entry.replaced, DELETE: entry.deleted}.get(operation, "")
 
 
 def _operation(step: Mapping[str, Any]) -> str | None:

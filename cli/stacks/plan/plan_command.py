@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -26,7 +27,7 @@ from infra.config.stack_file import RawStack
 from infra.cost.prices import Prices, snapshot
 from infra.facts import Facts, price_list
 from infra.facts.price_list import Wanted
-from infra.plan.bill import Bill, bill
+from infra.inventory.bill import Bill, bill
 from infra.preflight import Examined
 from infra.settings.pools import CapacityBlock
 from infra.settings.stack import Settings
@@ -148,13 +149,15 @@ def _prices(raw: RawStack, *, offline: bool) -> Prices:
 
 
 def _bill(settings: Settings | None, facts: Facts | None, prices: Prices) -> Bill | None:
-    """Return the bill. If the facts lack an instance type or zone of the stack, use only the stack file."""
+    """Return the bill. If the facts lack an instance type or zone of the stack, use only the stack file. Return None if the
+    stack file does not describe a stack that `pulumi up` could create; then a rule reports why."""
     if settings is None:
         return None
-    try:
+    with suppress(LookupError):
         return bill(settings, facts, prices)
-    except LookupError:
+    with suppress(LookupError):
         return bill(settings, None, prices)
+    return None
 
 
 def _heading(raw: RawStack, examined: Examined[Settings, Facts]) -> str:

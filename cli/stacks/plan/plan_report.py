@@ -8,7 +8,7 @@ from cli.exit_codes import NOT_RUN, OK, REFUSED
 from cli.stacks.plan.changes import Changes
 from infra.checks.model import Answer, unknown
 from infra.cost.prices import Price
-from infra.plan.bill import LEVELS, Bill, Line, Total
+from infra.inventory.bill import LEVELS, Bill, Line, Total
 
 PREVIEW = "pulumi preview"
 NOTE = "AWS does not report whether on-demand or spot capacity is available."

@@ -12,7 +12,7 @@ from cli.console import Listing
 from cli.exit_codes import OK
 from cli.stacks.plan.plan_report import NOTE, Report
 from infra.checks.model import Answer
-from infra.plan.bill import LEVELS, Bill, Level, Line, UsageLine
+from infra.inventory.bill import LEVELS, Bill, Level, Line, UsageLine
 
 UNKNOWN = "unknown"
 STYLES = {"yes": "green", "no": "red", "unknown": "yellow"}

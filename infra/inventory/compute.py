@@ -1,0 +1,94 @@
+"""Resources that launch nodes, and the EKS cluster that they join."""
+
+from typing import Final
+
+from infra.facts.account_limits import CLUSTERS, INTERFACES
+from infra.facts.model import Facts
+from infra.inventory.entry import Charge, Entry, KeyUse, count_one
+from infra.inventory.lookups import (
+    find_access_entry,
+    find_addon,
+    find_auto_scaling_group,
+    find_by_tags,
+    find_cluster,
+    find_instance,
+    find_node_group,
+    find_pod_identity,
+)
+from infra.inventory.nodes import HEAD_NODE, LAUNCH_TEMPLATE, NODE_GROUP, WORKERS, launched_nodes
+from infra.inventory.resources import Inventory, Resource
+
+CLUSTER: Final = "aws:eks/cluster:Cluster"
+EC2_SERVICE: Final = "ec2.amazonaws.com"
+
+CONTROL_PLANE_INTERFACES: Final = 4
+"""Maximum number of interfaces that EKS creates for a control plane:
+https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html"""
+
+ROLLING: Final = frozenset({"launchTemplate", "version", "releaseVersion", "amiType"})
+"""Inputs of a node group. A change to any of them starts a rolling update of the group's nodes."""
+
+
+def _count_interfaces(cluster: Resource) -> int:
+    return min(CONTROL_PLANE_INTERFACES, len(cluster.inputs["vpcConfig"]["subnetIds"]))
+
+
+def _roles_of_group(group: Resource, inventory: Inventory) -> tuple[str, ...]:
+    """Return the services that launch the nodes: https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html"""
+    spot = ("spot.amazonaws.com",) if launched_nodes(group, inventory).market == "spot" else ()
+    eks_role = ("eks-nodegroup.amazonaws.com",) if group.type == NODE_GROUP else ()
+    return ("autoscaling.amazonaws.com", *eks_role, *spot)
+
+
+def _has_cluster(resource: Resource, facts: Facts) -> bool:
+    return facts.existing.cluster_version is not None
+
+
+ENTRIES: Final = {
+    "aws:ec2/placementGroup:PlacementGroup": Entry(
+        lookup=find_by_tags("describe_placement_groups", "PlacementGroups", "GroupName")
+    ),
+    LAUNCH_TEMPLATE: Entry(lookup=find_by_tags("describe_launch_templates", "LaunchTemplates", "LaunchTemplateId")),
+    HEAD_NODE: Entry(
+        launches_nodes=True,
+        lookup=find_instance,
+        replaced="running jobs fail, and files outside the shared folder are deleted",
+        deleted="running jobs fail",
+    ),
+    WORKERS: Entry(
+        service_roles=_roles_of_group,
+        launches_nodes=True,
+        lookup=find_auto_scaling_group,
+        replaced="all workers are terminated: running jobs fail",
+        deleted="all workers are terminated: running jobs fail",
+        rolling=ROLLING,
+    ),
+    "aws:autoscaling/tag:Tag": Entry(),
+    "aws:autoscaling/schedule:Schedule": Entry(),
+    CLUSTER: Entry(
+        passes_roles_to="eks.amazonaws.com",
+        key_use=lambda cluster: KeyUse(("kms:CreateGrant", "kms:DescribeKey")),
+        service_roles=lambda cluster, inventory: ("eks.amazonaws.com",),
+        charges=lambda cluster: (Charge("EKS control plane", "control plane", "eks-cluster-hour"),),
+        units={CLUSTERS: count_one, INTERFACES: _count_interfaces},
+        exists=_has_cluster,
+        lookup=find_cluster,
+        replaced="all jobs are deleted",
+        deleted="all jobs are deleted",
+    ),
+    NODE_GROUP: Entry(
+        passes_roles_to="eks.amazonaws.com",
+        service_roles=_roles_of_group,
+        launches_nodes=True,
+        lookup=find_node_group,
+        replaced="EKS drains its nodes: running jobs restart on the new ones",
+        deleted="EKS drains its nodes: running jobs lose them",
+        rolling=ROLLING,
+    ),
+    "aws:eks/addon:Addon": Entry(lookup=find_addon),
+    "aws:eks/accessEntry:AccessEntry": Entry(lookup=find_access_entry),
+    "aws:eks/accessPolicyAssociation:AccessPolicyAssociation": Entry(),
+    "aws:eks/podIdentityAssociation:PodIdentityAssociation": Entry(
+        passes_roles_to="pods.eks.amazonaws.com", lookup=find_pod_identity
+    ),
+}

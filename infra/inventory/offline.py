@@ -1,0 +1,84 @@
+"""Facts to list a stack's resources without AWS: what the stack file names exists, and every zone offers every type."""
+
+from collections.abc import Iterator
+from string import ascii_lowercase
+from typing import Final
+
+from infra.facts.instance_types import InstanceType, NetworkCard
+from infra.facts.model import Ami, Caller, Facts, FileSystem, LustreFileSystem, Subnet, Vpc, Zone
+from infra.plan.placement import DEFAULT_ZONES, MINIMUM_ZONES
+from infra.settings.stack import Settings
+
+ACCOUNT: Final = "123456789012"
+UNKNOWN: Final = "unknown"
+
+
+def possible_facts(settings: Settings) -> Iterator[Facts]:
+    """Yield the facts of an account. If the number of zones depends on the Region, also yield the facts of a Region with
+    the fewest zones in which EKS works."""
+    yield _facts(settings, DEFAULT_ZONES)
+    if settings.is_eks and not settings.network.is_existing and settings.network.zone_count is None:
+        yield _facts(settings, MINIMUM_ZONES)
+
+
+def _facts(settings: Settings, fewest: int) -> Facts:
+    names = {settings.target.head_type, *(pool.instance_type for pool in settings.pools)}
+    zones = _zones(settings, fewest)
+    storage, vpc = settings.storage, settings.network.vpc_id
+    lustre = storage.lustre.file_system_id if storage.lustre else None
+    return Facts(
+        region=settings.region,
+        partition="aws",
+        caller=Caller(ACCOUNT, UNKNOWN, None),
+        zones=tuple(Zone(name, name) for name in zones),
+        instance_types={name: _instance_type(name) for name in names},
+        type_names=frozenset(names),
+        offerings=dict.fromkeys(names, frozenset(zones)),
+        quotas={},
+        kubernetes_versions=(),
+        addon_versions={},
+        vpc=Vpc(vpc, (), dns_support=True, dns_hostnames=True) if vpc else None,
+        subnets=_subnets(settings, zones),
+        file_system=FileSystem(storage.existing_file_system_id, UNKNOWN, {}) if storage.existing_file_system_id else None,
+        lustre=LustreFileSystem(lustre, UNKNOWN, "", "", zones[0], 0, UNKNOWN, UNKNOWN, UNKNOWN) if lustre else None,
+        ami=Ami(UNKNOWN, "x86_64", "/dev/sda1"),
+    )
+
+
+def _zones(settings: Settings, fewest: int) -> list[str]:
+    """Return the zones that the stack file names, and more of them if there are too few."""
+    lustre = settings.storage.lustre
+    named = [*settings.network.zone_names, *(pool.zone for pool in settings.pools), lustre.zone if lustre else None]
+    zones = list(dict.fromkeys(zone for zone in named if zone is not None))
+    more = (f"{settings.region}{letter}" for letter in ascii_lowercase)
+    count = max(fewest, settings.network.zone_count or 0, len(settings.network.subnet_ids))
+    return zones + [zone for zone in more if zone not in zones][: max(0, count - len(zones))]
+
+
+def _subnets(settings: Settings, zones: list[str]) -> dict[str, Subnet]:
+    """Return the subnets of the existing VPC, each in a zone of its own."""
+    network = settings.network
+    pairs = zip(network.subnet_ids, zones, strict=False)
+    return {subnet: Subnet(subnet, network.vpc_id or "", zone, "", 0, is_public=False) for subnet, zone in pairs}
+
+
+def _instance_type(name: str) -> InstanceType:
+    return InstanceType(
+        name=name,
+        architecture="x86_64",
+        vcpus=1,
+        memory_mib=1,
+        gpus=0,
+        gpu_manufacturer=None,
+        gpu_name=None,
+        gpu_memory_mib=0,
+        efa_maximum=0,
+        network_cards=(NetworkCard(0, 1, efa=False),),
+        default_card=0,
+        addresses_per_interface=1,
+        line_rate_gbps=None,
+        instance_store_gb=0,
+        placement_strategies=frozenset(),
+        usage_classes=frozenset(),
+        is_bare_metal=False,
+    )

@@ -1,0 +1,45 @@
+"""The table of AWS resource types that stacks create. This file has roles, keys, log groups and image repositories."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from infra.facts.account_limits import ROLES
+from infra.facts.model import Facts
+from infra.inventory import compute, network, storage
+from infra.inventory.entry import Charge, Entry, count_one
+from infra.inventory.lookups import (
+    find_image_repository,
+    find_instance_profile,
+    find_key,
+    find_key_alias,
+    find_log_group,
+    find_role,
+    find_role_policy,
+    find_role_policy_attachment,
+)
+from infra.inventory.resources import Resource
+from infra.naming import COMPONENT
+
+
+def _has_role(role: Resource, facts: Facts) -> bool | None:
+    """Return whether the role exists. An existing cluster may lack roles of pods and add-ons, which depend on the
+    settings."""
+    if not facts.existing.pools and facts.existing.cluster_version is None:
+        return False
+    return None if f"{COMPONENT}:PodRole" in role.parents else True
+
+
+ENTRIES: Final[Mapping[str, Entry]] = {
+    "aws:iam/role:Role": Entry(units={ROLES: count_one}, exists=_has_role, lookup=find_role),
+    "aws:iam/rolePolicy:RolePolicy": Entry(lookup=find_role_policy),
+    "aws:iam/rolePolicyAttachment:RolePolicyAttachment": Entry(lookup=find_role_policy_attachment),
+    "aws:iam/instanceProfile:InstanceProfile": Entry(passes_roles_to="ec2.amazonaws.com", lookup=find_instance_profile),
+    "aws:kms/key:Key": Entry(charges=lambda key: (Charge("KMS keys", "keys", "kms-key-month"),), lookup=find_key),
+    "aws:kms/alias:Alias": Entry(lookup=find_key_alias),
+    "aws:cloudwatch/logGroup:LogGroup": Entry(lookup=find_log_group),
+    "aws:ecr/repository:Repository": Entry(lookup=find_image_repository),
+    "aws:ecr/lifecyclePolicy:LifecyclePolicy": Entry(),
+}
+
+TABLE: Final[Mapping[str, Entry]] = {**network.ENTRIES, **storage.ENTRIES, **ENTRIES, **compute.ENTRIES}
+"""Resource type -> entry. `tests/program/test_every_stack.py` fails if a stack registers a type without an entry."""
