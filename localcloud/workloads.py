@@ -38,7 +38,7 @@ def pack(to: IO[bytes], report: Report) -> None:
     BuildError."""
     with tarfile.open(fileobj=to, mode="w|") as archive:
         for path in [*sorted(ensure(report).iterdir()), *PROGRAMS]:
-            archive.add(path, path.name, filter=_anybody)
+            archive.add(path, path.name, filter=_remove_owner)
 
 
 def ensure(report: Report) -> Path:
@@ -53,7 +53,7 @@ def ensure(report: Report) -> Path:
                 part.mkdir()
                 try:
                     _install(part / PYTHON, Path(work))
-                    _take_digits(part, Path(work))
+                    _extract_digits(part, Path(work))
                 except ImageError as error:
                     raise BuildError(str(error)) from error
                 part.rename(target)
@@ -69,14 +69,14 @@ def _install(target: Path, work: Path) -> None:
         wheel.extractall(target)
 
 
-def _take_digits(target: Path, work: Path) -> None:
+def _extract_digits(target: Path, work: Path) -> None:
     frameworks.pip("download", frameworks.entries_of(LOCK.read_text())[DIGITS], "--dest", str(work / "digits"))
     (wheel,) = (work / "digits").glob("*.whl")
     with zipfile.ZipFile(wheel) as opened, opened.open(DIGITS_FILE) as digits:
         (target / Path(DIGITS_FILE).name).write_bytes(digits.read())
 
 
-def _anybody(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+def _remove_owner(entry: tarfile.TarInfo) -> tarfile.TarInfo:
     """Clear the owner, because the user who unpacks the archive must own the files, and let everyone read the entry."""
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""

@@ -243,7 +243,7 @@ def settle() -> None:
         for action in _before:
             _attempt(action)
         moment = now()
-        while due := sorted((transition for transition in _pending if transition.is_due(moment)), key=_when):
+        while due := sorted((transition for transition in _pending if transition.is_due(moment)), key=_due_time):
             _complete(due, moment)
 
 
@@ -269,10 +269,10 @@ def _complete(due: list[_Transition], moment: float) -> None:
         for new in [transition for transition in _pending if transition not in scheduled]:
             scheduled.add(new)
             if new.is_due(moment):
-                insort(due, new, key=_when)
+                insort(due, new, key=_due_time)
 
 
-def _when(transition: _Transition) -> float:
+def _due_time(transition: _Transition) -> float:
     return transition.due
 
 

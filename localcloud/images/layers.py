@@ -96,11 +96,11 @@ def _paths(root: Path) -> Iterator[str]:
         prefix = "" if relative == "." else f"{relative}/"
         for name in (*folders, *files):
             path = prefix + name
-            if _belongs(path, name in folders and not (root / path).is_symlink()):
+            if _belongs_into_image(path, name in folders and not (root / path).is_symlink()):
                 yield path
 
 
-def _belongs(path: str, is_folder: bool) -> bool:
+def _belongs_into_image(path: str, is_folder: bool) -> bool:
     return path not in UNWANTED and not path.startswith(EMPTY) and (is_folder or not path.startswith(ONLY_FOLDERS))
 
 

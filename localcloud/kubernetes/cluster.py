@@ -162,7 +162,7 @@ class Cluster:
         """Pass an event about a node group, an add-on or an instance to all parts."""
 
         def pass_on() -> None:
-            failed = [problem for part in self._parts if (problem := self._tell(part, event))]
+            failed = [problem for part in self._parts if (problem := self._notify_parts(part, event))]
             if failed and event.action != "gone":
                 self._failed_events[(event.kind, event.name)] = failed[0]
             else:
@@ -171,7 +171,7 @@ class Cluster:
 
         self._enqueue(pass_on)
 
-    def _tell(self, part: Part, event: Event) -> str:
+    def _notify_parts(self, part: Part, event: Event) -> str:
         """Pass an event to a part. If the part fails, return the reason; the other parts still receive the event."""
         try:
             part.event(event)

@@ -155,7 +155,7 @@ UNWAITED: Args = {"forceDelete": True, "waitForCapacityTimeout": "0"}
 """The handler does not wait for instances, so it supports only waitForCapacityTimeout "0"."""
 
 
-def read_template_name(world: w.World) -> str:
+def name_of(world: w.World) -> str:
     """Return the launch template's name."""
     templates = world.ec2.describe_launch_templates(LaunchTemplateIds=[world.launch_template])["LaunchTemplates"]
     return str(templates[0]["LaunchTemplateName"])
@@ -373,12 +373,8 @@ INPUTS: Mapping[str, tuple[Inputs, ...]] = {
     ),
     w.INSTANCE: (
         lambda world: {"launchTemplate": {"id": world.launch_template, "version": "1"}, **HEAD, "tags": TAGS},
-        lambda world: {
-            "launchTemplate": {"name": read_template_name(world)},
-            "userDataBase64": USER_DATA,
-            "userDataReplaceOnChange": True,
-        },
-        lambda world: {"launchTemplate": {"name": read_template_name(world)}},
+        lambda world: {"launchTemplate": {"name": name_of(world)}, "userDataBase64": USER_DATA, "userDataReplaceOnChange": True},
+        lambda world: {"launchTemplate": {"name": name_of(world)}},
     ),
     w.AUTOSCALING_GROUP: (
         autoscaling_group,
@@ -387,7 +383,7 @@ INPUTS: Mapping[str, tuple[Inputs, ...]] = {
             "minSize": 0,
             "maxSize": 0,
             "vpcZoneIdentifiers": [world.subnet],
-            "launchTemplate": {"name": read_template_name(world), "version": "$Latest"},
+            "launchTemplate": {"name": name_of(world), "version": "$Latest"},
             **UNWAITED,
         },
     ),

@@ -66,12 +66,12 @@ class Recorder(dict[str, Any]):
     def _read(self, name: str) -> Any:
         path = f"{self.path}.{name}" if self.path else name
         self.reads.add(path)
-        return self._wrapped(super().get(name), path)
+        return self._wrap(super().get(name), path)
 
-    def _wrapped(self, value: Any, path: str) -> Any:
+    def _wrap(self, value: Any, path: str) -> Any:
         if isinstance(value, dict):
             return Recorder(value, self.reads, path)
-        return [self._wrapped(element, path) for element in value] if isinstance(value, list) else value
+        return [self._wrap(element, path) for element in value] if isinstance(value, list) else value
 
     def __getitem__(self, name: str) -> Any:
         if name not in self:

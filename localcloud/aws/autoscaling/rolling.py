@@ -109,16 +109,16 @@ class Rolling:
                 capacity.reconcile(self.group, _CAUSE)
             return bool(len(capacity.members(self.group)) >= target)
 
-        def no_one_pending() -> bool:
+        def is_none_pending() -> bool:
             return all(state.lifecycle_state == "InService" for state in capacity.members(self.group))
 
-        def go_on() -> None:
-            if no_one_pending():
+        def continue_refresh() -> None:
+            if is_none_pending():
                 then()
             else:
                 self._when_in_service(then)
 
-        self._poll(is_complete, go_on, lambda: "New instances could not be launched within one hour.", no_one_pending)
+        self._poll(is_complete, continue_refresh, lambda: "New instances could not be launched within one hour.", is_none_pending)
 
     def _poll(
         self,

@@ -60,13 +60,13 @@ def choose_terminations(members: Sequence[Member], count: int, policies: Sequenc
         full = Counter(member.zone for member in left)
         most = max(full[member.zone] for member in free)
         candidates = [member for member in free if full[member.zone] == most]
-        member = min(candidates, key=_order(policies))
+        member = min(candidates, key=_sort_key(policies))
         left.remove(member)
         chosen.append(member.id)
     return chosen
 
 
-def _order(policies: Sequence[str]) -> Callable[[Member], tuple[float | str, ...]]:
+def _sort_key(policies: Sequence[str]) -> Callable[[Member], tuple[float | str, ...]]:
     def key(member: Member) -> tuple[float | str, ...]:
         age = -member.launched.timestamp()
         keys: list[float | str] = []

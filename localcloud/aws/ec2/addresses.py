@@ -17,7 +17,7 @@ RESERVED_AT_START = 4
 def install() -> None:
     subnet: Any = Subnet
     subnet.get_available_subnet_ip = _next_free
-    subnet.request_ip = _take
+    subnet.request_ip = _reserve
     subnet.del_subnet_ip = release
     subnet.available_ip_address_count = property(free_count)
 
@@ -47,7 +47,7 @@ def _next_free(subnet: Any, holder: Any) -> str:
     raise none_left(subnet)
 
 
-def _take(subnet: Any, address: str, holder: Any) -> None:
+def _reserve(subnet: Any, address: str, holder: Any) -> None:
     """Assign the requested address to an interface. Raise AWS's error if it is not available."""
     if subnet._subnet_ips.get(address) is not holder:
         refuse_unless_free(subnet, address)

@@ -41,7 +41,7 @@ def check(backend: Any, name: str, kind: str) -> None:
     short = name.removeprefix(prefix)
     own = [item for item in backend.configurations.values() if item.service_name == name]
     if not own and (not name.startswith(prefix) or short not in _SERVICES - not_offered(backend).in_region):
-        raise _unknown(name)
+        raise _unknown_service_error(name)
     kinds = ["Gateway", "Interface"] if short in GATEWAY_SERVICES else ["Interface"]
     if own:
         kinds = [own[0].service_type] if hasattr(own[0], "service_type") else ["Interface", "GatewayLoadBalancer"]
@@ -81,7 +81,7 @@ def describe_vpc_endpoint_services(call: Call) -> dict[str, Any]:
     names = call.params.get("ServiceNames", [])
     for name in names:
         if name not in {service["ServiceName"] for service in details}:
-            raise _unknown(name)
+            raise _unknown_service_error(name)
     matching = keep(
         [service for service in details if not names or service["ServiceName"] in names],
         call.params.get("Filters"),
@@ -132,5 +132,5 @@ def _detail(backend: Any, name: str, kind: str, owner: str, short: str) -> dict[
     }
 
 
-def _unknown(name: str) -> AwsError:
+def _unknown_service_error(name: str) -> AwsError:
     return AwsError("InvalidServiceName", f"The Vpc Endpoint Service '{name}' does not exist")

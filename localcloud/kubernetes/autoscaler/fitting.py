@@ -19,13 +19,13 @@ class FilledNode:
         self.pods = list(pods)
         self.free = dict(node.allocatable)
         for pod in self.pods:
-            self._take(pod)
+            self._subtract(pod)
 
     def put(self, pod: Pod) -> None:
         self.pods.append(pod)
-        self._take(pod)
+        self._subtract(pod)
 
-    def _take(self, pod: Pod) -> None:
+    def _subtract(self, pod: Pod) -> None:
         for name, amount in pod.requests.items():
             if name in self.free:
                 self.free[name] -= amount

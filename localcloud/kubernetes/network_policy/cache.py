@@ -41,7 +41,7 @@ class Cache(Generic[T]):
                 for event in self._api.watch(self._path, resourceVersion=version):
                     if event["type"] == "ERROR":  # the resource version has expired
                         break
-                    self._take(event)
+                    self._apply_event(event)
             except (OSError, HTTPException, ApiError, ValueError) as error:  # the API server is restarting
                 log.info("following %s: %r", self._path, error)
                 time.sleep(PAUSE_SECONDS)
@@ -55,7 +55,7 @@ class Cache(Generic[T]):
         self._changed.set()
         return str(listing["metadata"]["resourceVersion"])
 
-    def _take(self, event: Any) -> None:
+    def _apply_event(self, event: Any) -> None:
         item = event["object"]
         key, parsed = _key(item), self._parse(item) if event["type"] != "DELETED" else None
         with self._lock:

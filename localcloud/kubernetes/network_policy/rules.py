@@ -66,7 +66,7 @@ class _Chains:
 
     def _rules(self, allowed: Iterable[Allow]) -> Iterator[str]:
         plain: dict[Ports | None, list[IPv4Network]] = defaultdict(list)
-        for allow in sorted(allowed, key=_order):
+        for allow in sorted(allowed, key=_sort_key):
             if allow.excluded:
                 yield f"{self._address([allow.network])} {self._peer} != {_set(allow.excluded)}{self._ports(allow.ports)} return"
             else:
@@ -87,7 +87,7 @@ class _Chains:
         return f" meta l4proto {protocol} {number} {ports.first}-{ports.last}"
 
 
-def _order(allow: Allow) -> tuple[str, tuple[str, ...], str, int, int]:
+def _sort_key(allow: Allow) -> tuple[str, tuple[str, ...], str, int, int]:
     ports = allow.ports or Ports("", 0, 0)
     return allow.network, allow.excluded, ports.protocol, ports.first, ports.last
 

@@ -52,7 +52,7 @@ class _Rebalancing:
             self._launch_more(-1)  # without Spot capacity, the node stays until EC2 interrupts it
             return
         _rebalancing[self.state.instance_id] = self
-        self._after("eks-node-group", "replacing", self._drain, lambda: self._has_joined())
+        self._schedule("eks-node-group", "replacing", self._drain, lambda: self._has_joined())
 
     def end(self) -> None:
         durations.cancel(self)
@@ -60,7 +60,7 @@ class _Rebalancing:
 
     def _drain(self) -> None:
         nodes.publish(self.cluster, self.state.instance, "draining", Force=True)
-        self._after(
+        self._schedule(
             "eks-node-drained", "draining", self._terminate, lambda: nodes.progress_of(self.cluster, self.state.instance).done
         )
 
@@ -78,7 +78,7 @@ class _Rebalancing:
     def _launch_more(self, number: int) -> None:
         self.scaling.launched_first = getattr(self.scaling, "launched_first", 0) + number
 
-    def _after(self, kind: str, phase: str, then: Any, gate: Any) -> None:
+    def _schedule(self, kind: str, phase: str, then: Any, gate: Any) -> None:
         failed = durations.fails_as(self, "phase", "failed")
         durations.schedule(self, "phase", phase, "done", kind, then=then, gate=gate, fail=failed)
 

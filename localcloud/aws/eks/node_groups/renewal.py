@@ -66,7 +66,7 @@ class _Renewal:
     def start(self) -> None:
         if not self._old():
             problem = self._problem()
-            self._after("eks-node-group-update", lambda: self.finished(self._not_joining(problem) if problem else None))
+            self._schedule("eks-node-group-update", lambda: self.finished(self._not_joining(problem) if problem else None))
             return
         self.before = self._problem()
         self.sizes = self.scaling.max_size, self.scaling.desired_capacity
@@ -92,10 +92,10 @@ class _Renewal:
             if problem:
                 self._fail(self._not_joining(problem))
                 return
-            self._tell(self._old(), "cordoning")
+            self._publish(self._old(), "cordoning")
             self._next_batch()
 
-        self._after("eks-node-group-version-update", check_new)
+        self._schedule("eks-node-group-version-update", check_new)
 
     def _next_batch(self) -> None:
         old = self._old()
@@ -103,17 +103,19 @@ class _Renewal:
             self._scale_down()
             return
         batch = mock_random.sample(old, min(len(old), self._batch_size(self.sizes[1])))
-        self._tell(batch, "draining", Force=self.force)
-        self._after(0.0, lambda: self._check_drained(batch), gate=lambda: all(self._drain_of(state).done for state in batch))
+        self._publish(batch, "draining", Force=self.force)
+        self._schedule(
+            0.0, lambda: self._check_drained(batch), gate=lambda: all(self._drain_progress(state).done for state in batch)
+        )
 
     def _check_drained(self, batch: list[Any]) -> None:
-        stuck = [state for state in batch if self._drain_of(state).problem]
+        stuck = [state for state in batch if self._drain_progress(state).problem]
         if stuck:
             text = f"Reached max retries while trying to evict pods from nodes in node group {self.group.name}"
             # The text and resource IDs are from aws/containers-roadmap#1282.
             self._fail(Failure("PodEvictionFailure", text, [state.instance.private_dns_name for state in stuck]))
         else:
-            self._after("eks-node-drained", lambda: self._replace(batch))
+            self._schedule("eks-node-drained", lambda: self._replace(batch))
 
     def _replace(self, batch: list[Any]) -> None:
         """Terminate drained nodes. The Auto Scaling group launches replacements up to its desired capacity."""
@@ -130,14 +132,14 @@ class _Renewal:
                 else:
                     self._next_batch()
 
-            self._after("eks-node-group-version-update", check_new)
+            self._schedule("eks-node-group-version-update", check_new)
 
-        self._after("ec2-instance-terminate", launch_new)
+        self._schedule("ec2-instance-terminate", launch_new)
 
     def _scale_down(self) -> None:
         self._restore_sizes()
         capacity.reconcile(self.scaling, _CAUSE)
-        self._after("eks-node-group-update", lambda: self.finished(None))
+        self._schedule("eks-node-group-update", lambda: self.finished(None))
 
     def _restore_sizes(self) -> None:
         """Restore the sizes from before the surge, unless the autoscaler has scaled up the group in the meantime."""
@@ -151,7 +153,7 @@ class _Renewal:
         have already been updated from a previous failed update". NOT VERIFIED (2026-11-23): EKS removes surplus nodes
         and uncordons the old ones.
         """
-        self._tell(self.marked, "uncordoning")
+        self._publish(self.marked, "uncordoning")
         self._restore_sizes()
         new = self._new_members()
         remaining = max(0, self.scaling.desired_capacity - len(self._old())) if failure.code == "PodEvictionFailure" else 0
@@ -201,10 +203,10 @@ class _Renewal:
         """Set the update to Failed after an internal error of the local cloud."""
         self.finished(Failure("Unknown", reason, self.group.group_names))
 
-    def _drain_of(self, state: Any) -> events.Progress:
+    def _drain_progress(self, state: Any) -> events.Progress:
         return nodes.progress_of(self.cluster, state.instance)
 
-    def _tell(self, states: list[Any], action: events.NodeRequest, **details: Any) -> None:
+    def _publish(self, states: list[Any], action: events.NodeRequest, **details: Any) -> None:
         if action == "cordoning":
             self.marked += states
         for state in states:
@@ -221,7 +223,7 @@ class _Renewal:
             if state in capacity.members(self.scaling):
                 capacity.start_termination(self.scaling, state, f"An instance was taken out of service {_CAUSE}.")
 
-    def _after(self, duration: str | float, then: Callable[[], None], gate: Callable[[], bool] | None = None) -> None:
+    def _schedule(self, duration: str | float, then: Callable[[], None], gate: Callable[[], bool] | None = None) -> None:
         durations.schedule(
             self.update,
             "status",
