@@ -4,7 +4,7 @@ import io
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
@@ -20,8 +20,8 @@ from cli.installation import command as program
 from cli.jobs import objects, pool_choice
 from cli.jobs.follow_log import Follower
 from cli.jobs.state import JobState
-from cli.jobs.submit import refused, result, warn
-from infra.config.problems import Problem, warning
+from cli.jobs.submit import refused, result
+from infra.config.problems import Problem
 from infra.jobs import nccl_verdict, smoke_verdict
 from infra.jobs import smoke as smoke_jobs
 from infra.jobs.cluster import ClusterDescription, PoolDescription, Transport
@@ -91,8 +91,8 @@ def command(
         ),
     ] = None,
     launcher: Annotated[
-        Literal["mpijob", "standalone", "torchrun", "openmpi"],
-        typer.Option(help="Launcher of the job: `mpijob` or `standalone`; `openmpi` is the old name of `standalone`."),
+        Launcher,
+        typer.Option(help="Launcher of the job: `mpijob` or `standalone`."),
     ] = "mpijob",
     mpi: Annotated[MpiImplementation, typer.Option(help="MPI implementation of the image.")] = "OpenMPI",
     transport: Annotated[
@@ -109,9 +109,6 @@ def command(
     check that this hardware does not support neither passes nor fails."""
     cluster = Access(kubeconfig, context).connect()
     described = cluster.description()
-    if launcher == "openmpi":
-        warn(warning("--launcher", "openmpi is the old name of standalone. Use standalone."))
-        launcher = "standalone"
     trial = Trial(pool, workers, image, launcher, mpi, transport, name, level)
     job = _job(trial, described, namespace or cluster.namespace)
     expected = smoke_jobs.expected(job, described, transport, level, _emulated(cluster))

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from cli.jobs import foreign_jobs
 from cli.jobs.times import moment
 from infra.jobs.in_pods import UNUSABLE_IMAGE
-from infra.naming import JOB_LABEL, LAUNCHER_LABEL, POOL_LABEL, launcher_of
+from infra.naming import JOB_LABEL, LAUNCHER_LABEL, POOL_LABEL
 
 Phase = Literal["Queued", "Starting", "Running", "Succeeded", "Failed", "Ending", "Canceled"]
 ENDED: tuple[Phase, ...] = ("Succeeded", "Failed", "Canceled")
@@ -162,7 +162,7 @@ def _of_job(found: Object) -> JobState:
         phase = "Queued"
     elif status.get("ready", 0) >= spec.get("parallelism", 1):
         phase = "Running"
-    launcher = launcher_of(labels.get(LAUNCHER_LABEL, "job"))
+    launcher = labels.get(LAUNCHER_LABEL, "job")
     indexed = spec.get("completionMode") == "Indexed"
     failed = next((one for one in conditions if one["type"] == "Failed"), None)
     end = status.get("completionTime") or (failed or {}).get("lastTransitionTime")

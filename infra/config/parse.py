@@ -8,7 +8,6 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar, cast, get_args, g
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from infra.config import former_names
 from infra.config.messages import empty, missing, nearest, unknown_key, unknown_kind, words, wrong_value
 from infra.config.model_types import field_of, inner_types, kinds, leaf_types, models_for
 from infra.config.problems import Problem, path_text
@@ -51,8 +50,6 @@ def parse(model: type[ModelType], values: Mapping[str, object], **known: str) ->
     """
     problems = list(find_secrets(values))
     data: dict[str, Any] = _without_encrypted(deepcopy(dict(values)), (), problems)
-    data, renamed = former_names.replaced(model, data)
-    problems += renamed
     for key in sorted(known.keys() & data.keys()):
         del data[key]
         problems.append(Problem(key, f"is not a setting. {SAID_ELSEWHERE[key]}"))

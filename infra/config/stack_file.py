@@ -16,8 +16,6 @@ from infra.settings.targets import EXISTING
 NAMESPACE = "gpumpi"
 PULUMI = "pulumi"
 """Namespace of the engine's own keys, such as `pulumi:tags` and `pulumi:disable-default-providers`."""
-FORMER_NAMES = {"masterType": "headNodeType"}
-"""Former name -> current name, for keys of `target`."""
 _FILE_NAME = re.compile(r"Pulumi\.(.+)\.ya?ml")
 
 
@@ -157,16 +155,7 @@ def _split(stack: str, config: Mapping[str, Any], found: tuple[Problem, ...]) ->
     if not region or not isinstance(region, str):
         problems.append(Problem("aws:region", "is missing. Add it, for example `aws:region: us-west-2`."))
         region = ""
-    return RawStack(stack, region, _with_current_names(values), tuple(problems))
-
-
-def _with_current_names(values: dict[str, Any]) -> dict[str, Any]:
-    """Rename settings to their current names. Former names are still accepted."""
-    target = values.get("target")
-    if not isinstance(target, Mapping):
-        return values
-    renamed = {new if (new := FORMER_NAMES.get(key)) and new not in target else key: value for key, value in target.items()}
-    return {**values, "target": renamed}
+    return RawStack(stack, region, values, tuple(problems))
 
 
 def is_existing(values: Mapping[str, object]) -> bool:

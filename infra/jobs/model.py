@@ -4,7 +4,6 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from infra.config.former_names import FORMER_NAME, FORMER_VALUES
 from infra.jobs import starters
 from infra.jobs.pod_overrides import EnvSource, RoleOverrides
 from infra.jobs.progress import Progress
@@ -74,7 +73,6 @@ class Job(Model):
         "mpijob",
         description="`mpijob`: MPI started by mpi-operator. `standalone`: Open MPI without an operator. "
         "`torchrun`: PyTorch's own launcher, without MPI.",
-        json_schema_extra={FORMER_VALUES: {"openmpi": "standalone"}},
     )
     pool: str = Field(examples=["train"], description="Pool of the workers.")
     workers: int = Field(examples=[2], description="Number of pods that run ranks.")
@@ -134,7 +132,6 @@ class Job(Model):
         (),
         description="Command that runs once before the ranks, with the same image, environment and volumes. With "
         "`platform.jobController`, `setup` is a separate Job, and only what it writes to volumes reaches the ranks.",
-        json_schema_extra={FORMER_NAME: "prepare"},
     )
     setup_resources: SetupResources = Field(
         SetupResources(), description="Resources of `setup`, which gets no GPUs; needs `platform.jobController`."
@@ -152,13 +149,11 @@ class Job(Model):
     active_deadline_seconds: int | None = Field(
         None,
         description="Time limit in seconds after which the job fails; none by default.",
-        json_schema_extra={FORMER_NAME: "deadlineSeconds"},
     )
     max_restarts: int = Field(
         2,
         description="Number of restarts after failures. With `platform.jobController`, all ranks restart together, and lost "
         "nodes, drains and preemption do not count.",
-        json_schema_extra={FORMER_NAME: "backoffLimit"},
     )
     no_retry_exit_codes: Annotated[tuple[int, ...], Field(strict=False)] = Field(
         (),
@@ -179,13 +174,11 @@ class Job(Model):
         "SIGTERM",
         description="Signal that tells ranks to save their work before they are terminated: `SIGTERM`, `SIGINT`, "
         "`SIGUSR1` or `SIGUSR2`.",
-        json_schema_extra={FORMER_NAME: "stopSignal"},
     )
     ttl_seconds_after_finished: int | None = Field(
         86400,
         description="Seconds after which a finished job is deleted, with its logs. Jobs of a stack stay until they are removed "
         "from the stack file.",
-        json_schema_extra={FORMER_NAME: "ttlSeconds"},
     )
     clean_pod_policy: Literal["Running", "All", "None"] = Field(
         "Running",

@@ -115,8 +115,8 @@ class Ec2Target(Model):
     head_node_type: str = Field(
         "c7i.2xlarge",
         description="Instance type of the head node, from which users start jobs. With the workers' instance type, the head "
-        "node also runs ranks; otherwise it only launches jobs, and runs ranks only while there are no workers. The old name "
-        "`masterType` is still accepted. Change: replaces the head node.",
+        "node also runs ranks; otherwise it only launches jobs, and runs ranks only while there are no workers. Change: "
+        "replaces the head node.",
     )
     ami_id: str | None = Field(
         None,

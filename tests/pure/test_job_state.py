@@ -28,7 +28,7 @@ def mpi_job(*conditions: tuple[str, str], suspend: bool = False, **status: Any) 
 
 
 def batch_job(*conditions: tuple[str, str], spec: dict[str, Any] | None = None, **status: Any) -> dict[str, Any]:
-    labels = {"gpumpi.io/job": "a", "gpumpi.io/launcher": "openmpi", "gpumpi.io/role": "job"}
+    labels = {"gpumpi.io/job": "a", "gpumpi.io/launcher": "standalone", "gpumpi.io/role": "job"}
     end = "2026-11-21T10:01:00Z"
     told = [{"type": kind, "status": is_so, "message": f"{kind}!", "lastTransitionTime": end} for kind, is_so in conditions]
     return {

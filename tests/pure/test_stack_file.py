@@ -188,11 +188,6 @@ def test_every_region_of_the_sdk_is_a_region_name() -> None:
     assert "eusc-de-east-1" in regions.sdk_regions()
 
 
-def test_a_former_name_of_a_setting_is_accepted(tmp_path: Path) -> None:
-    raw = read(tmp_path, "config: {'aws:region': us-west-2, 'gpumpi:target': {kind: ec2, masterType: c7i.large}}")
-    assert raw.values == {"target": {"kind": "ec2", "headNodeType": "c7i.large"}}
-
-
 def test_encrypted_values_of_others_are_no_problem(tmp_path: Path) -> None:
     raw = read(tmp_path, "config: {'aws:region': us-west-2, 'aws:secretKey': {secure: v1:abc}}")
     assert problems(raw) == []

@@ -20,8 +20,7 @@ from cli.jobs.importing.errors import NotImportable
 from cli.jobs.importing.formats import Imported
 from cli.jobs.workdir import places
 from cli.jobs.workdir.selection import LIMIT_MIB
-from infra.config import former_names
-from infra.config.problems import Problem, warning, without_echoes
+from infra.config.problems import Problem, without_echoes
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.model import Job
 from infra.jobs.pods import PlacedJob
@@ -52,7 +51,7 @@ def command(
     as_json: options.Json = False,
 ) -> int:
     """Prints a job file and, on stderr, each field that was dropped or changed. Needs a cluster only with --submit."""
-    given = _given(values or ())
+    given = dict(assignments.pairs("--set", values or ()))
     text = _text(file)
     fields = FIELDS - variables.names(text)
     imported = _read(file, text, given, fields)
@@ -71,14 +70,6 @@ def command(
     if problems and not as_json:
         raise CommandError(problem_count(file.name, len(problems), "submitted"), REFUSED, problems=problems)
     return REFUSED if problems else OK
-
-
-def _given(values: Sequence[str]) -> dict[str, str]:
-    former = former_names.of_fields(Job)
-    given = dict(assignments.pairs("--set", values))
-    for name in former.keys() & given.keys():
-        submit.warn(warning(f"--set {name}", f"is the old name of {former[name]}. Rename it."))
-    return {former.get(name, name): value for name, value in given.items()}
 
 
 def _text(file: Path) -> str:
