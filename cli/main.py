@@ -113,7 +113,6 @@ VERBS: Final = {
             "cli.jobs.smoke_command:command",
             "Test a pool with a job: ranks, GPUs, an allreduce, the network; on request CUDA and NCCL.",
         ),
-        "migrate-queue": Verb("cli.jobs.migrate_queue:command", "Rewrite Kueue's stored objects after an upgrade of Kueue."),
     },
     "EC2 clusters": {
         "wait": Verb("cli.ec2.wait:command", "Wait until all nodes of an EC2 cluster have joined."),

@@ -16,7 +16,6 @@ from infra.kubernetes import kubeconfigs
 
 PATHS: Final = {
     "ConfigMap": "api/v1/{namespace}configmaps",
-    "CustomResourceDefinition": "apis/apiextensions.k8s.io/v1/customresourcedefinitions",
     "DaemonSet": "apis/apps/v1/{namespace}daemonsets",
     "Event": "api/v1/{namespace}events",
     "Job": "apis/batch/v1/{namespace}jobs",
@@ -114,17 +113,6 @@ class Cluster:
         doing = f"list {_words(kind, None, namespace)}"
         items: Sequence[Object] = self._call("GET", _path(kind, namespace), {"labelSelector": label}, doing=doing)["items"]
         return items
-
-    def list_at(self, path: str, kind: str) -> Sequence[Object]:
-        """Return all objects of a kind that has no entry in PATHS, in all namespaces."""
-        items: Sequence[Object] = self._call("GET", path.format(namespace=""), doing=f"list {_words(kind, None, None)}")["items"]
-        return items
-
-    def replace(self, manifest: Object, path: str | None = None, subresource: str = "") -> None:
-        """Write an object that was read earlier. Raises Conflict if it has changed since."""
-        kind, name, namespace = manifest["kind"], manifest["metadata"]["name"], manifest["metadata"].get("namespace")
-        address = f"{_path(kind, namespace, name, path)}/{subresource}".rstrip("/")
-        self._call("PUT", address, body=manifest, doing=f"write {_words(kind, name, namespace)}")
 
     def create(self, manifest: Object) -> Object:
         return self._create(manifest)
