@@ -13,7 +13,7 @@ from cli.console import Listing, make_console, print_json
 from cli.errors import CommandError
 from cli.exit_codes import OK, REFUSED, USAGE
 from cli.images import builders, recipes, repositories
-from cli.images.recipes import NOT_VERIFIED, Recipe
+from cli.images.recipes import Recipe
 from cli.images.repositories import USER, Ecr
 
 
@@ -33,9 +33,10 @@ class _Order:
 
     @property
     def not_verified(self) -> list[str]:
-        marks = [f"recipe {self.recipe.name}: {NOT_VERIFIED}"]
+        note = self.recipe.not_verified
+        marks = [f"recipe {self.recipe.name}: {note}"] if note else []
         if "@sha256:" not in self.base:
-            marks.append(f"base {self.base}: AWS may move this tag; --base IMAGE@sha256:... pins it")
+            marks.append(f"base {self.base}: its publisher may move this tag; --base IMAGE@sha256:... pins it")
         return marks
 
 
@@ -140,7 +141,7 @@ def list_recipes(as_json: options.Json = False) -> int:
                     "content": one.content,
                     "base": one.base,
                     "recipe": one.dockerfile,
-                    "notVerified": NOT_VERIFIED,
+                    "notVerified": one.not_verified,
                 }
                 for one in every
             ]
@@ -150,5 +151,7 @@ def list_recipes(as_json: options.Json = False) -> int:
     for one in every:
         listing.add_row(one.name, one.default_tag, one.content, one.base)
     make_console().print(listing)
-    make_console(stderr=True).print(f"NOT VERIFIED: {NOT_VERIFIED}")
+    for recipe in every:
+        if recipe.not_verified:
+            make_console(stderr=True).print(f"NOT VERIFIED: {recipe.name}: {recipe.not_verified}")
     return OK

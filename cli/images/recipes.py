@@ -18,7 +18,7 @@ from infra.jobs.smoke import IMAGES
 ROOT: Final = CLONE or Path()
 TAG_CHARACTERS: Final = 12
 NOT_VERIFIED: Final = "written from the sources of AWS's images (2026-08-21) and tested with stubs; see docs/images.md"
-"""Note that is printed for each recipe until a user has reported a build from AWS's images."""
+"""Printed for each recipe with a base of AWS until a user has reported a build from AWS's images."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,11 @@ class Recipe:
     @property
     def dockerfile(self) -> str:
         return self.files[0]
+
+    @property
+    def not_verified(self) -> str | None:
+        """What nobody has tested about the recipe."""
+        return NOT_VERIFIED if "deep-learning-containers" in self.base else None
 
     def tag(self, base: str, arguments: Mapping[str, str]) -> str:
         """Return the default tag, which changes with the Dockerfile, the copied files, the base image and the build
@@ -64,9 +69,14 @@ class Recipe:
 def read(dockerfile: Path) -> Recipe:
     text = dockerfile.read_text(encoding="utf-8")
     joined = text.replace("\\\n", " ")
-    copied = [word for line in re.findall(r"^COPY (.+)", joined, re.MULTILINE) for word in line.split()[:-1]]
-    files = (str(dockerfile.relative_to(ROOT)), *sorted(copied))
+    sources = [ROOT / word for line in re.findall(r"^COPY (.+)", joined, re.MULTILINE) for word in line.split()[:-1]]
+    copied = [path for source in sources for path in ([source] if source.is_file() else _files_below(source))]
+    files = tuple(str(path.relative_to(ROOT)) for path in (dockerfile, *sorted(copied)))
     return Recipe(dockerfile.parent.name, _only(r'image\.title="(.+?)"', text), _only(r"^ARG BASE=(\S+)", text), files)
+
+
+def _files_below(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file() and path.parent.name != "__pycache__"]
 
 
 def _only(pattern: str, text: str) -> str:
