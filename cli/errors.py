@@ -28,7 +28,6 @@ CODES: Final = {
     "localcloud.machine.ledger.StillThere": FAILED,
     "localcloud.officials.NotInstalled": NOT_FOUND,
     "localcloud.processes.StartError": FAILED,
-    "localcloud.stack.NoStack": NOT_FOUND,
     "localcloud.stack.PulumiError": FAILED,
     "localcloud.tools.build.BuildError": FAILED,
 }

@@ -94,7 +94,7 @@ class Program(TyperGroup):
 
 
 def _verb(group: TyperGroup, words: list[str]) -> str:
-    """Return the verb of a command line, such as `validate` or `local up`."""
+    """Return the verb of a command line, such as `validate` or `local start`."""
     first, *rest = [*words, ""]
     inner = group.commands.get(first)
     return f"{first} {_verb(inner, rest)}".strip() if isinstance(inner, TyperGroup) else first if inner else ""

@@ -29,16 +29,10 @@ LOCAL: Final = {
     "reset": _local("reset", "Empty the account and delete all stacks. The servers keep running."),
     "env": _local("env", "Print environment variables for `pulumi` and AWS clients."),
     "ami": _local("ami", "Build the AMI of EC2 clusters with Packer and print its ID."),
-    "preview": _local("preview", "Show what `up` would do."),
-    "up": _local("up", "Create or update the stack."),
-    "refresh": _local("refresh", "Update the stack's state to match AWS."),
-    "destroy": _local("destroy", "Delete everything the stack created."),
     "break": Verb(
         "cli.local.faults:command", "Break a local node or job: a GPU, kubelet, link, instance or rank.", needs_clone=True
     ),
     "grant": _local("grant", "Create what the stack references but does not create: VPC, reservations, AMI, users."),
-    "recover": _local("recover", "Repair the stack after `pulumi` was killed."),
-    "outputs": _local("outputs", "Print the stack's outputs as YAML or JSON."),
     "scarce": _local("scarce", "Make a zone run out of capacity for an instance type.", "cli.local.account"),
     "quota": _local("quota", "Show or set a quota of the account.", "cli.local.account"),
     "deny": _local("deny", "Deny an action to everyone in the account.", "cli.local.account"),
@@ -176,7 +170,7 @@ def verb(name: str) -> Any:
 
 
 def every_command() -> Iterator[tuple[str, Any]]:
-    """Yield each verb (`validate`, `local up`) with its loaded command. Imports all modules."""
+    """Yield each verb (`validate`, `local start`) with its loaded command. Imports all modules."""
     root: Any = typer.main.get_command(app)
     for name, one in root.commands.items():
         if isinstance(one, TyperGroup):

@@ -148,5 +148,5 @@ SHOW = Show(
     stack="local",
     steps=EksDemo,
     title="The lifecycle of a GPU cluster in a local AWS, run by the real Pulumi engine. No account, no cost.",
-    goes_on="scripts/cluster local start, then scripts/cluster local up -s 02-p4d-efa",
+    goes_on='scripts/cluster local start; eval "$(scripts/cluster local env)"; pulumi up -s 02-p4d-efa',
 )

@@ -19,9 +19,9 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from cli.console import make_console
+from cli.demo import operation_progress
 from cli.errors import CommandError
 from cli.exit_codes import FAILED, OK, REFUSED
-from cli.stacks import operation_progress
 from localcloud.instance import LocalCloud
 from localcloud.processes import ROOT
 from localcloud.stack import LocalStack, Run, Verb

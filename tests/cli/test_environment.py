@@ -6,7 +6,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cli.stacks import operation_progress
+from cli.demo import operation_progress
 from localcloud import environment
 from localcloud.engine_events import EventLog, Step
 from localcloud.instance import KEY_FILE, SERVERS, LocalCloud

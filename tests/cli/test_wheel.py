@@ -85,7 +85,7 @@ def test_a_hint_names_the_command_of_the_wheel(installed: Path, tmp_path: Path) 
         assert "gpumpi kubeconfig -s STACK" in done.stderr and "scripts/cluster" not in done.stderr
 
 
-@pytest.mark.parametrize("verb", ["acceptance", "demo", "recover", "prepare-node", "image list", "local up"])
+@pytest.mark.parametrize("verb", ["acceptance", "demo", "recover", "prepare-node", "image list", "local start"])
 def test_a_verb_that_needs_a_clone_reports_it(installed: Path, tmp_path: Path, verb: str) -> None:
     done = gpumpi(installed, tmp_path, *verb.split())
     reason = f"`{verb}` needs files from the repository; clone it and run the command there"

@@ -28,7 +28,7 @@ NOT_YET: dict[str, str] = {
 
 
 def verbs() -> dict[str, set[str]]:
-    """Return the options of each command, keyed by command (`validate`, `local up`, ...)."""
+    """Return the options of each command, keyed by command (`validate`, `local start`, ...)."""
     found: dict[str, set[str]] = {}
     for name, command in every_command():
         options = (parameter.opts + parameter.secondary_opts for parameter in command.params)
