@@ -8,11 +8,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from cli import options
+from cli import options, prompts
 from cli.capacity import order, purchase, remembered
 from cli.capacity.choices import choices
 from cli.capacity.offer_screen import recommendation, screen, usd, when
-from cli.clusters.acceptance import prompts
 from cli.console import make_console, print_json, say
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import NOT_FOUND, OK, REFUSED, USAGE

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from cli.clusters.acceptance import emulation, hosts, nodes, own_jobs, smoke_levels
+from cli.clusters.acceptance import ec2_nodes, eks_nodes, own_jobs, smoke_levels, target
 from cli.clusters.acceptance.aws_reads import Image, Instance
-from cli.clusters.acceptance.checklist import Check, Notebook, row, run
-from cli.clusters.acceptance.choice import choose
-from cli.clusters.acceptance.report import LeftOut, Row
+from cli.clusters.acceptance.eks import choose
+from cli.clusters.acceptance.report import Check, LeftOut, Notebook, Row, row, run
 from cli.clusters.status.cluster_status import PoolStatus
 from cli.errors import CommandError, NotFound
 from infra.jobs import nccl_verdict
@@ -117,17 +116,17 @@ def test_a_row_that_needs_other_hardware_does_not_stop_the_next_one() -> None:
 
 
 def test_nodes_declare_emulation_only_all_together() -> None:
-    assert emulation.of_nodes([node("a", emulated=True), node("b", emulated=True)]).keys() == {"a", "b"}
-    assert emulation.of_nodes([node("a", emulated=True), node("b")]) == {}
-    assert emulation.of_nodes([]) == {}
+    assert target.declared_by_nodes([node("a", emulated=True), node("b", emulated=True)]).keys() == {"a", "b"}
+    assert target.declared_by_nodes([node("a", emulated=True), node("b")]) == {}
+    assert target.declared_by_nodes([]) == {}
 
 
 def test_hosts_declare_emulation_only_all_together() -> None:
     declared = json.dumps({"gpu": "none"})
-    assert emulation.of_hosts({"10.0.0.1": declared, "10.0.0.2": declared}).keys() == {"10.0.0.1", "10.0.0.2"}
-    assert emulation.of_hosts({"10.0.0.1": declared, "10.0.0.2": ""}) == {}
-    assert emulation.of_hosts({"10.0.0.1": "[]"}) == {} and emulation.of_hosts({}) == {}
-    assert emulation.text({}) == "hardware"
+    assert target.declared_by_hosts({"10.0.0.1": declared, "10.0.0.2": declared}).keys() == {"10.0.0.1", "10.0.0.2"}
+    assert target.declared_by_hosts({"10.0.0.1": declared, "10.0.0.2": ""}) == {}
+    assert target.declared_by_hosts({"10.0.0.1": "[]"}) == {} and target.declared_by_hosts({}) == {}
+    assert target.describe_devices({}) == "hardware"
 
 
 # --- Kubernetes nodes
@@ -139,7 +138,7 @@ def versions(kubelet: str = "v1.35.0", images: tuple[str, ...] = ("ami-1", "ami-
         one["status"]["nodeInfo"]["kubeletVersion"] = kubelet
     instances = [Instance(f"i-{name}", "p4d.24xlarge", image, "train", "", 4) for name, image in zip("ab", images, strict=False)]
     notes = Notebook()
-    nodes.check_versions(notes, found, instances, {"ami-1": Image("al2023", {"gpumpi:ami": "eks"})}, "v1.35.2")
+    eks_nodes.check_versions(notes, found, instances, {"ami-1": Image("al2023", {"gpumpi:ami": "eks"})}, "v1.35.2")
     return notes
 
 
@@ -168,7 +167,7 @@ def devices(*found: dict[str, Any], plugin: tuple[int, int] = (1, 1)) -> Noteboo
     notes = Notebook()
     status = {"numberReady": plugin[0], "desiredNumberScheduled": plugin[1]}
     plugins = [{"metadata": {"name": "nvidia-device-plugin-daemonset"}, "status": status}]
-    nodes.check_devices(notes, cluster(), TRAIN, found, plugins)
+    eks_nodes.check_devices(notes, cluster(), TRAIN, found, plugins)
     return notes
 
 
@@ -187,7 +186,7 @@ def test_a_pool_without_ready_nodes_cannot_pass() -> None:
 def drivers(**more: Any) -> Notebook:
     whole = {"node": "a", "kernel": "6", "nvidia": "580.1", "cuda": "13.0", "efa": "3.3", "efaDevices": 4}
     notes = Notebook()
-    nodes.check_drivers(notes, [whole, {**whole, "node": "b", **more}], TRAIN, 2)
+    eks_nodes.check_drivers(notes, [whole, {**whole, "node": "b", **more}], TRAIN, 2)
     return notes
 
 
@@ -200,7 +199,7 @@ def test_a_node_without_a_driver_lacks_hardware_and_different_drivers_fail() -> 
 
 def test_missing_reports_fail() -> None:
     notes = Notebook()
-    nodes.check_drivers(notes, [], TRAIN, 2)
+    eks_nodes.check_drivers(notes, [], TRAIN, 2)
     assert notes.failures == ["0 of 2 workers reported their driver versions"]
 
 
@@ -294,7 +293,7 @@ BOOTED = {"ok": True, "gpus": 8, "efa": 4, "driver": "580", "mpi": "OpenMPI 5", 
 
 def booted(text: str) -> Notebook:
     notes = Notebook()
-    hosts.check_first_boot(notes, {"10.0.0.2": text}, [WORKER], {"p4d.24xlarge": 8})
+    ec2_nodes.check_first_boot(notes, {"10.0.0.2": text}, [WORKER], {"p4d.24xlarge": 8})
     return notes
 
 
@@ -312,13 +311,13 @@ def test_workers_with_different_amis_fail_but_the_head_node_may_differ() -> None
     head, other = Instance("i-1", "c7i.large", "ami-0", "", "10.0.0.1", 0), Instance("i-3", "x", "ami-2", "", "10.0.0.3", 0)
     for found, wrong in (([head, WORKER], 0), ([head, WORKER, other], 1)):
         notes = Notebook()
-        hosts.check_amis(notes, found, {}, "i-1")
+        ec2_nodes.check_amis(notes, found, {}, "i-1")
         assert len(notes.failures) == wrong
 
 
 def test_nodes_with_different_mpi_versions_fail() -> None:
     notes = Notebook()
-    hosts.check_versions(notes, {"a": "MPI_VERSION=5.0.1\n", "b": "MPI_VERSION=5.0.2\n"}, {"a": "", "b": ""})
+    ec2_nodes.check_versions(notes, {"a": "MPI_VERSION=5.0.1\n", "b": "MPI_VERSION=5.0.2\n"}, {"a": "", "b": ""})
     assert notes.failures == ["/etc/gpumpi/mpi differs between nodes: a, b"]
 
 
@@ -330,7 +329,7 @@ def test_nodes_with_different_mpi_versions_fail() -> None:
 def test_ranks_must_fill_the_hostfile_with_the_right_sum(reports: list[tuple[int, int]], failures: int) -> None:
     notes = Notebook()
     found = [{"host": f"ip-10-0-0-{host}", "sum": total} for host, total in reports]
-    hosts.check_ranks(notes, found, {"ip-10-0-0-0": 1, "ip-10-0-0-1": 1})
+    ec2_nodes.check_ranks(notes, found, {"ip-10-0-0-0": 1, "ip-10-0-0-1": 1})
     assert len(notes.failures) == failures, notes.failures
 
 

@@ -12,13 +12,12 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from cli import installation, options
-from cli.clusters.acceptance import checklist, destroying, emulation, prompts
-from cli.clusters.acceptance.checklist import Check
+from cli import installation, options, prompts
+from cli.clusters.acceptance import aws_reads, report
 from cli.clusters.acceptance.ec2 import Ec2Target
 from cli.clusters.acceptance.eks import EksTarget
-from cli.clusters.acceptance.report import LeftOut, Report, Row
-from cli.clusters.acceptance.target import Options, Plan, Target
+from cli.clusters.acceptance.report import Check, LeftOut, Report, Row
+from cli.clusters.acceptance.target import Options, Plan, Target, describe_devices
 from cli.console import Listing, make_console, print_json, say
 from cli.errors import CommandError
 from cli.exit_codes import FAILED, OK, REFUSED, USAGE
@@ -108,7 +107,7 @@ def _prepare(target: Target) -> Plan:
 
 def _first(raw: RawStack, target: Target, plan: Plan, level: str) -> Report:
     """Return the initial report, which has no rows."""
-    devices = emulation.text(target.emulated())
+    devices = describe_devices(target.emulated())
     started = datetime.now(UTC).replace(microsecond=0)
     return Report(
         raw.stack,
@@ -140,7 +139,7 @@ def product() -> str:
 
 
 def _destroy_check(raw: RawStack) -> Check:
-    return Check(destroying.NAME, partial(destroying.check, Clients(raw.region), raw.stack, pulumi_program.destroy))
+    return Check(aws_reads.DESTROY, partial(aws_reads.check_destroy, Clients(raw.region), raw.stack, pulumi_program.destroy))
 
 
 class Run:
@@ -155,13 +154,13 @@ class Run:
         incomplete.
         """
         try:
-            self._add(checklist.run(self._plan.checks, self._emulated, report=tell))
+            self._add(report.run(self._plan.checks, self._emulated, report=tell))
         finally:
             tell("cleaning up ...")
             self._note(self._target.clean())
             self._write(tell)
         if destroy is not None:
-            self._add(checklist.run([destroy], dict, report=tell))
+            self._add(report.run([destroy], dict, report=tell))
         self._report = replace(self._report, complete=True)
         self._write(tell)
         return self._report
@@ -169,7 +168,7 @@ class Run:
     def _emulated(self) -> Mapping[str, str]:
         """Return the nodes' declarations about their devices, and record them in the report."""
         declared = self._target.emulated()
-        self._report = replace(self._report, devices=emulation.text(declared))
+        self._report = replace(self._report, devices=describe_devices(declared))
         return declared
 
     def _add(self, found: Iterable[Row | LeftOut]) -> None:

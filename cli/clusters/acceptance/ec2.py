@@ -9,12 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from cli.clusters.acceptance import aws_reads, ec2_nccl, emulation, hosts, own_jobs, programs, smoke_levels
-from cli.clusters.acceptance.checklist import Check, Notebook
-from cli.clusters.acceptance.cost import Bill, Cost
-from cli.clusters.acceptance.remote import SSH, SSH_COPY, Remote
-from cli.clusters.acceptance.report import LeftOut
-from cli.clusters.acceptance.target import Options, Plan
+from cli.clusters.acceptance import aws_reads, ec2_nodes, own_jobs, smoke_levels, target
+from cli.clusters.acceptance.ec2_nodes import SSH, SSH_COPY, Remote
+from cli.clusters.acceptance.report import Check, LeftOut, Notebook
+from cli.clusters.acceptance.target import Bill, Cost, Options, Plan
 from cli.ec2 import hostfile_check, remote_run, wait
 from cli.ec2.ec2_instances import DeployedEc2Cluster, Ec2Node
 from cli.errors import CommandError, NotFound
@@ -50,7 +48,7 @@ class Ec2Target:
         self._options, self._clients = options, Clients(self.region)
         self._remote = Remote(self._nodes, options.identity, options.minutes)
         self._before = self._nodes.group()
-        self._mark = f"{programs.MARK}-{remote_run.new_id()}"
+        self._mark = f"{own_jobs.MARK}-{remote_run.new_id()}"
 
     # --- before the run ------------------------------------------------------------------------------------------------
 
@@ -59,7 +57,7 @@ class Ec2Target:
         return [line for line in said.splitlines() if line.startswith(("run ", "process "))]
 
     def emulated(self) -> Mapping[str, str]:
-        return emulation.of_hosts(self._files(EMULATED_DEVICES_FILE))
+        return target.declared_by_hosts(self._files(EMULATED_DEVICES_FILE))
 
     def plan(self) -> Plan:
         nodes = self._nodes.nodes()
@@ -149,32 +147,32 @@ class Ec2Target:
             notes.fail(f"{len(nodes) - 1} of {self._before.desired} workers exist")
         found = aws_reads.with_ids(self._clients, [node.id for node in nodes])
         images = aws_reads.images(self._clients, [one.image for one in found])
-        hosts.check_amis(notes, found, images, next((node.id for node in nodes if node.is_head_node), ""))
+        ec2_nodes.check_amis(notes, found, images, next((node.id for node in nodes if node.is_head_node), ""))
 
     def _versions(self, notes: Notebook) -> None:
-        hosts.check_versions(notes, self._files(hosts.MPI), self._files(hosts.MANIFEST))
+        ec2_nodes.check_versions(notes, self._files(ec2_nodes.MPI), self._files(ec2_nodes.MANIFEST))
 
     def _first_boot(self, gpus: Mapping[str, int], notes: Notebook) -> None:
         workers = {node.address: node.id for node in self._joined() if not node.is_head_node}
         found = aws_reads.with_ids(self._clients, list(workers.values()))
-        files = {address: text for address, text in self._files(hosts.FIRST_BOOT).items() if address in workers}
+        files = {address: text for address, text in self._files(ec2_nodes.FIRST_BOOT).items() if address in workers}
         if not files:
             notes.fail("the cluster has no workers")
-        hosts.check_first_boot(notes, files, found, gpus)
+        ec2_nodes.check_first_boot(notes, files, found, gpus)
 
     def _slots(self) -> dict[str, int]:
         expected, silent = hostfile_check.wanted(self._nodes, self._nodes.nodes())
         if silent or not expected:
             raise CommandError(f"not joined: {', '.join(silent) or 'no node has slots'}")
-        return {hosts.host_name(address): slots for address, slots in expected.items()}
+        return {ec2_nodes.host_name(address): slots for address, slots in expected.items()}
 
     def _ranks(self, notes: Notebook) -> None:
         slots = self._slots()
-        code, said = self._remote.run(f"cd; mpiexec -n {sum(slots.values())} python3 -c {shlex.quote(programs.RANKS)}")
+        code, said = self._remote.run(f"cd; mpiexec -n {sum(slots.values())} python3 -c {shlex.quote(own_jobs.RANKS)}")
         notes.saw(f"mpiexec -n {sum(slots.values())}: exit code", code)
         if code:
             notes.fail(f"mpiexec failed with exit code {code}: {said.strip()[-500:]}")
-        hosts.check_ranks(notes, own_jobs.reports(said.splitlines()), slots)
+        ec2_nodes.check_ranks(notes, own_jobs.reports(said.splitlines()), slots)
 
     def _cuda(self, notes: Notebook) -> None:
         """Run bench/gpu/device_buffers.py: MPI must transfer GPU memory correctly between two nodes."""
@@ -201,20 +199,20 @@ class Ec2Target:
         if not found:
             raise CommandError("the cluster has no workers")
         kind = aws_reads.instance_type(self._clients, found[0].type)
-        ec2_nccl.check(notes, self._remote, found, kind, f"{self._mark}-nccl.py")
+        ec2_nodes.check_nccl(notes, self._remote, found, kind, f"{self._mark}-nccl.py")
 
     def _killed(self, notes: Notebook) -> None:
         """Kill a rank while all ranks run. A later attempt with the same command must succeed."""
-        addresses = {hosts.host_name(node.address): node for node in self._joined()}
+        addresses = {ec2_nodes.host_name(node.address): node for node in self._joined()}
         number = min(2, len(self._slots()))
-        run = f"mpiexec -n {number} -N 1 python3 -u -c {shlex.quote(programs.TWICE)} {self._mark}"
+        run = f"mpiexec -n {number} -N 1 python3 -u -c {shlex.quote(own_jobs.TWICE)} {self._mark}"
         script = (
             f"cd; for attempt in $(seq {ATTEMPTS}); do {run} && exit 0; echo acceptance: attempt $attempt failed; done; exit 1"
         )
         killed: list[str] = []
 
         def on_line(line: str) -> None:
-            if programs.FIRST in line and not killed:
+            if own_jobs.FIRST in line and not killed:
                 host, _, process = line.split()[-1].partition(":")
                 node = addresses[host.split(".")[0]]
                 self._kill(node, int(process))
@@ -228,7 +226,7 @@ class Ec2Target:
         said = [line for line in lines if "acceptance: " in line]
         notes.saw("kill -9 in the first attempt", killed[0] if killed else "nothing was killed")
         notes.saw("mpiexec: exit code of the last attempt, log", f"{code}: {'; '.join(said)}")
-        if code or not killed or not any(programs.SECOND in line for line in said):
+        if code or not killed or not any(own_jobs.SECOND in line for line in said):
             notes.fail(f"after a rank was killed, the next attempt did not succeed (exit code {code}): {'; '.join(lines[-3:])}")
 
     def _kill(self, node: Ec2Node, process: int) -> None:

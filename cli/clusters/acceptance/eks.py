@@ -1,33 +1,93 @@
-"""Checks that acceptance runs on an EKS cluster. Each check becomes a row of the report."""
+"""Checks that acceptance runs on an EKS cluster, and the pools that they use. Each check becomes a row of the report."""
 
 import json
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from cli.clusters.acceptance import aws_reads, emulation, nodes, own_jobs, programs, smoke_levels
-from cli.clusters.acceptance.checklist import Check, Notebook
-from cli.clusters.acceptance.choice import Choice, choose
-from cli.clusters.acceptance.cost import Bill, Cost
+from cli.clusters.acceptance import aws_reads, eks_nodes, own_jobs, smoke_levels, target
+from cli.clusters.acceptance.eks_nodes import Scaling
 from cli.clusters.acceptance.own_jobs import JobWorld
-from cli.clusters.acceptance.report import LeftOut
-from cli.clusters.acceptance.scaling import Scaling
-from cli.clusters.acceptance.target import Options, Plan
+from cli.clusters.acceptance.report import Check, LeftOut, Notebook
+from cli.clusters.acceptance.target import Bill, Cost, Options, Plan
 from cli.clusters.kubernetes_access import Access
 from cli.clusters.status.cluster_status import PoolStatus
 from cli.clusters.status.in_aws import EksAccount
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import REFUSED
-from cli.jobs import objects
+from cli.jobs import objects, pool_choice
 from cli.stacks import kubeconfig_command
 from infra.config.stack_file import RawStack
 from infra.facts.clients import Clients
+from infra.jobs.cluster import ClusterDescription, PoolDescription
 from infra.jobs.smoke import Level
 from infra.naming import Naming
 from infra.settings.platform import PlatformSettings
+
+WORKERS = 2
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The pools of a run."""
+
+    smoke: PoolDescription
+    """Pool of the smoke test and of the job that loses a worker."""
+    workers: int
+    scale: PoolDescription | None
+    """Pool to scale from zero; None if no pool can be scaled to zero."""
+
+    def starts(self, there: Mapping[str, int]) -> list[tuple[PoolDescription, int]]:
+        """Return how many nodes the run may add to each pool, given the number of ready nodes."""
+        most = [(self.smoke, self.workers)]
+        if self.scale is not None and self.scale.name != self.smoke.name:
+            most.append((self.scale, 1))
+        return [(pool, number - there.get(pool.name, 0)) for pool, number in most if number > there.get(pool.name, 0)]
+
+    def sentences(self, there: Mapping[str, int]) -> list[str]:
+        """Return sentences about the nodes that the run starts and removes."""
+        found = [f"{number} x {pool.instance_type} in pool {pool.name}" for pool, number in self.starts(there)]
+        text = [f"starts {', '.join(found)}; the autoscaler removes them again"] if found else ["starts no nodes"]
+        if self.scale is not None and there.get(self.scale.name, 0):
+            text.append(f"waits until the autoscaler has removed the nodes of pool {self.scale.name}, then adds one again")
+        return text
+
+
+def choose(
+    described: ClusterDescription,
+    there: Mapping[str, int],
+    in_aws: Mapping[str, PoolStatus],
+    *,
+    pool: str | None = None,
+    scale_pool: str | None = None,
+) -> Choice:
+    """Return the pools to use. Prefers pools whose nodes already run, because each new node costs money."""
+    compute = [one for one in described.pools if one.name != described.launcher_pool] or list(described.pools)
+    smoke = pool_choice.named(pool, compute) if pool else _smoke_pool(compute, there)
+    scale = pool_choice.named(scale_pool, compute) if scale_pool else _scale_pool(compute, in_aws)
+    return Choice(smoke, min(WORKERS, smoke.max_size), scale)
+
+
+def _smoke_pool(pools: Sequence[PoolDescription], there: Mapping[str, int]) -> PoolDescription:
+    """Return the best pool. Prefer pools with GPUs, then pools with enough running nodes, then pools with room for two
+    nodes. If several pools are equal, return the first one in the stack file.
+    """
+
+    def rank(pool: PoolDescription) -> tuple[bool, bool, bool]:
+        return not pool.gpus, there.get(pool.name, 0) < WORKERS, pool.max_size < WORKERS
+
+    return min(pools, key=rank)
+
+
+def _scale_pool(pools: Sequence[PoolDescription], in_aws: Mapping[str, PoolStatus]) -> PoolDescription | None:
+    """Return an empty pool or, if there is none, a pool that may be scaled to zero."""
+    can = [one for one in pools if one.max_size and (found := in_aws.get(one.name)) and found.minimum == 0]
+    return next((one for one in can if not in_aws[one.name].wanted), can[0] if can else None)
+
 
 VERSIONS: Final = "AMI and Kubernetes versions"
 DEVICES: Final = "device plugins and advertised devices"
@@ -68,12 +128,12 @@ class EksTarget:
     def emulated(self) -> Mapping[str, str]:
         api, pools = self._jobs.cluster, self._jobs.described.pools
         found = [api.list("Node", selector=pool.selector) for pool in pools if pool.gpus or pool.efa]
-        return emulation.of_nodes([node for nodes in found for node in nodes])
+        return target.declared_by_nodes([node for nodes in found for node in nodes])
 
     def plan(self) -> Plan:
         pools = self._pools_in_aws()
         every_node = self._jobs.cluster.list("Node")
-        there = {pool.name: len(nodes.of_pool(pool, every_node)) for pool in self._jobs.described.pools}
+        there = {pool.name: len(eks_nodes.of_pool(pool, every_node)) for pool in self._jobs.described.pools}
         options = self._options
         choice = choose(self._jobs.described, there, pools, pool=options.pool, scale_pool=options.scale_pool)
         checks, left_out = self._checks(choice)
@@ -131,19 +191,19 @@ class EksTarget:
         api = self._jobs.cluster
         running = aws_reads.of_stack(self._clients, self._raw.stack)
         images = aws_reads.images(self._clients, [one.image for one in running])
-        nodes.check_versions(notes, api.list("Node"), running, images, api.version())
+        eks_nodes.check_versions(notes, api.list("Node"), running, images, api.version())
 
     def _devices(self, choice: Choice, notes: Notebook) -> None:
         api = self._jobs.cluster
-        nodes.check_devices(notes, self._jobs.described, choice.smoke, api.list("Node"), api.list("DaemonSet"))
+        eks_nodes.check_devices(notes, self._jobs.described, choice.smoke, api.list("Node"), api.list("DaemonSet"))
 
     def _drivers(self, choice: Choice, notes: Notebook) -> None:
-        job = self._jobs.job("versions", choice.smoke.name, choice.workers, ("python3", "-c", programs.VERSIONS))
+        job = self._jobs.job("versions", choice.smoke.name, choice.workers, ("python3", "-c", own_jobs.VERSIONS))
         state, log = self._jobs.run(job)
         notes.saw(f"job {job.name}: phase", state.phase)
         if state.phase != "Succeeded":
             notes.fail(f"job {job.name} is {state.phase}: {state.reason or '; '.join(log[-3:])}")
-        nodes.check_drivers(notes, own_jobs.reports(log), choice.smoke, choice.workers)
+        eks_nodes.check_drivers(notes, own_jobs.reports(log), choice.smoke, choice.workers)
 
     def _smoke(self, choice: Choice, level: Level, notes: Notebook) -> None:
         given = {
@@ -162,13 +222,13 @@ class EksTarget:
 
     def _killed(self, choice: Choice, notes: Notebook) -> None:
         """Delete a worker pod while all ranks run. The job must succeed in a later attempt."""
-        command = ("python3", "-u", "-c", programs.TWICE, programs.MARK)
+        command = ("python3", "-u", "-c", own_jobs.TWICE, own_jobs.MARK)
         job = self._jobs.job("killed", choice.smoke.name, choice.workers, command, retries=RETRIES)
         victim = f"{job.name}-worker-{choice.workers - 1}"
         deleted: list[str] = []
 
         def on_line(line: str) -> None:
-            if programs.FIRST in line and not deleted:
+            if own_jobs.FIRST in line and not deleted:
                 deleted.append(self._uid(victim))
                 self._jobs.cluster.delete("Pod", victim, self._jobs.namespace)
                 print(f"  pod {victim} deleted while all ranks ran", file=sys.stderr, flush=True)
@@ -180,7 +240,7 @@ class EksTarget:
         notes.saw(f"job {job.name}: log", json.dumps(said))
         if state.phase != "Succeeded":
             notes.fail(f"job {job.name} is {state.phase} after losing a worker: {state.reason or 'see its log'}")
-        elif not deleted or not any(programs.SECOND in line for line in said) or not state.failures:
+        elif not deleted or not any(own_jobs.SECOND in line for line in said) or not state.failures:
             notes.fail(f"job {job.name} succeeded, but it should have lost a worker and succeeded in a later attempt")
 
     def _uid(self, pod: str) -> str:

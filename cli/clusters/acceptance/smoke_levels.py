@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from typing import Any
 
-from cli.clusters.acceptance.checklist import Notebook
+from cli.clusters.acceptance.report import Notebook
 from cli.main import verb
 from infra.jobs import nccl_verdict
 from infra.jobs.cluster import PoolDescription

@@ -1,14 +1,147 @@
-"""Interface that `eks` and `ec2` implement for the verb: the rows of a target, their cost, and the cleanup."""
+"""What the two targets, `eks` and `ec2`, give the verb: rows, their cost, cleanup, and declarations of emulated devices."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
-from cli.clusters.acceptance.checklist import Check
-from cli.clusters.acceptance.cost import Cost
-from cli.clusters.acceptance.report import LeftOut
+from cli.clusters.acceptance.report import Check, LeftOut
+from infra.cost.prices import Price, snapshot
 from infra.jobs.smoke import Level
+from infra.naming import EMULATED_DEVICES_FILE, EMULATED_LABEL
+
+EKS = "EKS"
+NOT_INCLUDED = "without NAT gateways, volumes, file systems, addresses, traffic and taxes"
+
+
+def _usd(price: Price | None) -> float | None:
+    return None if price is None else float(price.usd)
+
+
+@dataclass(frozen=True)
+class Bill:
+    """Price of instances and, if there is one, of an EKS control plane."""
+
+    region: str
+    instances: Mapping[str, int]
+    """Instance type -> number of instances."""
+    eks: bool
+
+    @property
+    def unknown(self) -> list[str]:
+        """Instance types whose price is unknown, and `EKS` if the price of the control plane is unknown."""
+        lacking = sorted(one for one, number in self.instances.items() if number and self._price(one) is None)
+        return [*lacking, EKS] if self.eks and self._eks is None else lacking
+
+    @property
+    def known(self) -> float:
+        """Sum of the known prices."""
+        listed = sum((self._price(one) or 0.0) * number for one, number in self.instances.items())
+        return listed + (self._eks or 0.0 if self.eks else 0.0)
+
+    def plus(self, more: Mapping[str, int]) -> "Bill":
+        total = {one: self.instances.get(one, 0) + more.get(one, 0) for one in {**self.instances, **more}}
+        return Bill(self.region, total, self.eks)
+
+    def _price(self, instance_type: str) -> float | None:
+        return _usd(snapshot(self.region).on_demand(instance_type))
+
+    @property
+    def _eks(self) -> float | None:
+        return _usd(snapshot(self.region).item("eks-cluster-hour"))
+
+    @property
+    def date(self) -> str:
+        """Date of the oldest price."""
+        prices = snapshot(self.region)
+        return min((price.date for one in self.instances if (price := prices.on_demand(one))), default=prices.date)
+
+    def __str__(self) -> str:
+        if not self.unknown:
+            return f"{self.known:.2f} USD/h"
+        missing = ", ".join(one if one == EKS else f"{self.instances[one]} x {one}" for one in self.unknown)
+        known = f"{self.known:.2f} USD/h and " if self.known else ""
+        return f"unknown: {known}the price of {missing} in {self.region}"
+
+    def lines(self) -> list[str]:
+        """Return one line per kind of resource."""
+        control_plane = "unknown" if self._eks is None else f"{self._eks:.2f} USD/h"
+        found = [f"EKS control plane: {control_plane}"] if self.eks else []
+        for name, number in sorted(self.instances.items()):
+            price = self._price(name)
+            each = "unknown" if price is None else f"{price * number:.2f} USD/h"
+            found += [f"{number} x {name}: {each}"] if number else []
+        return found
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "usdPerHour": None if self.unknown else round(self.known, 4),
+            "unknown": self.unknown,
+            "instances": dict(sorted(self.instances.items())),
+        }
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Current cost, and maximum cost during an acceptance run."""
+
+    now: Bill
+    most: Bill
+    starts: Sequence[str] = ()
+    """Sentences that describe the nodes that the run starts."""
+
+    def text(self) -> str:
+        return f"now {self.now}; during acceptance at most {self.most}"
+
+    def lines(self) -> list[str]:
+        """Return the lines that the verb prints before it asks for confirmation."""
+        return [
+            f"cost of what runs: {self.now}",
+            *(f"  {line}" for line in self.now.lines()),
+            f"at most during acceptance: {self.most}",
+            *(f"  {line}" for line in self.starts),
+            f"  on-demand prices of {self.now.date}, {NOT_INCLUDED}; see infra/cost/prices.json for the sources",
+        ]
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "text": self.text(),
+            "now": self.now.as_json(),
+            "most": self.most.as_json(),
+            "pricesOf": self.now.date,
+            "notIncluded": NOT_INCLUDED,
+        }
+
+
+def declared_by_nodes(nodes: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the declaration of each Kubernetes node with devices; empty unless all of them declare emulation."""
+    found = {one["metadata"]["name"]: one["metadata"].get("labels", {}).get(EMULATED_LABEL) for one in nodes}
+    if not all(value == "true" for value in found.values()):
+        return {}
+    return dict.fromkeys(found, f"the nodes declare emulated devices: label {EMULATED_LABEL}")
+
+
+def declared_by_hosts(files: Mapping[str, str]) -> dict[str, str]:
+    """Return the declaration of each host; empty unless all of them declare emulation.
+
+    `files`: host -> content of `EMULATED_DEVICES_FILE`, which is empty if the file does not exist on that host.
+    """
+    found: dict[str, str] = {}
+    for host, text in files.items():
+        try:
+            declared = json.loads(text)
+        except ValueError:
+            return {}
+        if not isinstance(declared, dict) or not declared:
+            return {}
+        found[host] = f"the hosts declare missing devices in {EMULATED_DEVICES_FILE}: {', '.join(map(str, declared.values()))}"
+    return found
+
+
+def describe_devices(emulated: Mapping[str, str]) -> str:
+    """Return the describe_devices for `devices` in the report: the declarations or, without any, `hardware`."""
+    return "; ".join(dict.fromkeys(emulated.values())) or "hardware"
 
 
 @dataclass(frozen=True)
