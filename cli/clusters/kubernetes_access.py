@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from cli import options
 from cli.errors import CommandError, Conflict, Forbidden, NotFound
 from cli.exit_codes import REFUSED, UNREACHABLE
 from cli.local import crashed_parts
@@ -257,9 +258,9 @@ class Cluster:
 class Access:
     """Command-line options that select a cluster and a namespace."""
 
-    kubeconfig: Path | None = None
-    context: str | None = None
-    namespace: str | None = None
+    kubeconfig: options.Kubeconfig = None
+    context: options.Context = None
+    namespace: options.Namespace = None
 
     def connect(self) -> Cluster:
         return Cluster(self.kubeconfig, self.context)

@@ -27,9 +27,8 @@ def command(
     name: Annotated[str, typer.Argument(help="Job name.")],
     stack: options.Ec2Stack = None,
     wait: Annotated[bool, typer.Option(help="Wait until the pods of the job are gone.")] = True,
-    kubeconfig: options.Kubeconfig = None,
-    context: options.Context = None,
-    namespace: options.Namespace = None,
+    *,
+    access: Access,
     identity: options.Identity = None,
     config_dir: options.ConfigDir = options.STACK_FILES,
     as_json: options.Json = False,
@@ -44,8 +43,8 @@ def command(
             was = runs.delete(name).phase
         print_json({"name": name, "was": was}) if as_json else print(f"run {name} deleted")
         return OK
-    cluster = Access(kubeconfig, context).connect()
-    place = objects.default_namespace(cluster, namespace)
+    cluster = access.connect()
+    place = objects.default_namespace(cluster, access.namespace)
     try:
         state = objects.find(cluster, name, place)
     except NotFound:

@@ -16,17 +16,16 @@ from infra.config.messages import did_you_mean
 
 def command(
     name: Annotated[str, typer.Argument(help="Job name.")],
-    kubeconfig: options.Kubeconfig = None,
-    context: options.Context = None,
-    namespace: options.Namespace = None,
+    *,
+    access: Access,
     as_json: options.Json = False,
 ) -> int:
     """Cancels the job if it exists, and deletes the records, sent folders and logs of all jobs that had this name.
 
     Does not delete logs in CloudWatch.
     """
-    cluster = Access(kubeconfig, context).connect()
-    place = objects.default_namespace(cluster, namespace)
+    cluster = access.connect()
+    place = objects.default_namespace(cluster, access.namespace)
     found = records.all_records(cluster, place)
     mine = [one for one in found if one.content["name"] == name]
     try:

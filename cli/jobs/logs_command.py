@@ -32,9 +32,8 @@ def command(
         bool, typer.Option("--hang", help="Show why the job was last restarted after a hang, and what each rank was doing.")
     ] = False,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow the log through restarts until the job ends.")] = False,
-    kubeconfig: options.Kubeconfig = None,
-    context: options.Context = None,
-    namespace: options.Namespace = None,
+    *,
+    access: Access,
     identity: options.Identity = None,
     config_dir: options.ConfigDir = options.STACK_FILES,
     as_json: options.Json = False,
@@ -61,8 +60,8 @@ def command(
             )
         with remote_runs.on_head_node(stack, config_dir, identity) as runs:
             return remote_runs.print_log(runs, name, follow=follow, as_json=as_json)
-    cluster = Access(kubeconfig, context).connect()
-    place = objects.default_namespace(cluster, namespace)
+    cluster = access.connect()
+    place = objects.default_namespace(cluster, access.namespace)
     if hang:
         return _show_hang(cluster, place, name, as_json=as_json)
     choose = worker_logs.of_all if every else worker_logs.of_worker(worker) if worker is not None else None

@@ -28,15 +28,14 @@ def command(
     port: Annotated[str, typer.Argument(metavar="[LOCAL:]PORT", help="Port of the pod, such as 6006 or 8888:6006.")],
     worker: options.Worker = 0,
     launcher: options.Launcher = False,
-    kubeconfig: options.Kubeconfig = None,
-    context: options.Context = None,
-    namespace: options.Namespace = None,
+    *,
+    access: Access,
     as_json: options.JsonErrors = False,
 ) -> int:
     """Example: `port-forward train 6006` for TensorBoard. Listens on 127.0.0.1 only, until ^C."""
     local, remote = ports(port)
-    cluster = Access(kubeconfig, context).connect()
-    state = objects.find(cluster, name, objects.default_namespace(cluster, namespace))
+    cluster = access.connect()
+    state = objects.find(cluster, name, objects.default_namespace(cluster, access.namespace))
     running_container(cluster, state, worker, launcher=launcher)
     with _listener(local) as listener:
         where = "the launcher" if launcher else f"worker {worker}"

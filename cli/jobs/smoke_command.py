@@ -41,14 +41,29 @@ STYLES = {smoke_verdict.PASSED: "green", smoke_verdict.FAILED: "red"}
 class Trial:
     """Options of a smoke test."""
 
-    pool: str | None
-    workers: int
-    image: str | None
-    launcher: Launcher
-    mpi: MpiImplementation
-    transport: Transport | None
-    name: str
-    level: smoke_jobs.Level
+    level: Annotated[
+        smoke_jobs.Level,
+        typer.Option(
+            help="What to check; each level includes the ones before it. `devices`: ranks, device files, a sum, MPI's network. "
+            "`cuda`: a kernel runs on every GPU. `nccl`: network, GPUDirect and bandwidth of NCCL."
+        ),
+    ] = "devices"
+    pool: Annotated[str | None, typer.Option(help="Pool to test.", show_default="the first pool with GPUs")] = None
+    workers: Annotated[int, typer.Option(help="Number of nodes to use.")] = 2
+    image: Annotated[
+        str | None,
+        typer.Option(
+            help="Image with sshd, MPI, Python and mpi4py; for `--level nccl` also all_reduce_perf.",
+            show_default="this project's image",
+        ),
+    ] = None
+    launcher: Annotated[
+        Launcher,
+        typer.Option(help="Launcher of the job: `mpijob` or `standalone`."),
+    ] = "mpijob"
+    mpi: Annotated[MpiImplementation, typer.Option(help="MPI implementation of the image.")] = "OpenMPI"
+    transport: Annotated[Transport | None, typer.Option(help="Network to expect.", show_default="the network of the pool")] = None
+    name: Annotated[str, typer.Option(help="Name of the job.")] = smoke_jobs.NAME
 
 
 @dataclass
@@ -74,44 +89,18 @@ class Outcome:
 
 
 def command(
-    level: Annotated[
-        smoke_jobs.Level,
-        typer.Option(
-            help="What to check; each level includes the ones before it. `devices`: ranks, device files, a sum, MPI's network. "
-            "`cuda`: a kernel runs on every GPU. `nccl`: network, GPUDirect and bandwidth of NCCL."
-        ),
-    ] = "devices",
-    pool: Annotated[str | None, typer.Option(help="Pool to test.", show_default="the first pool with GPUs")] = None,
-    workers: Annotated[int, typer.Option(help="Number of nodes to use.")] = 2,
-    image: Annotated[
-        str | None,
-        typer.Option(
-            help="Image with sshd, MPI, Python and mpi4py; for `--level nccl` also all_reduce_perf.",
-            show_default="this project's image",
-        ),
-    ] = None,
-    launcher: Annotated[
-        Launcher,
-        typer.Option(help="Launcher of the job: `mpijob` or `standalone`."),
-    ] = "mpijob",
-    mpi: Annotated[MpiImplementation, typer.Option(help="MPI implementation of the image.")] = "OpenMPI",
-    transport: Annotated[
-        Transport | None, typer.Option(help="Network to expect.", show_default="the network of the pool")
-    ] = None,
-    name: Annotated[str, typer.Option(help="Name of the job.")] = smoke_jobs.NAME,
+    trial: Trial,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the job afterwards.")] = False,
-    kubeconfig: options.Kubeconfig = None,
-    context: options.Context = None,
-    namespace: options.Namespace = None,
+    *,
+    access: Access,
     as_json: options.Json = False,
 ) -> int:
     """Runs one worker on each of the requested nodes, and prints what it checked. The exit code is 1 if a check failed. A
     check that this hardware does not support neither passes nor fails."""
-    cluster = Access(kubeconfig, context).connect()
+    cluster = access.connect()
     described = cluster.description()
-    trial = Trial(pool, workers, image, launcher, mpi, transport, name, level)
-    job = _job(trial, described, namespace or cluster.namespace)
-    expected = smoke_jobs.expected(job, described, transport, level, _emulated(cluster))
+    job = _job(trial, described, access.namespace or cluster.namespace)
+    expected = smoke_jobs.expected(job, described, trial.transport, trial.level, _emulated(cluster))
     outcome = _test(cluster, job, expected, described, keep=keep)
     if as_json:
         print_json(_document(outcome, smoke_jobs.nccl_expected(job, described)))

@@ -41,20 +41,19 @@ def command(
     variables: assignments.Env = None,
     workdir: options.Workdir = None,
     workdir_limit: options.WorkdirLimit = LIMIT_MIB,
-    kubeconfig: options.Kubeconfig = None,
-    context: options.Context = None,
-    namespace: options.Namespace = None,
+    *,
+    access: Access,
     as_json: options.Json = False,
 ) -> int:
     """With --follow, the exit code shows whether the job succeeded, and --json prints the log on stderr."""
     if not job.is_file():
         raise NotFound(f"there is no job file {job}")
     changes = assignments.pairs("--set", assigned), assignments.pairs("--env", variables)
-    cluster = Access(kubeconfig, context).connect()
+    cluster = access.connect()
     described = cluster.description()
     try:
         edit = partial(assignments.edited, assigned=changes[0], variables=changes[1])
-        requested = read(job, described, namespace, cluster.namespace, on_warning=warn, edit=edit)
+        requested = read(job, described, access.namespace, cluster.namespace, on_warning=warn, edit=edit)
     except JobRefused as error:
         raise refused(job.name, error.problems) from None
     if workdir is not None and (problems := tuple(pod_rules.working_dir(requested.model_copy(update={"workdir": str(workdir)})))):

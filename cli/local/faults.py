@@ -1,6 +1,6 @@
 """`local break`: break a part of a local cluster, to see how jobs and the platform react."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Final
@@ -35,55 +35,58 @@ class Broken:
     facts: dict[str, Any]
 
 
-def command(
-    target: Annotated[str, typer.Argument(help="Name of a node, ID of its instance, or name of a job.")],
+Act = Callable[[LocalCloud, RunningNode], Broken]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """The fault to inject."""
+
     xid: Annotated[
         int | None, typer.Option(help="A GPU reports this Xid, such as 79: the GPU has fallen off the bus.", min=1)
-    ] = None,
-    ecc: Annotated[bool, typer.Option("--ecc", help="A GPU has a double-bit memory error (Xid 48).")] = False,
-    gpu: Annotated[int, typer.Option(help="Index of the GPU.", min=0)] = 0,
-    kubelet: Annotated[bool, typer.Option("--kubelet", help="Stop the node's kubelet.")] = False,
-    link: Annotated[bool, typer.Option("--link", help="Unplug the node's network link.")] = False,
-    instance: Annotated[bool, typer.Option("--instance", help="Terminate the node's instance.")] = False,
-    spot_notice: Annotated[bool, typer.Option("--spot-notice", help="EC2 interrupts the Spot Instance in two minutes.")] = False,
+    ] = None
+    ecc: Annotated[bool, typer.Option("--ecc", help="A GPU has a double-bit memory error (Xid 48).")] = False
+    gpu: Annotated[int, typer.Option(help="Index of the GPU.", min=0)] = 0
+    kubelet: Annotated[bool, typer.Option("--kubelet", help="Stop the node's kubelet.")] = False
+    link: Annotated[bool, typer.Option("--link", help="Unplug the node's network link.")] = False
+    instance: Annotated[bool, typer.Option("--instance", help="Terminate the node's instance.")] = False
+    spot_notice: Annotated[bool, typer.Option("--spot-notice", help="EC2 interrupts the Spot Instance in two minutes.")] = False
     rebalance: Annotated[
         bool, typer.Option("--rebalance", help="EC2 recommends to replace the Spot Instance, without a notice.")
-    ] = False,
-    retire: Annotated[bool, typer.Option("--retire", help="EC2 retires the instance in two weeks.")] = False,
+    ] = False
+    retire: Annotated[bool, typer.Option("--retire", help="EC2 retires the instance in two weeks.")] = False
     block_ends: Annotated[
         bool, typer.Option("--block-ends", help="Advance the calendar until the node's Capacity Block drains.")
-    ] = False,
-    hang: Annotated[int | None, typer.Option(help="Stop this rank of a job, as if it waited forever.", min=0)] = None,
-    slow: Annotated[int | None, typer.Option(help="Let this rank of a job run only a fifth of the time.", min=0)] = None,
+    ] = False
+    hang: Annotated[int | None, typer.Option(help="Stop this rank of a job, as if it waited forever.", min=0)] = None
+    slow: Annotated[int | None, typer.Option(help="Let this rank of a job run only a fifth of the time.", min=0)] = None
     restore: Annotated[
         bool, typer.Option("--restore", help="Start the kubelet and plug in the link, or let the ranks of a job continue.")
-    ] = False,
+    ] = False
+
+
+def command(
+    target: Annotated[str, typer.Argument(help="Name of a node, ID of its instance, or name of a job.")],
+    *,
+    fault: Fault,
     home: Home = DEFAULT_HOME,
     as_json: options.Json = False,
 ) -> int:
     """Needs exactly one fault, or --restore. After an Xid, NVIDIA's device plugin withdraws the GPU from Kubernetes, and the
     node's condition AcceleratedHardwareReady becomes False. Application errors such as Xid 31 only leave an event.
     """
-    if ecc and xid is not None:
+    if fault.ecc and fault.xid is not None:
         raise CommandError("give one fault, not --xid and --ecc", USAGE)
-    number = DOUBLE_BIT if ecc else xid
     cloud = LocalCloud(home)
-    faults: dict[str, tuple[bool, Callable[[RunningNode], Broken]]] = {
-        "--xid": (number is not None, lambda found: _gpu(cloud, found, gpu, number or 0)),
-        "--kubelet": (kubelet, lambda found: _kubelet(cloud, found)),
-        "--link": (link, lambda found: _link(cloud, found)),
-        "--instance": (instance, lambda found: _instance(cloud, found)),
-        "--spot-notice": (spot_notice, lambda found: _spot_notice(cloud, found)),
-        "--rebalance": (rebalance, lambda found: _rebalance(cloud, found)),
-        "--retire": (retire, lambda found: _retire(cloud, found)),
-        "--block-ends": (block_ends, lambda found: _block_ends(cloud, found)),
-        "--restore": (restore, lambda found: _restored(cloud, found)),
-    }
-    wanted = [act for chosen, act in faults.values() if chosen]
-    of_ranks = {do: rank for do, rank in (("hang", hang), ("slow", slow)) if rank is not None}
-    if len(wanted) + len(of_ranks) != 1:
-        raise CommandError(f"give exactly one of {', '.join([*faults, '--hang', '--slow'])}", USAGE)
-    broken = _rank(cloud, target, *of_ranks.popitem()) if of_ranks else _broken(cloud, target, wanted[0], restore=restore)
+    number = DOUBLE_BIT if fault.ecc else fault.xid
+    chosen = [act for option, act in ON_NODES.items() if getattr(fault, option)]
+    if number is not None:
+        chosen.append(lambda cloud, node: _gpu(cloud, node, fault.gpu, number))
+    ranks = [(verb, rank) for verb, rank in (("hang", fault.hang), ("slow", fault.slow)) if rank is not None]
+    if len(chosen) + len(ranks) != 1:
+        names = (f"--{option.replace('_', '-')}" for option in ("xid", *ON_NODES, "hang", "slow"))
+        raise CommandError(f"give exactly one of {', '.join(names)}", USAGE)
+    broken = _rank(cloud, target, *ranks[0]) if ranks else _broken(cloud, target, chosen[0], restore=fault.restore)
     if as_json:
         print_json({**broken.facts, "did": broken.did, "restore": broken.restore.replace("NODE", target)})
     else:
@@ -91,9 +94,9 @@ def command(
     return OK
 
 
-def _broken(cloud: LocalCloud, target: str, act: Callable[[RunningNode], Broken], *, restore: bool) -> Broken:
+def _broken(cloud: LocalCloud, target: str, act: Act, *, restore: bool) -> Broken:
     try:
-        return act(finding.find(cloud.kubernetes_folder, target))
+        return act(cloud, finding.find(cloud.kubernetes_folder, target))
     except finding.NoSuchNode as error:
         if restore and (done := _job_restored(cloud, target)):
             return done
@@ -207,3 +210,16 @@ def _switch(cloud: LocalCloud, node: RunningNode, part: str, *, on: bool) -> Non
         cloud.control().post(f"kubernetes/nodes/{node.name}/{part}", {"on": on})
     except ControlError as error:
         raise CommandError(str(error), REFUSED) from None
+
+
+ON_NODES: Final[Mapping[str, Act]] = {
+    "kubelet": _kubelet,
+    "link": _link,
+    "instance": _instance,
+    "spot_notice": _spot_notice,
+    "rebalance": _rebalance,
+    "retire": _retire,
+    "block_ends": _block_ends,
+    "restore": _restored,
+}
+"""Field of `Fault` -> function that injects the fault into a node."""

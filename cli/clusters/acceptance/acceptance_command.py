@@ -18,6 +18,7 @@ from cli.clusters.acceptance.ec2 import Ec2Target
 from cli.clusters.acceptance.eks import EksTarget
 from cli.clusters.acceptance.report import Check, LeftOut, Report, Row
 from cli.clusters.acceptance.target import Options, Plan, Target, describe_devices
+from cli.clusters.kubernetes_access import Access
 from cli.console import Listing, make_console, print_json, say
 from cli.errors import CommandError
 from cli.exit_codes import FAILED, OK, REFUSED, USAGE
@@ -25,15 +26,14 @@ from cli.stacks import pulumi_program
 from infra.config import stack_file
 from infra.config.stack_file import RawStack
 from infra.facts.clients import Clients
-from infra.jobs.smoke import Level
 
 STYLES = {"passed": "green", "failed": "bold red", "not on this hardware": "yellow", "not run": "red"}
-DEFAULT_MINUTES = 45.0
 
 
 def command(
     stack: options.Stack,
-    level: Annotated[Level, typer.Option(help="Highest level of the smoke test; each includes the previous one.")] = "nccl",
+    *,
+    chosen: Options,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask whether the cost is acceptable.")] = False,
     destroy: Annotated[
         bool, typer.Option("--destroy", help="Destroy the stack afterwards, even if a row failed. Asks you to type its name.")
@@ -41,37 +41,23 @@ def command(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder for the report.", show_default="the current one")
     ] = Path(),
-    pool: Annotated[
-        str | None, typer.Option(help="EKS: pool for the smoke test.", show_default="a GPU pool, if possible with running nodes")
-    ] = None,
-    scale_pool: Annotated[
-        str | None, typer.Option(help="EKS: pool to scale from zero.", show_default="a pool with minSize 0, if possible empty")
-    ] = None,
-    image: Annotated[
-        str | None, typer.Option(help="EKS: image for the jobs, as in `smoke`.", show_default="this project's image")
-    ] = None,
-    minutes: Annotated[float, typer.Option(min=1.0, help="Time limit of each job and each scaling step.")] = DEFAULT_MINUTES,
-    identity: options.Identity = None,
     config_dir: options.ConfigDir = options.STACK_FILES,
-    kubeconfig: options.Kubeconfig = None,
-    context: options.Context = None,
-    namespace: options.Namespace = None,
+    access: Access,
     as_json: options.Json = False,
 ) -> int:
     """Prints the cost first, and refuses to run while other jobs use the cluster.
 
     Writes acceptance-STACK-DATE.json and .md. A row that needs hardware fails without it, except on the local cloud.
     """
-    chosen = Options(level, minutes, pool, scale_pool, image, namespace, kubeconfig, context, identity)
     raw = stack_file.read(stack_file.find(stack, config_dir))
     with tempfile.TemporaryDirectory(prefix="gpumpi-acceptance-") as scratch:
-        target = _target(raw, config_dir, chosen, Path(scratch))
+        target = _target(raw, config_dir, chosen, access, Path(scratch))
         plan = _prepare(target)
         terminal = prompts.interactive()
         prompts.confirm_cost(yes=yes, terminal=terminal)
         if destroy:
             prompts.confirm_destroy(raw.stack, terminal=terminal)
-        run = Run(target, plan, _first(raw, target, plan, level), output)
+        run = Run(target, plan, _first(raw, target, plan, chosen.level), output)
         report = run.all(_destroy_check(raw) if destroy else None)
     if as_json:
         print_json(report.as_json())
@@ -80,14 +66,14 @@ def command(
     return OK if report.ok else FAILED
 
 
-def _target(raw: RawStack, folder: Path, chosen: Options, scratch: Path) -> Target:
+def _target(raw: RawStack, folder: Path, chosen: Options, access: Access, scratch: Path) -> Target:
     values = raw.values.get("target")
     kind = values.get("kind") if isinstance(values, dict) else None
     if kind not in ("eks", "ec2"):
         raise CommandError(f"{raw.stack}: acceptance checks stacks of kind eks and ec2, not {kind}. Use `smoke`", USAGE)
     if not raw.region:
         raise CommandError("; ".join(map(str, raw.problems)) or "aws:region: is missing", REFUSED)
-    return EksTarget(raw, folder, chosen, scratch) if kind == "eks" else Ec2Target(raw, folder, chosen)
+    return EksTarget(raw, folder, chosen, access, scratch) if kind == "eks" else Ec2Target(raw, folder, chosen)
 
 
 def _prepare(target: Target) -> Plan:

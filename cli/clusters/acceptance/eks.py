@@ -104,12 +104,12 @@ class EksTarget:
 
     kind = "eks"
 
-    def __init__(self, raw: RawStack, folder: Path, options: Options, scratch: Path) -> None:
+    def __init__(self, raw: RawStack, folder: Path, options: Options, access: Access, scratch: Path) -> None:
         """Connect to the cluster. `folder`: folder of the stack files; `scratch`: folder for a temporary kubeconfig."""
         self.region, self._raw, self._options = raw.region, raw, options
         self.cluster = Naming(raw.stack).cluster
         self._account, self._clients = EksAccount(raw.stack, raw.region), Clients(raw.region)
-        self._access = Access(options.kubeconfig, options.context)
+        self._access = Access(access.kubeconfig, access.context)
         if self._access == Access():
             self._access = Access(scratch / "kubeconfig.yaml")
             kubeconfig_command.command(raw.stack, folder, self._access.kubeconfig)
@@ -117,7 +117,7 @@ class EksTarget:
         described = api.description()
         if described.cluster != self.cluster:
             raise CommandError(f"the kubeconfig belongs to cluster {described.cluster}, not to {self.cluster}", REFUSED)
-        namespace = objects.default_namespace(api, options.namespace)
+        namespace = objects.default_namespace(api, access.namespace)
         self._jobs = JobWorld(api, described, namespace, options.image, options.minutes)
 
     # --- before the run ------------------------------------------------------------------------------------------------

@@ -3,9 +3,11 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
+import typer
+
+from cli import options
 from cli.clusters.acceptance.report import Check, LeftOut
 from infra.cost.prices import Price, snapshot
 from infra.jobs.smoke import Level
@@ -148,15 +150,18 @@ def describe_devices(emulated: Mapping[str, str]) -> str:
 class Options:
     """Options of the verb that the rows need."""
 
-    level: Level
-    minutes: float
-    pool: str | None = None
-    scale_pool: str | None = None
-    image: str | None = None
-    namespace: str | None = None
-    kubeconfig: Path | None = None
-    context: str | None = None
-    identity: Path | None = None
+    level: Annotated[Level, typer.Option(help="Highest level of the smoke test; each includes the previous one.")] = "nccl"
+    pool: Annotated[
+        str | None, typer.Option(help="EKS: pool for the smoke test.", show_default="a GPU pool, if possible with running nodes")
+    ] = None
+    scale_pool: Annotated[
+        str | None, typer.Option(help="EKS: pool to scale from zero.", show_default="a pool with minSize 0, if possible empty")
+    ] = None
+    image: Annotated[
+        str | None, typer.Option(help="EKS: image for the jobs, as in `smoke`.", show_default="this project's image")
+    ] = None
+    minutes: Annotated[float, typer.Option(min=1.0, help="Time limit of each job and each scaling step.")] = 45.0
+    identity: options.Identity = None
 
 
 @dataclass(frozen=True)

@@ -45,9 +45,8 @@ def command(
     ] = None,
     submit_it: Annotated[bool, typer.Option("--submit", help="Submit the job instead of printing its file.")] = False,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="With --submit: print the log until the job ends.")] = False,
-    kubeconfig: options.Kubeconfig = None,
-    context: options.Context = None,
-    namespace: options.Namespace = None,
+    *,
+    access: Access,
     as_json: options.Json = False,
 ) -> int:
     """Prints a job file and, on stderr, each field that was dropped or changed. Needs a cluster only with --submit."""
@@ -59,7 +58,7 @@ def command(
         imported.draft.set("name", re.sub(r"[^a-z0-9]+", "-", file.stem.lower()).strip("-"), "from the file's name")
     _assign(imported.draft, [(path, text) for path, text in given.items() if _root(path) in fields])
     if submit_it:
-        return _submit(file, imported, Access(kubeconfig, context), namespace, follow=follow, as_json=as_json)
+        return _submit(file, imported, access, follow=follow, as_json=as_json)
     _choose_pool(imported.draft)
     problems = problems_of(imported.draft)
     if as_json:
@@ -118,12 +117,12 @@ def problems_of(draft: Draft) -> list[Problem]:
     return [problem for problem in dict.fromkeys(found) if problem.is_error]
 
 
-def _submit(file: Path, imported: Imported, access: Access, namespace: str | None, *, follow: bool, as_json: bool) -> int:
+def _submit(file: Path, imported: Imported, access: Access, *, follow: bool, as_json: bool) -> int:
     cluster = access.connect()
     described = cluster.description()
     _choose_pool(imported.draft, described)
     _print_notes(imported)
-    values = {"namespace": namespace or cluster.namespace, **imported.draft.values}
+    values = {"namespace": access.namespace or cluster.namespace, **imported.draft.values}
     try:
         job = judged(values, described, on_warning=submit.warn)
     except JobRefused as error:

@@ -24,12 +24,11 @@ def documents(path: Path) -> list[Mapping[str, Any]]:
         return []
 
 
-def run(
-    path: Path, manifests: Sequence[Mapping[str, Any]], access: Access, namespace: str | None, *, offline: bool, as_json: bool
-) -> int:
+def run(path: Path, manifests: Sequence[Mapping[str, Any]], access: Access, *, offline: bool, as_json: bool) -> int:
     """Print the problems; return the exit code."""
     cluster, described, unchecked = (None, None, WITHOUT_CLUSTER) if offline else _connect(access)
-    where = namespace or (cluster.namespace if cluster else None) or (described.namespaces[0].name if described else "default")
+    current = cluster.namespace if cluster else None
+    where = access.namespace or current or (described.namespaces[0].name if described else "default")
     place = described.namespace(where) if described else None
     found: list[Problem] = []
     for manifest in manifests:

@@ -34,9 +34,8 @@ def command(
     stack: Annotated[str | None, typer.Option("--stack", "-s", help="Same as STACK.", show_default=False)] = None,
     config_dir: options.ConfigDir = options.STACK_FILES,
     offline: Annotated[bool, typer.Option("--offline", help="Check only the file; do not query AWS or the cluster.")] = False,
-    kubeconfig: options.Kubeconfig = None,
-    context: options.Context = None,
-    namespace: options.Namespace = None,
+    *,
+    access: Access,
     as_json: options.Json = False,
 ) -> int:
     """Creates nothing. Queries AWS, or the existing cluster, unless --offline. A job file is checked without a cluster.
@@ -52,8 +51,7 @@ def command(
     if not path.is_file():
         raise NotFound(f"there is no file {path}")
     if manifests := foreign_manifest.documents(path):
-        access = Access(kubeconfig, context)
-        return foreign_manifest.run(path, manifests, access, namespace, offline=offline, as_json=as_json)
+        return foreign_manifest.run(path, manifests, access, offline=offline, as_json=as_json)
     if job_file.is_job(path):
         return job_file.run(path, as_json=as_json)
     return _check_stack(path, offline=offline, as_json=as_json)
