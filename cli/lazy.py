@@ -111,13 +111,13 @@ class Program(TyperGroup):
         try:
             code = super().invoke(ctx)
         except (Exception, KeyboardInterrupt) as error:
-            known = errors.code_of(error)
-            if known is None and self._as_json and hasattr(error, "format_message"):  # usage error reported by Click
-                known, error = exit_codes.USAGE, CommandError(error.format_message())
-            if known is None:
+            exit_code = errors.code_of(error)
+            if exit_code is None and self._as_json and hasattr(error, "format_message"):  # usage error reported by Click
+                exit_code, error = exit_codes.USAGE, CommandError(error.format_message())
+            if exit_code is None:
                 raise
-            errors.report(error, known, _verb(self, words), as_json=self._as_json)
-            code = known
+            errors.report(error, exit_code, _verb(self, words), as_json=self._as_json)
+            code = exit_code
         raise typer.Exit(code or exit_codes.OK)
 
 

@@ -148,8 +148,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(is_set: bool) -> None:
+    if is_set:
         print(version())
         raise typer.Exit()
 
@@ -172,12 +172,12 @@ def verb(name: str) -> Any:
 def every_command() -> Iterator[tuple[str, Any]]:
     """Yield each verb (`validate`, `local start`) with its loaded command. Imports all modules."""
     root: Any = typer.main.get_command(app)
-    for name, one in root.commands.items():
-        if isinstance(one, TyperGroup):
-            for inner, command in one.commands.items():
+    for name, entry in root.commands.items():
+        if isinstance(entry, TyperGroup):
+            for inner, command in entry.commands.items():
                 yield f"{name} {inner}", command.load()  # type: ignore[attr-defined]
         else:
-            yield name, one.load()
+            yield name, entry.load()
 
 
 def markdown() -> str:
@@ -187,7 +187,7 @@ def markdown() -> str:
         lines.append(f"| **{panel}** | |")
         for name, verb in verbs.items():
             lines.append(f"| `{name}` | {verb.summary} |")
-            lines += [f"| `{name} {inner}` | {one.summary} |" for inner, one in verb.verbs.items()]
+            lines += [f"| `{name} {inner}` | {inner_verb.summary} |" for inner, inner_verb in verb.verbs.items()]
     return "\n".join(lines) + "\n"
 
 

@@ -49,44 +49,44 @@ def find(
     """
     if days is not None and hours is not None:
         raise CommandError("give --days or --hours, not both", USAGE)
-    wanted = Wanted(instance_type, nodes, 24 * days if days else hours or 24, _utc(start), _utc(end), spot)
+    request = Wanted(instance_type, nodes, 24 * days if days else hours or 24, _utc(start), _utc(end), spot)
     home = _home_region()
     places = capacity.enabled_regions(home) if regions == "all" else _listed(regions)
     with _progress(quiet=as_json) as progress:
-        found = capacity.find(wanted, places, home, progress)
-    rows = choices(found)
-    remembered.save(block for region in found.regions for block in region.blocks)
+        search = capacity.find(request, places, home, progress)
+    rows = choices(search)
+    remembered.save(block for region in search.regions for block in region.blocks)
     if as_json:
-        print_json({**_json(found), "choices": [row.as_json() for row in rows], "next": recommendation(rows) or None})
+        print_json({**_json(search), "choices": [row.as_json() for row in rows], "next": recommendation(rows) or None})
     elif rows:
-        make_console().print(screen(found, rows, everything=everything))
+        make_console().print(screen(search, rows, everything=everything))
     if not rows:
-        _refuse_nothing(found)
+        _refuse_nothing(search)
     return OK if rows else NOT_FOUND
 
 
-def _refuse_nothing(found: Found) -> None:
-    refused = [f"{region.region}: {one}" for region in found.regions for one in region.refusals]
+def _refuse_nothing(search: Found) -> None:
+    refused = [f"{region.region}: {refusal}" for region in search.regions for refusal in region.refusals]
     if refused:
         raise CommandError(f"no Region could be queried. {refused[0]}", NOT_FOUND)
-    where = f"none of the {len(found.regions)} Regions" if len(found.regions) > 1 else found.regions[0].region
-    raise NotFound(f"{where} offers {found.wanted.instance_type}")
+    where = f"none of the {len(search.regions)} Regions" if len(search.regions) > 1 else search.regions[0].region
+    raise NotFound(f"{where} offers {search.wanted.instance_type}")
 
 
-def _json(found: Found) -> dict[str, object]:
+def _json(search: Found) -> dict[str, object]:
     return {
-        "instanceType": found.wanted.instance_type,
-        "nodes": found.wanted.nodes,
-        "hours": found.wanted.hours,
-        "priceSource": found.price_source,
+        "instanceType": search.wanted.instance_type,
+        "nodes": search.wanted.nodes,
+        "hours": search.wanted.hours,
+        "priceSource": search.price_source,
         "regions": [
             {
-                "region": one.region,
-                "zones": list(one.zones),
-                "largestBlock": one.largest_block,
-                "refusals": list(one.refusals),
+                "region": region.region,
+                "zones": list(region.zones),
+                "largestBlock": region.largest_block,
+                "refusals": list(region.refusals),
             }
-            for one in found.regions
+            for region in search.regions
         ],
     }
 
@@ -102,13 +102,13 @@ def _home_region() -> str:
 
 
 def _listed(text: str) -> tuple[str, ...]:
-    wanted = tuple(dict.fromkeys(one.strip() for one in text.split(",") if one.strip()))
-    if not wanted:
+    places = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    if not places:
         raise CommandError("--regions: list at least one Region, or use all", USAGE)
-    for one in wanted:
-        if one not in sdk_regions():
-            raise CommandError(f"--regions: {one} is not a Region{did_you_mean(one, sdk_regions())}", USAGE)
-    return wanted
+    for place in places:
+        if place not in sdk_regions():
+            raise CommandError(f"--regions: {place} is not a Region{did_you_mean(place, sdk_regions())}", USAGE)
+    return places
 
 
 @contextmanager
@@ -147,11 +147,11 @@ def reserve(
     Block cannot be cancelled.
     """
     path = stack_file.find(stack, config_dir)
-    known = remembered.find(offering_id)
-    if known is None:
+    remembered_block = remembered.find(offering_id)
+    if remembered_block is None:
         raise NotFound(f"{offering_id} is not known here; `{program()} capacity find` prints the IDs that can be bought")
-    clients = Clients(known.region)
-    offering = purchase.current(clients, known)
+    clients = Clients(remembered_block.region)
+    offering = purchase.current(clients, remembered_block)
     edit = purchase.edit(path, pool, offering)
     if not as_json:
         _show(offering, edit)

@@ -17,21 +17,21 @@ UNKNOWN = "unknown"
 SHOWN = 20
 
 
-def screen(found: Found, rows: Sequence[Choice], *, everything: bool) -> RenderableType:
-    return Group(*_parts(found, rows, everything=everything))
+def screen(search: Found, rows: Sequence[Choice], *, everything: bool) -> RenderableType:
+    return Group(*_parts(search, rows, everything=everything))
 
 
-def _parts(found: Found, rows: Sequence[Choice], *, everything: bool) -> Iterator[RenderableType]:
+def _parts(search: Found, rows: Sequence[Choice], *, everything: bool) -> Iterator[RenderableType]:
     shown = rows if everything else rows[:SHOWN]
     yield _table(shown)
     if len(shown) < len(rows):
         yield Text(f"{len(shown)} of {len(rows)} choices; --all shows the rest", "dim")
-    for region in found.regions:
+    for region in search.regions:
         if region.largest_block is not None:
             yield Text(f"{region.region}: maximum nodes per Capacity Block in this period: {region.largest_block}", "dim")
-    refused = [f"{region.region}: {one}" for region in found.regions for one in region.refusals]
+    refused = [f"{region.region}: {refusal}" for region in search.regions for refusal in region.refusals]
     yield from (Text(line, "yellow") for line in refused)
-    empty = [region.region for region in found.regions if not region.zones and not region.refusals]
+    empty = [region.region for region in search.regions if not region.zones and not region.refusals]
     if empty:
         yield Text(f"not offered in {all_of(empty)}", "dim")
     if hint := recommendation(rows):

@@ -54,17 +54,19 @@ class Edit:
             raise CommandError(f"{reservation} was bought, but {self.path} cannot be written: {error.strerror}. {fix}") from None
 
 
-def current(clients: Clients, known: BlockOffering) -> BlockOffering:
+def current(clients: Clients, offering: BlockOffering) -> BlockOffering:
     """Return the offering as AWS now reports it. Raises CommandError if it no longer exists or its price has changed."""
-    wanted = Wanted(known.instance_type, known.count, known.asked_hours, known.start, known.end)
-    found: list[BlockOffering] = call_aws(clients.region, lambda: offerings(clients, wanted, known.count, known.asked_hours))
-    place = known.zone, known.start, known.end
-    same = next((one for one in found if one.id == known.id), None)
-    same = same or next((one for one in found if (one.zone, one.start, one.end) == place), None)
+    request = Wanted(offering.instance_type, offering.count, offering.asked_hours, offering.start, offering.end)
+    offered: list[BlockOffering] = call_aws(
+        clients.region, lambda: offerings(clients, request, offering.count, offering.asked_hours)
+    )
+    place = offering.zone, offering.start, offering.end
+    same = next((candidate for candidate in offered if candidate.id == offering.id), None)
+    same = same or next((candidate for candidate in offered if (candidate.zone, candidate.start, candidate.end) == place), None)
     if same is None:
-        raise NotFound(f"AWS no longer offers {known.id}; search again with `capacity find`")
-    if same.fee != known.fee:
-        raise CommandError(f"{known.id} now costs {usd(same.fee)}, not {usd(known.fee)}; search again", REFUSED)
+        raise NotFound(f"AWS no longer offers {offering.id}; search again with `capacity find`")
+    if same.fee != offering.fee:
+        raise CommandError(f"{offering.id} now costs {usd(same.fee)}, not {usd(offering.fee)}; search again", REFUSED)
     return same
 
 

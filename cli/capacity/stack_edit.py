@@ -26,19 +26,19 @@ def with_block(text: str, pool: str | None, instance_type: str, reservation: str
         document = yaml.load(text)
     except YAMLError as error:
         raise CommandError(f"the stack file is not YAML: {' '.join(str(error).split())}", REFUSED) from None
-    found = _pool(document, pool, instance_type)
-    found["capacity"] = _flow({"kind": "capacity-block", "reservationId": reservation})
-    found["minSize"] = 0
-    if "desiredSize" in found:
-        found["desiredSize"] = 0
-    found["maxSize"] = min(int(found.get("maxSize", nodes)), nodes)
-    if found.get("zone") not in (None, zone):
-        found["zone"] = zone
-    if found.get("placementGroup") not in (None, "auto", "none"):
-        del found["placementGroup"]
+    pool_entry = _pool(document, pool, instance_type)
+    pool_entry["capacity"] = _flow({"kind": "capacity-block", "reservationId": reservation})
+    pool_entry["minSize"] = 0
+    if "desiredSize" in pool_entry:
+        pool_entry["desiredSize"] = 0
+    pool_entry["maxSize"] = min(int(pool_entry.get("maxSize", nodes)), nodes)
+    if pool_entry.get("zone") not in (None, zone):
+        pool_entry["zone"] = zone
+    if pool_entry.get("placementGroup") not in (None, "auto", "none"):
+        del pool_entry["placementGroup"]
     written = io.StringIO()
     yaml.dump(document, written)
-    return written.getvalue(), str(found["name"])
+    return written.getvalue(), str(pool_entry["name"])
 
 
 def _parser(text: str) -> YAML:
@@ -58,7 +58,7 @@ def _indents(text: str) -> tuple[int, int]:
     for number, line in enumerate(lines):
         if line.strip().startswith(f"{POOLS}:"):
             key = len(line) - len(line.lstrip())
-            item = next((one for one in lines[number + 1 :] if one.lstrip().startswith("- ")), "")
+            item = next((line for line in lines[number + 1 :] if line.lstrip().startswith("- ")), "")
             offset = max(len(item) - len(item.lstrip()) - key, 0)
             return offset + 2, offset
     return 4, 2
@@ -69,11 +69,11 @@ def _pool(document: Any, name: str | None, instance_type: str) -> Any:
     pools = config.get(POOLS) if isinstance(config, Mapping) else None
     if not isinstance(pools, Sequence) or isinstance(pools, str):
         raise CommandError(f"config.{POOLS}: is missing. Add a pool with instanceType: {instance_type}", REFUSED)
-    fitting = [one for one in pools if one.get("instanceType") == instance_type and name in (None, one.get("name"))]
+    fitting = [entry for entry in pools if entry.get("instanceType") == instance_type and name in (None, entry.get("name"))]
     if len(fitting) == 1:
         return fitting[0]
     if fitting:
-        names = ", ".join(str(one.get("name")) for one in fitting)
+        names = ", ".join(str(entry.get("name")) for entry in fitting)
         raise CommandError(f"{len(fitting)} pools have {instance_type}: {names}. Choose one with --pool", REFUSED)
     which = f"pool {name} with" if name else "pool with"
     raise CommandError(f"{POOLS}: there is no {which} instanceType: {instance_type}. Add one", REFUSED)
@@ -81,6 +81,6 @@ def _pool(document: Any, name: str | None, instance_type: str) -> Any:
 
 def _flow(values: Mapping[str, str]) -> CommentedMap:
     """Return a mapping in flow style, on one line."""
-    found = CommentedMap(values)
-    found.fa.set_flow_style()
-    return found
+    content = CommentedMap(values)
+    content.fa.set_flow_style()
+    return content

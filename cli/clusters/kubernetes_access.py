@@ -82,8 +82,8 @@ class Cluster:
     # --- requests ------------------------------------------------------------------------------------------------------
 
     def get(self, kind: str, name: str, namespace: str | None = None) -> Object:
-        found: Object = self._call("GET", _path(kind, namespace, name), doing=f"read {_words(kind, name, namespace)}")
-        return found
+        content: Object = self._call("GET", _path(kind, namespace, name), doing=f"read {_words(kind, name, namespace)}")
+        return content
 
     def find(self, kind: str, name: str, namespace: str | None = None) -> Object | None:
         """Return the object, or None if the object or its kind does not exist."""
@@ -101,7 +101,11 @@ class Cluster:
     ) -> "list[Object]":
         """Return all objects of a kind, or an empty list if the cluster does not serve this kind."""
         selectors = {"labelSelector": selector, "fieldSelector": fields}
-        query = {name: ",".join(f"{key}={value}" for key, value in one.items()) for name, one in selectors.items() if one}
+        query = {
+            name: ",".join(f"{key}={value}" for key, value in selector_terms.items())
+            for name, selector_terms in selectors.items()
+            if selector_terms
+        }
         try:
             answer = self._call("GET", _path(kind, namespace), query, doing=f"list {_words(kind, None, namespace)}")
         except NotFound:
@@ -127,8 +131,8 @@ class Cluster:
         namespace = metadata.get("namespace")
         query = {"fieldManager": "gpumpi", "fieldValidation": "Strict", **more}
         doing = f"create {_words(kind, metadata['name'], namespace)}"
-        made: Object = self._call("POST", _path(kind, namespace), query, manifest, doing=doing)
-        return made
+        created: Object = self._call("POST", _path(kind, namespace), query, manifest, doing=doing)
+        return created
 
     def delete(
         self, kind: str, name: str, namespace: str | None, propagation: Literal["Background", "Foreground"] = "Background"
@@ -241,12 +245,12 @@ class Cluster:
     def description(self) -> ClusterDescription:
         """Return the cluster description that `pulumi up` stored in a ConfigMap."""
         try:
-            found = self.get("ConfigMap", CONFIG_MAP, CONFIG_MAP_NAMESPACE)
+            config_map = self.get("ConfigMap", CONFIG_MAP, CONFIG_MAP_NAMESPACE)
         except NotFound:
             where = f"ConfigMap {CONFIG_MAP} in namespace {CONFIG_MAP_NAMESPACE}"
             raise NotFound(f"{self.server} has no {where}: `pulumi up` with `platform.install: true` creates it") from None
         try:
-            described = ClusterDescription.from_json(found.get("data", {}).get(CONFIG_MAP_KEY, ""))
+            described = ClusterDescription.from_json(config_map.get("data", {}).get(CONFIG_MAP_KEY, ""))
         except ValueError:
             raise CommandError(f"ConfigMap {CONFIG_MAP} is corrupt; run `pulumi up` to restore it", UNREACHABLE) from None
         if described.version > VERSION:

@@ -50,25 +50,30 @@ def _of_kubeconfig(access: Access, name: str, before: str = "") -> Cluster:
 
 
 def _on_eks(account: EksAccount, scratch: Path) -> Cluster:
-    found = account.cluster()
-    if found is None:
+    description = account.cluster()
+    if description is None:
         raise NotFound(missing(account))
-    return described(found, account.region, scratch)
+    return described(description, account.region, scratch)
 
 
 def missing(account: EksAccount) -> str:
     return f"there is no cluster {account.name} in {account.region}; `pulumi up -s {account.stack}` creates it"
 
 
-def described(found: EksDescription, region: str, scratch: Path) -> Cluster:
+def described(description: EksDescription, region: str, scratch: Path) -> Cluster:
     """Return a client with a kubeconfig built from what AWS reports."""
     from infra.kubernetes.eks_kubeconfig import kubeconfig  # slow, because it loads Pulumi's SDK
 
-    if not found.endpoint:
-        raise CommandError(f"cluster {found.name} is {found.state} and has no endpoint yet", UNREACHABLE)
+    if not description.endpoint:
+        raise CommandError(f"cluster {description.name} is {description.state} and has no endpoint yet", UNREACHABLE)
     file = scratch / "kubeconfig"
     file.write_text(
-        kubeconfig(name=found.name, endpoint=found.endpoint, certificate_authority=found.certificate_authority, region=region)
+        kubeconfig(
+            name=description.name,
+            endpoint=description.endpoint,
+            certificate_authority=description.certificate_authority,
+            region=region,
+        )
     )
     return Cluster(file, None)
 

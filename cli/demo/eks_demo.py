@@ -63,14 +63,14 @@ class EksDemo(Steps):
 
     def nodes(self) -> str:
         """Check that all nodes are ready and that the device plugin advertises GPUs on the GPU nodes."""
-        wanted = sum(pool["desiredSize"] for pool in self.stack.outputs()["pools"])
+        expected = sum(pool["desiredSize"] for pool in self.stack.outputs()["pools"])
         self.kubeconfig.write_text(self.stack.outputs(secrets=True)["kubeconfig"])
         self.kubeconfig.chmod(0o600)
         nodes = json.loads(self._in_cluster("kubectl", "get", "nodes", "--output", "json"))["items"]
         ready = [node for node in nodes if is_ready(node)]
         with_gpus = [node for node in ready if int(node["status"]["allocatable"].get(GPU_RESOURCE, 0))]
         must(len(ready) == len(nodes), f"{len(nodes) - len(ready)} of {len(nodes)} nodes are not ready")
-        must(len(with_gpus) == wanted, f"{len(with_gpus)} nodes offer GPUs, expected {wanted}")
+        must(len(with_gpus) == expected, f"{len(with_gpus)} nodes offer GPUs, expected {expected}")
         names = ", ".join(sorted(short(node["metadata"]["name"]) for node in with_gpus))
         return f"{len(ready)} ready, {len(with_gpus)} of them with GPUs: {names}"
 
@@ -127,9 +127,9 @@ class EksDemo(Steps):
         group: dict[str, Any] = self._eks().describe_nodegroup(**name)["nodegroup"]
         return group
 
-    def _must_have_max_size(self, wanted: int) -> None:
+    def _must_have_max_size(self, expected: int) -> None:
         size = self._node_group()["scalingConfig"]["maxSize"]
-        must(size == wanted, f"EKS reports maxSize {size}, expected {wanted}")
+        must(size == expected, f"EKS reports maxSize {size}, expected {expected}")
 
 
 def _must_run_containers(otherwise: str) -> None:

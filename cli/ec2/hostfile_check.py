@@ -50,27 +50,27 @@ def wanted(cluster: DeployedEc2Cluster, nodes: Sequence[Ec2Node]) -> tuple[Slots
     The hostfile follows the rules of `ssh_files.hostfile` in the join service.
     """
     notices = {node: cluster.notice(node) for node in nodes}
-    known = {node: notice for node, notice in notices.items() if notice is not None}
-    alone = not any(notice["slots"] for notice in known.values())
+    joined = {node: notice for node, notice in notices.items() if notice is not None}
+    alone = not any(notice["slots"] for notice in joined.values())
     slots = {
         node.address: int(notice["idle_slots"] if alone and node.is_head_node else notice["slots"])
-        for node, notice in known.items()
+        for node, notice in joined.items()
     }
     return {address: count for address, count in slots.items() if count}, [node.id for node in nodes if notices[node] is None]
 
 
 def parsed(text: str) -> Slots:
     """Parse lines of the form `address slots=N`. A missing or invalid count means zero slots."""
-    found = {}
+    listed = {}
     for words in filter(None, map(str.split, text.splitlines())):
         slots = next((word.removeprefix("slots=") for word in words[1:] if word.startswith("slots=")), "")
-        found[words[0]] = int(slots) if slots.isdecimal() else 0
-    return found
+        listed[words[0]] = int(slots) if slots.isdecimal() else 0
+    return listed
 
 
-def difference(expected: Slots, found: Slots) -> str:
-    parts = [f"lacks {address}" for address in expected if address not in found]
-    parts += [f"still has {address}" for address in found if address not in expected]
-    both = [address for address in expected if address in found and expected[address] != found[address]]
-    parts += [f"has {found[address]} slots of {address} instead of {expected[address]}" for address in both]
+def difference(expected: Slots, actual: Slots) -> str:
+    parts = [f"lacks {address}" for address in expected if address not in actual]
+    parts += [f"still has {address}" for address in actual if address not in expected]
+    both = [address for address in expected if address in actual and expected[address] != actual[address]]
+    parts += [f"has {actual[address]} slots of {address} instead of {expected[address]}" for address in both]
     return f"the head node's hostfile {', '.join(parts)}" if parts else ""

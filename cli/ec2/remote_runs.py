@@ -94,12 +94,12 @@ def parse(text: str) -> list[Run]:
     >>> [(run.id, run.phase, run.command) for run in parse('a\\t0\\t1\\t2\\t0\\t["true"]\\n')]
     [('a', 'Succeeded', ('true',))]
     """
-    found = []
+    runs = []
     for line in text.splitlines():
         id, state, started, ended, restarts, command = line.split("\t", 5)
         end = _time(ended) if ended != "-" else None
-        found.append(Run(id, state, _time(started), end, int(restarts), tuple(json.loads(command))))
-    return sorted(found, key=lambda run: (run.started, run.id), reverse=True)
+        runs.append(Run(id, state, _time(started), end, int(restarts), tuple(json.loads(command))))
+    return sorted(runs, key=lambda run: (run.started, run.id), reverse=True)
 
 
 def _time(seconds: str) -> datetime:
@@ -120,10 +120,10 @@ class Runs:
         return parse(self._output(_LIST))
 
     def find(self, id: str) -> Run:
-        found = next((run for run in self.list() if run.id == id), None)
-        if found is None:
+        match = next((run for run in self.list() if run.id == id), None)
+        if match is None:
             raise NotFound(f"the head node of {self.cluster.naming.cluster} has no run {id}")
-        return found
+        return match
 
     def log(self, id: str) -> str:
         self.find(id)

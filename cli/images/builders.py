@@ -23,8 +23,8 @@ class Builder:
     name: str
 
     def build_command(self, context: Path, dockerfile: str, reference: str, arguments: Mapping[str, str]) -> list[str]:
-        given = [part for name, value in arguments.items() for part in ("--build-arg", f"{name}={value}")]
-        options = ["--platform", PLATFORM, "--file", str(context / dockerfile), "--tag", reference, *given]
+        flags = [part for name, value in arguments.items() for part in ("--build-arg", f"{name}={value}")]
+        options = ["--platform", PLATFORM, "--file", str(context / dockerfile), "--tag", reference, *flags]
         return [self.name, "build", *options, str(context)]
 
     def build(self, context: Path, dockerfile: str, reference: str, arguments: Mapping[str, str]) -> None:
@@ -51,9 +51,9 @@ class Builder:
 def choose(name: str | None) -> Builder:
     """Return the requested builder, or the first that works on this machine."""
     reasons = []
-    for one in [name] if name else NAMES:
-        if (reason := _unusable(one)) is None:
-            return Builder(one)
+    for program in [name] if name else NAMES:
+        if (reason := _unusable(program)) is None:
+            return Builder(program)
         reasons.append(reason)
     fix = f"Install or start {'it' if name else 'one of them'}"
     raise CommandError(f"no program can build images: {'; '.join(reasons)}. {fix}")

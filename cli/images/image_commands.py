@@ -80,13 +80,13 @@ def build(
     return OK
 
 
-def _arguments(given: Sequence[str]) -> dict[str, str]:
-    for one in given:
-        if not one.partition("=")[1]:
-            raise CommandError(f"--build-arg: {one} has no value. Write NAME=VALUE", USAGE)
-        if one.startswith("BASE="):
+def _arguments(assignments: Sequence[str]) -> dict[str, str]:
+    for assignment in assignments:
+        if not assignment.partition("=")[1]:
+            raise CommandError(f"--build-arg: {assignment} has no value. Write NAME=VALUE", USAGE)
+        if assignment.startswith("BASE="):
             raise CommandError("--build-arg: BASE is set by --base", USAGE)
-    return {name: value for name, _, value in (one.partition("=") for one in given)}
+    return {name: value for name, _, value in (assignment.partition("=") for assignment in assignments)}
 
 
 def _prefix(stack: str | None, repository: str | None, *, push: bool) -> str:
@@ -97,7 +97,7 @@ def _prefix(stack: str | None, repository: str | None, *, push: bool) -> str:
     return repositories.of_stack(stack) if stack else (repository or "").rstrip("/")
 
 
-def _made(order: _Order, wanted: str | None, *, push: bool) -> dict[str, object]:
+def _made(order: _Order, builder_name: str | None, *, push: bool) -> dict[str, object]:
     """Build the image, and push it on request. All checks that need no build run first."""
     report = make_console(stderr=True).print
     ecr = Ecr.of(order.repository) if push else None
@@ -105,7 +105,7 @@ def _made(order: _Order, wanted: str | None, *, push: bool) -> dict[str, object]
         fix = "the tags of its repository are immutable. Use that image, or give another --tag"
         raise CommandError(f"{order.reference} already exists, and {fix}", REFUSED)
     password = ecr.password() if ecr else ""
-    builder = builders.choose(wanted)
+    builder = builders.choose(builder_name)
     for mark in order.not_verified:
         report(f"NOT VERIFIED: {mark}")
     report(f"building {order.reference} with {builder.name} from {order.recipe.dockerfile}")
@@ -136,20 +136,20 @@ def list_recipes(as_json: options.Json = False) -> int:
         print_json(
             [
                 {
-                    "name": one.name,
-                    "tag": one.default_tag,
-                    "content": one.content,
-                    "base": one.base,
-                    "recipe": one.dockerfile,
-                    "notVerified": one.not_verified,
+                    "name": recipe.name,
+                    "tag": recipe.default_tag,
+                    "content": recipe.content,
+                    "base": recipe.base,
+                    "recipe": recipe.dockerfile,
+                    "notVerified": recipe.not_verified,
                 }
-                for one in every
+                for recipe in every
             ]
         )
         return OK
     listing = Listing("recipe", "tag", "content", "base")
-    for one in every:
-        listing.add_row(one.name, one.default_tag, one.content, one.base)
+    for item in every:
+        listing.add_row(item.name, item.default_tag, item.content, item.base)
     make_console().print(listing)
     for recipe in every:
         if recipe.not_verified:

@@ -80,8 +80,8 @@ def _files_below(folder: Path) -> list[Path]:
 
 
 def _only(pattern: str, text: str) -> str:
-    (found,) = re.findall(pattern, text, re.MULTILINE)
-    return str(found)
+    (match,) = re.findall(pattern, text, re.MULTILINE)
+    return str(match)
 
 
 def every_recipe() -> list[Recipe]:
@@ -93,10 +93,10 @@ def _by_name() -> dict[str, Recipe]:
 
 
 def find(name: str) -> Recipe:
-    known = _by_name()
-    if name not in known:
-        raise NotFound(f"there is no recipe {name}{did_you_mean(name, known) or f'. The recipes are {all_of(known)}'}")
-    return known[name]
+    by_name = _by_name()
+    if name not in by_name:
+        raise NotFound(f"there is no recipe {name}{did_you_mean(name, by_name) or f'. The recipes are {all_of(by_name)}'}")
+    return by_name[name]
 
 
 def default_image(pool: PoolDescription | None, implementation: MpiImplementation) -> str:

@@ -31,13 +31,13 @@ _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
 Path = tuple[str | int, ...]
 
 
-def pairs(option: str, given: Sequence[str] | None) -> list[tuple[str, str]]:
+def pairs(option: str, texts: Sequence[str] | None) -> list[tuple[str, str]]:
     """Split `NAME=VALUE` at the first `=`. Raises CommandError for a text without a name or a value."""
-    found = [one.partition("=") for one in given or ()]
-    for name, equals, _ in found:
+    parts = [text.partition("=") for text in texts or ()]
+    for name, equals, _ in parts:
         if not name or not equals:
             raise CommandError(f"{option} {name}: has no {'value' if name else 'name'}. Use {option} NAME=VALUE", USAGE)
-    return [(name, value) for name, _, value in found]
+    return [(name, value) for name, _, value in parts]
 
 
 def path_of(text: str) -> Path:
@@ -106,4 +106,4 @@ def _parsed(path: Path, text: str) -> Any:
 
 
 def _shown(path: Path) -> str:
-    return "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in path).lstrip(".")
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")

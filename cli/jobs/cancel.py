@@ -56,8 +56,8 @@ def command(
     if as_json:
         print_json({"name": name, "namespace": place, "was": state.phase})
     else:
-        kept = any(one.content["name"] == name for one in records.all_records(cluster, place))
-        print(f"job {name} canceled" + (f"; its record stays until: {program()} delete {name}" if kept else ""))
+        has_record = any(record.content["name"] == name for record in records.all_records(cluster, place))
+        print(f"job {name} canceled" + (f"; its record stays until: {program()} delete {name}" if has_record else ""))
     return OK
 
 

@@ -28,15 +28,15 @@ def kept(described: ClusterDescription, namespace: str, job: str) -> dict[str, l
 def _last_run(logs: Any, group: str, prefix: str) -> dict[str, list[str]]:
     pages = logs.get_paginator("describe_log_streams").paginate(logGroupName=group, logStreamNamePrefix=prefix)
     try:
-        found = sorted((one for page in pages for one in page["logStreams"]), key=lambda one: one["creationTime"])
+        streams = sorted((stream for page in pages for stream in page["logStreams"]), key=lambda stream: stream["creationTime"])
     except Exception as error:
         if not is_error(error, "ResourceNotFoundException"):
             raise
-        found = []
-    if not found:
+        streams = []
+    if not streams:
         raise NotFound(f"the log group {group} has no log stream {prefix}*")
-    run = _run(found[-1]["logStreamName"])
-    of_run = [one["logStreamName"] for one in found if _run(one["logStreamName"]) == run]
+    run = _run(streams[-1]["logStreamName"])
+    of_run = [stream["logStreamName"] for stream in streams if _run(stream["logStreamName"]) == run]
     return {name.rsplit("/", 1)[1]: list(_lines(logs, group, name)) for name in of_run}
 
 
@@ -49,7 +49,7 @@ def _lines(logs: Any, group: str, stream: str) -> Iterator[str]:
     token: dict[str, str] = {}
     while True:
         page = logs.get_log_events(logGroupName=group, logStreamName=stream, startFromHead=True, **token)
-        yield from ("" if one["message"] == " " else one["message"] for one in page["events"])
+        yield from ("" if event["message"] == " " else event["message"] for event in page["events"])
         if page["nextForwardToken"] == token.get("nextToken"):
             return
         token = {"nextToken": page["nextForwardToken"]}

@@ -26,22 +26,22 @@ def command(
     """
     cluster = access.connect()
     place = objects.default_namespace(cluster, access.namespace)
-    found = records.all_records(cluster, place)
-    mine = [one for one in found if one.content["name"] == name]
+    all_records = records.all_records(cluster, place)
+    own_records = [record for record in all_records if record.content["name"] == name]
     try:
         state = objects.find(cluster, name, place)
     except NotFound:
-        if not remove_workdir(cluster, place, name) and not mine:
-            hint = did_you_mean(name, sorted({one.content["name"] for one in found}))
+        if not remove_workdir(cluster, place, name) and not own_records:
+            hint = did_you_mean(name, sorted({record.content["name"] for record in all_records}))
             raise NotFound(f"there is no job or record {name} in namespace {place}{hint}") from None
     else:
         cancel.end(cluster, state, wait=True)
         records.await_end(cluster, state)
-        mine = [one for one in records.all_records(cluster, place) if one.content["name"] == name]
-    for one in mine:
-        cluster.delete("ConfigMap", one.config_map, place)
+        own_records = [record for record in records.all_records(cluster, place) if record.content["name"] == name]
+    for record in own_records:
+        cluster.delete("ConfigMap", record.config_map, place)
     if as_json:
-        print_json({"name": name, "namespace": place, "records": len(mine)})
+        print_json({"name": name, "namespace": place, "records": len(own_records)})
     else:
-        print(f"job {name} deleted, with {len(mine)} record{'' if len(mine) == 1 else 's'}")
+        print(f"job {name} deleted, with {len(own_records)} record{'' if len(own_records) == 1 else 's'}")
     return OK

@@ -30,25 +30,25 @@ API_SERVER_SECONDS = 120.0
 """How long the API server may be unavailable while a job is followed, for example during a control plane upgrade."""
 
 
-def log_pods(found: list[Object], state: JobState) -> list[Object]:
+def log_pods(pods: list[Object], state: JobState) -> list[Object]:
     """Return the pods whose logs make up the job's log: the launcher of each attempt or, without one, rank 0's pod."""
     if state.launcher == "torchrun":
-        chosen = [pod for pod in found if _index(pod) == "0" or role(pod) == "setup"]
+        chosen = [pod for pod in pods if _index(pod) == "0" or role(pod) == "setup"]
     elif not state.has_launcher:
-        chosen = foreign_jobs.first_rank(found)
+        chosen = foreign_jobs.first_rank(pods)
     else:
-        chosen = [pod for pod in found if role(pod) in ("launcher", "setup")]
+        chosen = [pod for pod in pods if role(pod) in ("launcher", "setup")]
     return sorted(chosen, key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]))
 
 
-def lacks_workers(found: list[Object], state: JobState) -> bool:
+def lacks_workers(pods: list[Object], state: JobState) -> bool:
     """Return whether the launcher is waiting for workers. The launcher's log must not be followed yet: meanwhile, the
     reason why the workers do not start would not be printed.
     """
     if state.launcher != "standalone":  # the MPI operator starts the launcher once the workers are ready
         return False
-    workers = [pod for pod in found if role(pod) == "worker"]
-    return not all(one.get("ready") for pod in workers for one in pod["status"].get("containerStatuses") or [{}])
+    workers = [pod for pod in pods if role(pod) == "worker"]
+    return not all(status.get("ready") for pod in workers for status in pod["status"].get("containerStatuses") or [{}])
 
 
 def _index(pod: Object) -> str:
@@ -60,8 +60,10 @@ def job_containers(pod: Object) -> list[Mapping[str, Any]]:
 
     Sidecars are left out because they never end.
     """
-    sidecars = {one["name"] for one in pod["spec"].get("initContainers", ()) if one.get("restartPolicy") == "Always"}
-    return [one for one in containers(pod) if one["name"] not in sidecars]
+    sidecars = {
+        container["name"] for container in pod["spec"].get("initContainers", ()) if container.get("restartPolicy") == "Always"
+    }
+    return [container for container in containers(pod) if container["name"] not in sidecars]
 
 
 @dataclass
@@ -123,21 +125,21 @@ class Follower:
         last: JobState | None = None
         while True:
             try:
-                state, found = self._look()
+                state, pods = self._look()
             except NotFound:
                 if last is None:
                     raise
                 self._note(f"job {self.name} was deleted")
                 return None, FAILED
             last = state
-            self._print_new(found, state)
+            self._print_new(pods, state)
             if state.is_over:
-                self._drain(found, state)
+                self._drain(pods, state)
                 return state, OK if state.phase == "Succeeded" else FAILED
-            if reason := unusable_image(found):
+            if reason := unusable_image(pods):
                 fix = f"the job can never run. Cancel it: {program()} cancel {self.name}"
                 raise CommandError(f"{reason}; {fix}", FAILED)
-            self._note_why_it_waits(state, found)
+            self._note_why_it_waits(state, pods)
             time.sleep(EVERY_SECONDS)
 
     def _look(self) -> tuple[JobState, list[Object]]:
@@ -159,40 +161,40 @@ class Follower:
         )
         return retrying(look)
 
-    def _print_new(self, found: list[Object], state: JobState) -> None:
-        if state.is_over or not lacks_workers(found, state):
-            for number, pod in enumerate(log_pods(found, state)):
+    def _print_new(self, pods: list[Object], state: JobState) -> None:
+        if state.is_over or not lacks_workers(pods, state):
+            for number, pod in enumerate(log_pods(pods, state)):
                 self._stream(pod, number)
 
     def _stream(self, pod: Object, number: int) -> None:
         """Print the logs of a pod's containers in order, each until the container or the connection ends."""
         name = pod["metadata"]["name"]
-        for one in job_containers(pod):
-            state = one.get("state", {})
+        for job_container in job_containers(pod):
+            state = job_container.get("state", {})
             if not ("running" in state or "terminated" in state):
                 return
-            restarts = one.get("restartCount", 0)
+            restarts = job_container.get("restartCount", 0)
             if (number or restarts) and not any(key[0] == name and key[2] >= restarts for key in self._logs):
                 self._note(f"attempt {number + restarts + 1}: {name}")
             for (pod_name, container, count), earlier in self._logs.items():
-                earlier.is_complete |= (pod_name, container) == (name, one["name"]) and count < restarts
-            new = PodLog(self.cluster, name, self.namespace, one["name"])
-            log = self._logs.setdefault((name, one["name"], restarts), new)
+                earlier.is_complete |= (pod_name, container) == (name, job_container["name"]) and count < restarts
+            new = PodLog(self.cluster, name, self.namespace, job_container["name"])
+            log = self._logs.setdefault((name, job_container["name"], restarts), new)
             if not log.is_complete:
                 log.is_complete = self._print(log) and "terminated" in state
 
-    def _drain(self, found: list[Object], state: JobState) -> None:
+    def _drain(self, pods: list[Object], state: JobState) -> None:
         """Print the missing lines: the rest of interrupted logs, and the logs of attempts that ran entirely between two
         polls.
         """
         end = time.monotonic() + DRAIN_SECONDS
         while True:
-            for number, pod in enumerate(log_pods(found, state)):
+            for number, pod in enumerate(log_pods(pods, state)):
                 self._stream(pod, number)
             if all(log.is_complete for log in self._logs.values()) or time.monotonic() > end:
                 return
             time.sleep(EVERY_SECONDS)
-            found = objects.pods(self.cluster, state)
+            pods = objects.pods(self.cluster, state)
 
     def _print(self, log: PodLog) -> bool:
         """Print new lines; return whether the log was read to its end."""
@@ -205,19 +207,19 @@ class Follower:
             return False
         return True
 
-    def _note_why_it_waits(self, state: JobState, found: list[Object]) -> None:
-        warnings = objects.warnings(self.cluster, self.namespace) if lacks_reason(state, found) else []
-        suffix = self._stuck(state, found, warnings)
+    def _note_why_it_waits(self, state: JobState, pods: list[Object]) -> None:
+        warnings = objects.warnings(self.cluster, self.namespace) if lacks_reason(state, pods) else []
+        suffix = self._stuck(state, pods, warnings)
         if state.phase not in ("Queued", "Starting"):
             return
-        held = objects.workload(self.cluster, state) if state.phase == "Queued" else None
-        self._note(waits_for(state, found, held, warnings) + suffix)
+        workload = objects.workload(self.cluster, state) if state.phase == "Queued" else None
+        self._note(waits_for(state, pods, workload, warnings) + suffix)
 
-    def _stuck(self, state: JobState, found: list[Object], warnings: list[Object]) -> str:
+    def _stuck(self, state: JobState, pods: list[Object], warnings: list[Object]) -> str:
         """Return a suffix for the note about a job that cannot start; empty for other jobs. Raises CommandError after
         STUCK_SECONDS.
         """
-        reason = stuck(state, found, warnings)
+        reason = stuck(state, pods, warnings)
         if not reason:
             self._stuck_since = None
             return ""

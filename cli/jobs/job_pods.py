@@ -30,19 +30,19 @@ def worker_index(pod: Object) -> int | None:
     if role(pod) != "worker":
         return None
     metadata = pod["metadata"]
-    known = {**metadata.get("annotations", {}), **metadata.get("labels", {})}
-    number = next((known[name] for name in _INDEXES if name in known), metadata["name"].rpartition("-")[2])
+    marks = {**metadata.get("annotations", {}), **metadata.get("labels", {})}
+    number = next((marks[name] for name in _INDEXES if name in marks), metadata["name"].rpartition("-")[2])
     return int(number) if number.isdecimal() and len(number) < 10 else None
 
 
-def workers(found: Sequence[Object], index: int | None = None) -> list[Object]:
+def workers(pods: Sequence[Object], index: int | None = None) -> list[Object]:
     """Return the pods of all workers, or of one worker, sorted by worker and age."""
-    numbered = [(number, pod) for pod in found if (number := worker_index(pod)) is not None and index in (None, number)]
-    return [pod for _, pod in sorted(numbered, key=lambda one: (one[0], _age(one[1])))]
+    numbered = [(number, pod) for pod in pods if (number := worker_index(pod)) is not None and index in (None, number)]
+    return [pod for _, pod in sorted(numbered, key=lambda pair: (pair[0], _age(pair[1])))]
 
 
-def launchers(found: Sequence[Object]) -> list[Object]:
-    return sorted((pod for pod in found if role(pod) == "launcher"), key=_age)
+def launchers(pods: Sequence[Object]) -> list[Object]:
+    return sorted((pod for pod in pods if role(pod) == "launcher"), key=_age)
 
 
 def _age(pod: Object) -> tuple[str, str]:
@@ -66,13 +66,13 @@ def running_container(cluster: Cluster, state: JobState, worker: int, *, launche
     running.
     """
     check_worker(state, None if launcher else worker)
-    found = objects.pods(cluster, state)
-    chosen = launchers(found) if launcher else workers(found, worker)
+    pods = objects.pods(cluster, state)
+    chosen = launchers(pods) if launcher else workers(pods, worker)
     name = "launcher" if launcher else f"worker {worker}"
     for pod in reversed(chosen):
-        for one in job_containers(pod):
-            if "running" in one.get("state", {}):
-                return Container(pod["metadata"]["name"], state.namespace, one["name"])
+        for container in job_containers(pod):
+            if "running" in container.get("state", {}):
+                return Container(pod["metadata"]["name"], state.namespace, container["name"])
     if launcher and state.launcher == "torchrun":
         raise NotFound(f"--launcher: job {state.name} has none, because torchrun runs in the workers. Use --worker 0.")
     raise NotFound(f"{name} of job {state.name} is not running (phase {state.phase}); see: {program()} jobs")

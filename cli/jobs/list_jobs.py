@@ -43,10 +43,10 @@ def command(
     waits = Waits(cluster)
     states = [replace(state, reason=state.reason or waits.reason(state)) for state in states]
     now = datetime.now(UTC)
-    kept = records.all_records(cluster, place) if everything else []
-    rows = [(state, records.of_job(kept, state)) for state in states]
+    stored = records.all_records(cluster, place) if everything else []
+    rows = [(state, records.of_job(stored, state)) for state in states]
     living = {(state.namespace, state.name, state.created) for state in states}
-    rows += [(one.state(), one) for one in kept if one.key not in living]
+    rows += [(record.state(), record) for record in stored if record.key not in living]
     rows.sort(key=lambda row: row[0].created, reverse=True)
     if as_json:
         print_json([{**state.as_json(now), **(record.as_json(now) if record else {})} for state, record in rows])

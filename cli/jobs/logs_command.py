@@ -76,8 +76,8 @@ def command(
     check_worker(state, worker)
     if follow:
         return follow_job(cluster, name, place, as_json=as_json, choose=choose, prefixed=every)
-    found = objects.pods(cluster, state)
-    lines = dict(worker_logs.latest(cluster, choose(found, state), state)) if choose else _last_log(cluster, state, found)
+    pods = objects.pods(cluster, state)
+    lines = dict(worker_logs.latest(cluster, choose(pods, state), state)) if choose else _last_log(cluster, state, pods)
     if not lines:
         lines = kept(cluster, place, name, worker, every=every) or {}
     reason = state.reason or Waits(cluster).reason(state)
@@ -110,15 +110,15 @@ def _show(by_pod: Mapping[str, Sequence[str]], about: Mapping[str, str], *, ever
 def kept(cluster: Cluster, namespace: str, name: str, worker: int | None, *, every: bool) -> dict[str, list[str]] | None:
     """Return the stored logs of deleted pods, keyed by label; None if there are none."""
     try:
-        found = _kept(cluster, namespace, name)
+        stored = _kept(cluster, namespace, name)
     except NotFound:
         return None
-    by_label = {kept_label(pod, name): lines for pod, lines in found.items()}  # for each label, keep the last attempt
+    by_label = {kept_label(pod, name): lines for pod, lines in stored.items()}  # for each label, keep the last attempt
     if every:
         return dict(sorted(by_label.items()))
     first = "launcher" if "launcher" in by_label else "worker-0"
-    wanted = first if worker is None else f"worker-{worker}"
-    return {wanted: by_label.get(wanted, [])}
+    pod_name = first if worker is None else f"worker-{worker}"
+    return {pod_name: by_label.get(pod_name, [])}
 
 
 def _kept(cluster: Cluster, namespace: str, name: str) -> dict[str, list[str]]:
@@ -146,9 +146,9 @@ def kept_label(pod: str, job: str) -> str:
     return f"worker-{number}" if number.isdigit() else number
 
 
-def _last_log(cluster: Cluster, state: JobState, found: Sequence[Object]) -> dict[str, list[str]]:
+def _last_log(cluster: Cluster, state: JobState, pods: Sequence[Object]) -> dict[str, list[str]]:
     """Return the log of the last attempt that has started, keyed by pod."""
-    started = [pod for pod in log_pods(list(found), state) if pod["status"].get("phase") != "Pending"]
+    started = [pod for pod in log_pods(list(pods), state) if pod["status"].get("phase") != "Pending"]
     if not started:
         return {}
     name = started[-1]["metadata"]["name"]

@@ -38,14 +38,16 @@ def default_namespace(cluster: Cluster, requested: str | None) -> str:
 
 def all_jobs(cluster: Cluster, namespace: str | None) -> list[JobState]:
     """Return the jobs of one namespace or of all namespaces, newest first."""
-    found = [{**one, "kind": "MPIJob"} for one in cluster.list("MPIJob", namespace)]
-    found += [{**one, "kind": "Job"} for one in cluster.list("Job", namespace, OURS)]
+    manifests = [{**manifest, "kind": "MPIJob"} for manifest in cluster.list("MPIJob", namespace)]
+    manifests += [{**manifest, "kind": "Job"} for manifest in cluster.list("Job", namespace, OURS)]
     workers = {}
-    if any(one["kind"] == "Job" for one in found):  # for jobs of the standalone launcher, a StatefulSet runs the workers
-        for one in cluster.list("StatefulSet", namespace, {ROLE_LABEL: "workers"}):
-            workers[one["metadata"]["namespace"], one["metadata"]["labels"].get(JOB_LABEL)] = one
-    found += [one for kind in foreign_jobs.KINDS for one in _foreign(cluster, kind, namespace)]
-    read = [_state(manifest, workers.get((manifest["metadata"]["namespace"], _name(manifest)))) for manifest in found]
+    if any(
+        manifest["kind"] == "Job" for manifest in manifests
+    ):  # for jobs of the standalone launcher, a StatefulSet runs the workers
+        for stateful_set in cluster.list("StatefulSet", namespace, {ROLE_LABEL: "workers"}):
+            workers[stateful_set["metadata"]["namespace"], stateful_set["metadata"]["labels"].get(JOB_LABEL)] = stateful_set
+    manifests += [manifest for kind in foreign_jobs.KINDS for manifest in _foreign(cluster, kind, namespace)]
+    read = [_state(manifest, workers.get((manifest["metadata"]["namespace"], _name(manifest)))) for manifest in manifests]
     states = [state for state in read if state is not None]
     if any(state.phase == "Queued" for state in states):
         workloads = cluster.list("Workload", namespace)
@@ -56,14 +58,14 @@ def all_jobs(cluster: Cluster, namespace: str | None) -> list[JobState]:
 def _foreign(cluster: Cluster, kind: str, namespace: str | None) -> list[Object]:
     """Return the jobs of a kind that `submit` did not create; empty if the caller is not allowed to list this kind."""
     try:
-        found = cluster.list(kind, namespace)
+        manifests = cluster.list(kind, namespace)
     except Forbidden:
         return []
-    return [{**one, "kind": kind} for one in found if foreign_jobs.is_foreign(one)]
+    return [{**manifest, "kind": kind} for manifest in manifests if foreign_jobs.is_foreign(manifest)]
 
 
-def _name(found: Object) -> str:
-    return str((found["metadata"].get("labels") or {}).get(JOB_LABEL, found["metadata"]["name"]))
+def _name(manifest: Object) -> str:
+    return str((manifest["metadata"].get("labels") or {}).get(JOB_LABEL, manifest["metadata"]["name"]))
 
 
 def _state(manifest: Object, stateful_set: Object | None) -> JobState | None:
@@ -91,13 +93,13 @@ def _with_workers(state: JobState, stateful_set: Object | None) -> JobState:
 
 def find(cluster: Cluster, name: str, namespace: str) -> JobState:
     """Return the state of a job. Raises NotFound, whose message suggests a similar name."""
-    found = cluster.find("MPIJob", name, namespace)
-    if found is not None:
-        return _if_stopped(cluster, _existing({**found, "kind": "MPIJob"}))
+    mpijob = cluster.find("MPIJob", name, namespace)
+    if mpijob is not None:
+        return _if_stopped(cluster, _existing({**mpijob, "kind": "MPIJob"}))
     jobs = cluster.list("Job", namespace, {**OURS, JOB_LABEL: name})
     if not jobs:
-        others = (one for kind in foreign_jobs.KINDS for one in _foreign(cluster, kind, namespace))
-        other = next((one for one in others if one["metadata"]["name"] == name), None)
+        foreign = (manifest for kind in foreign_jobs.KINDS for manifest in _foreign(cluster, kind, namespace))
+        other = next((manifest for manifest in foreign if manifest["metadata"]["name"] == name), None)
         if other is not None:
             return _if_stopped(cluster, _existing(other))
         existing = [state.name for state in all_jobs(cluster, namespace)]
@@ -118,11 +120,11 @@ def _if_stopped(cluster: Cluster, state: JobState, workloads: Sequence[Object] |
     """Return the state. The phase is `Failed` if Kueue has stopped the job permanently because its pods did not start."""
     if state.phase != "Queued":
         return state
-    found = workloads if workloads is not None else cluster.list("Workload", state.namespace)
-    held = next((one for one in found if is_of(one, state)), None)
-    if held is None or held.get("spec", {}).get("active", True):
+    candidates = workloads if workloads is not None else cluster.list("Workload", state.namespace)
+    workload = next((candidate for candidate in candidates if is_of(candidate, state)), None)
+    if workload is None or workload.get("spec", {}).get("active", True):
         return state
-    reason = stopped(state, held, warnings(cluster, state.namespace))
+    reason = stopped(state, workload, warnings(cluster, state.namespace))
     return replace(state, phase="Failed", reason=reason)
 
 
@@ -136,20 +138,20 @@ def warnings(cluster: Cluster, namespace: str) -> list[Object]:
 
 def pods(cluster: Cluster, state: JobState) -> list[Object]:
     """Return all pods of a job, even if `submit` did not create the job."""
-    found = cluster.list("Pod", state.namespace, {JOB_LABEL: state.name})
-    return found or cluster.list("Pod", state.namespace, {foreign_jobs.POD_LABELS[state.kind]: state.name})
+    pods = cluster.list("Pod", state.namespace, {JOB_LABEL: state.name})
+    return pods or cluster.list("Pod", state.namespace, {foreign_jobs.POD_LABELS[state.kind]: state.name})
 
 
 def workload(cluster: Cluster, state: JobState) -> Object | None:
     """Return Kueue's Workload for the job; None if the job has no Workload."""
-    return next((one for one in cluster.list("Workload", state.namespace) if is_of(one, state)), None)
+    return next((candidate for candidate in cluster.list("Workload", state.namespace) if is_of(candidate, state)), None)
 
 
 def is_of(workload: Object, state: JobState) -> bool:
     """Return whether Kueue created the Workload for this job."""
     owners = workload["metadata"].get("ownerReferences", ())
     place = workload["metadata"].get("namespace", state.namespace)
-    return place == state.namespace and any((one["kind"], one["name"]) == (state.kind, state.object_name) for one in owners)
+    return place == state.namespace and any((owner["kind"], owner["name"]) == (state.kind, state.object_name) for owner in owners)
 
 
 def create(cluster: Cluster, pieces: Sequence[Piece]) -> None:
@@ -167,15 +169,15 @@ def create(cluster: Cluster, pieces: Sequence[Piece]) -> None:
             reference = owner_reference(owner, owner["metadata"]["uid"])
             manifest = {**manifest, "metadata": {**manifest["metadata"], "ownerReferences": [reference]}}
         try:
-            made = _create(cluster, manifest)
+            created = _create(cluster, manifest)
         except CommandError:
             if main is not None:
                 cluster.delete(main["kind"], main["metadata"]["name"], main["metadata"]["namespace"])
             raise
         if main is None:
-            main = made
+            main = created
         if manifest["metadata"]["labels"].get(ROLE_LABEL) == "keeper" and manifest["kind"] == "Job":
-            cleanup = made
+            cleanup = created
 
 
 def _create(cluster: Cluster, manifest: Object) -> Object:

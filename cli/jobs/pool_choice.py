@@ -9,7 +9,7 @@ from infra.jobs.cluster import PoolDescription
 
 def named(name: str, pools: Sequence[PoolDescription]) -> PoolDescription:
     """Return the pool with this name. Raises NotFound if there is none."""
-    found = next((one for one in pools if one.name == name), None)
-    if found is None:
-        raise NotFound(f"there is no pool {name}{did_you_mean(name, [one.name for one in pools])}")
-    return found
+    choice = next((pool for pool in pools if pool.name == name), None)
+    if choice is None:
+        raise NotFound(f"there is no pool {name}{did_you_mean(name, [pool.name for pool in pools])}")
+    return choice

@@ -53,8 +53,8 @@ def ports(text: str) -> tuple[int, int]:
     >>> ports("6006"), ports("8888:6006"), ports("0:80")
     ((6006, 6006), (8888, 6006), (0, 80))
     """
-    found = _PORT.fullmatch(text)
-    numbers = (int(found[1] or found[2]), int(found[2])) if found else (0, 0)
+    match = _PORT.fullmatch(text)
+    numbers = (int(match[1] or match[2]), int(match[2])) if match else (0, 0)
     if not 0 < numbers[1] < 65536 or numbers[0] > 65535:
         raise CommandError(f"PORT: {text} is not a port. Use PORT or LOCAL:PORT with numbers from 1 to 65535.", USAGE)
     return numbers

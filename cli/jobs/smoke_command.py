@@ -79,12 +79,12 @@ class Outcome:
 
     @property
     def failures(self) -> list[str]:
-        return [sentence for one in self.checks for sentence in one.failures]
+        return [sentence for check in self.checks for sentence in check.failures]
 
-    def add(self, checks: Sequence[Check], state: JobState | None, told: Sequence[str]) -> None:
-        """Add a job's checks. If the job failed without reporting a failure (`told`), add a failed check for it."""
+    def add(self, checks: Sequence[Check], state: JobState | None, reported: Sequence[str]) -> None:
+        """Add a job's checks. If the job failed without reporting a failure (`reported`), add a failed check for it."""
         self.checks += checks
-        if state is not None and state.phase != "Succeeded" and not told:
+        if state is not None and state.phase != "Succeeded" and not reported:
             self.checks.append(smoke_verdict.judged("job", [result(state)], ""))
 
 
@@ -125,20 +125,20 @@ def _job(trial: Trial, described: ClusterDescription, namespace: str | None) -> 
         namespace=namespace,
     )
     jobs = [job, smoke_jobs.nccl_job(job, described)] if trial.level == "nccl" and not check(job, described) else [job]
-    if problems := [problem for one in jobs for problem in check(one, described) if problem.is_error]:
+    if problems := [problem for job in jobs for problem in check(job, described) if problem.is_error]:
         raise refused("smoke", problems)
     return job
 
 
 def _unsupported(trial: Trial, pool: PoolDescription) -> list[Problem]:
-    found = []
+    problems = []
     if trial.launcher == "torchrun":
         fix = f"Use mpijob or standalone, with an image that has MPI ({program()} image build mpi)."
-        found.append(Problem("--launcher", f"torchrun does not start MPI ranks, which every level of smoke needs. {fix}"))
+        problems.append(Problem("--launcher", f"torchrun does not start MPI ranks, which every level of smoke needs. {fix}"))
     if trial.level != "devices" and not pool.gpus:
         fix = "Use --level devices, or a pool with GPUs."
-        found.append(Problem("--level", f"pool {pool.name} has no GPUs for level {trial.level}. {fix}"))
-    return found
+        problems.append(Problem("--level", f"pool {pool.name} has no GPUs for level {trial.level}. {fix}"))
+    return problems
 
 
 def _emulated(cluster: Cluster) -> list[str]:
@@ -154,12 +154,12 @@ def _test(cluster: Cluster, job: Job, expected: Expected, described: ClusterDesc
     """Run the jobs of the test's level. Devices count as emulated if their node has the label EMULATED_LABEL."""
     log, state = _run(cluster, smoke_jobs.with_program(job, expected), described, keep=keep)
     reports = smoke_jobs.reports("\n".join(log))
-    told = smoke_verdict.failures(reports, expected)
+    reported = smoke_verdict.failures(reports, expected)
     outcome = Outcome(replace(expected, emulated=tuple(_emulated(cluster))), reports=reports, log=log)
-    outcome.add(smoke_verdict.checks(reports, outcome.expected), state, told)
+    outcome.add(smoke_verdict.checks(reports, outcome.expected), state, reported)
     if expected.level != "nccl":
         return outcome
-    failed = [one.name for one in outcome.checks if one.failures]
+    failed = [check.name for check in outcome.checks if check.failures]
     emulated = smoke_verdict.emulated_nodes(reports, outcome.expected)
     if failed:
         outcome.checks += nccl_verdict.not_checked(smoke_verdict.NOT_RUN, f"failed before: {listed(failed)}")
@@ -170,7 +170,7 @@ def _test(cluster: Cluster, job: Job, expected: Expected, described: ClusterDesc
         outcome.log, state = _run(cluster, smoke_jobs.nccl_job(job, described), described, keep=keep)
         outcome.nccl = smoke_jobs.nccl_reports("\n".join(outcome.log))
         checks = nccl_verdict.checks(outcome.nccl, smoke_jobs.nccl_expected(job, described))
-        outcome.add(checks, state, [sentence for one in checks for sentence in one.failures])
+        outcome.add(checks, state, [sentence for check in checks for sentence in check.failures])
     return outcome
 
 
@@ -204,7 +204,7 @@ def _document(outcome: Outcome, nccl: nccl_verdict.NcclExpected) -> dict[str, An
         "ok": not outcome.failures,
         "level": outcome.expected.level,
         "failures": outcome.failures,
-        "checks": [{"name": one.name, "result": one.result, "detail": one.detail} for one in outcome.checks],
+        "checks": [{"name": check.name, "result": check.result, "detail": check.detail} for check in outcome.checks],
         "expected": expected,
         "reports": outcome.reports,
         "nccl": outcome.nccl,
@@ -218,24 +218,24 @@ def _print(outcome: Outcome) -> None:
             console.print(line, style="dim")
     if outcome.reports:
         listing = Listing("rank", "worker", "node", "GPUs", "sum", "transport")
-        for report in sorted(outcome.reports, key=lambda one: int(one["rank"])):
+        for report in sorted(outcome.reports, key=lambda report: int(report["rank"])):
             values = [str(report[key]) for key in ("rank", "host", "node", "gpus", "sum")]
             listing.add_row(*values, ", ".join(report["transports"]))
         console.print(listing)
         console.print(Text(str(outcome.reports[0].get("library", "")), "dim"))
     listing = Listing("check", "result", "detail")
-    for one in outcome.checks:
-        listing.add_row(one.name, Text(one.result, STYLES.get(one.result, "yellow")), one.detail)
+    for checked in outcome.checks:
+        listing.add_row(checked.name, Text(checked.result, STYLES.get(checked.result, "yellow")), checked.detail)
     console.print(listing)
     console.print(Text(_summary(outcome), "bold red" if outcome.failures else "bold green"))
 
 
 def _summary(outcome: Outcome) -> str:
     """Return the last line of the output: names of the passed checks, and the number of checks with other results."""
-    number: Callable[[str], int] = lambda wanted: sum(one.result == wanted for one in outcome.checks)  # noqa: E731
-    names = [one.name for one in outcome.checks if one.result == smoke_verdict.PASSED]
+    number: Callable[[str], int] = lambda verdict: sum(check.result == verdict for check in outcome.checks)  # noqa: E731
+    names = [check.name for check in outcome.checks if check.result == smoke_verdict.PASSED]
     parts = [f"{number(smoke_verdict.PASSED)} passed" + (f" ({', '.join(names)})" if names else "")]
-    for wanted in (smoke_verdict.FAILED, smoke_verdict.NOT_HERE, smoke_verdict.NOT_RUN):
-        if number(wanted):
-            parts.append(f"{number(wanted)} {wanted}")
+    for verdict in (smoke_verdict.FAILED, smoke_verdict.NOT_HERE, smoke_verdict.NOT_RUN):
+        if number(verdict):
+            parts.append(f"{number(verdict)} {verdict}")
     return f"{'FAILED' if outcome.failures else 'ok'}: {'; '.join(parts)}"

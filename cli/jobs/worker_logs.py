@@ -17,21 +17,21 @@ Choice = Callable[[Sequence[Object], JobState], list[Object]]
 
 
 def of_worker(index: int) -> Choice:
-    return lambda found, state: workers(found, index)
+    return lambda pods, state: workers(pods, index)
 
 
-def of_all(found: Sequence[Object], state: JobState) -> list[Object]:
-    return [*launchers(found), *workers(found)] or log_pods(list(found), state)
+def of_all(pods: Sequence[Object], state: JobState) -> list[Object]:
+    return [*launchers(pods), *workers(pods)] or log_pods(list(pods), state)
 
 
-def latest(cluster: Cluster, found: Sequence[Object], state: JobState) -> Iterator[tuple[str, list[str]]]:
+def latest(cluster: Cluster, pods: Sequence[Object], state: JobState) -> Iterator[tuple[str, list[str]]]:
     """Yield the label and the log lines of each pod, except pods that a newer pod has replaced."""
-    newest: Mapping[str, Object] = {label(pod, state): pod for pod in found if pod["status"].get("phase") != "Pending"}
+    newest: Mapping[str, Object] = {label(pod, state): pod for pod in pods if pod["status"].get("phase") != "Pending"}
     for name, pod in newest.items():
         lines: list[str] = []
-        for one in job_containers(pod):
-            if {"running", "terminated"} & set(one.get("state", {})):
-                lines += PodLog(cluster, pod["metadata"]["name"], state.namespace, one["name"]).lines(follow=False)
+        for container in job_containers(pod):
+            if {"running", "terminated"} & set(container.get("state", {})):
+                lines += PodLog(cluster, pod["metadata"]["name"], state.namespace, container["name"]).lines(follow=False)
         yield name, lines
 
 
@@ -44,12 +44,12 @@ class FollowerOfPods(Follower):
     _threads: dict[tuple[str, str, int], threading.Thread] = field(default_factory=dict)
     _writing: threading.Lock = field(default_factory=threading.Lock)
 
-    def _print_new(self, found: list[Object], state: JobState) -> None:
-        for pod in self.choose(found, state):
-            for one in job_containers(pod):
-                key = (pod["metadata"]["name"], one["name"], one.get("restartCount", 0))
-                ended = "terminated" in one.get("state", {})
-                if ended or "running" in one.get("state", {}):
+    def _print_new(self, pods: list[Object], state: JobState) -> None:
+        for pod in self.choose(pods, state):
+            for container in job_containers(pod):
+                key = (pod["metadata"]["name"], container["name"], container.get("restartCount", 0))
+                ended = "terminated" in container.get("state", {})
+                if ended or "running" in container.get("state", {}):
                     self._read(key, label(pod, state), ended)
 
     def _read(self, key: tuple[str, str, int], name: str, ended: bool) -> None:
@@ -72,13 +72,13 @@ class FollowerOfPods(Follower):
         except CommandError as error:
             self._note(str(error))
 
-    def _drain(self, found: list[Object], state: JobState) -> None:
+    def _drain(self, pods: list[Object], state: JobState) -> None:
         end = time.monotonic() + DRAIN_SECONDS
         while True:
-            self._print_new(found, state)
+            self._print_new(pods, state)
             for thread in self._threads.values():
                 thread.join(max(0.0, end - time.monotonic()))
             if all(log.is_complete for log in self._logs.values()) or time.monotonic() > end:
                 return
             time.sleep(EVERY_SECONDS)
-            found = objects.pods(self.cluster, state)
+            pods = objects.pods(self.cluster, state)

@@ -39,15 +39,15 @@ def scarce(
         asked(control, "DELETE", "scarcity")
     if instance_type is not None:
         asked(control, "POST", "scarcity", {"type": instance_type, "zone": zone, "seconds": seconds})
-    found = asked(control, "GET", "scarcity")
+    shortages = asked(control, "GET", "scarcity")
     if as_json:
-        print_json(found)
-    elif not found:
+        print_json(shortages)
+    elif not shortages:
         report("every zone has capacity")
     else:
         listing = Listing("type", "zone", "until")
-        for one in found:
-            listing.add_row(one["type"], one["zone"], one["until"] or "local reset")
+        for shortage in shortages:
+            listing.add_row(shortage["type"], shortage["zone"], shortage["until"] or "local reset")
         make_console().print(listing)
     return OK
 
@@ -62,16 +62,16 @@ def quota(
     control = LocalCloud(home).control()
     if code is not None and value is not None:
         asked(control, "PUT", "quotas", {code: value})
-    found = asked(control, "GET", "quotas")
-    if code is not None and code not in found:
+    quotas = asked(control, "GET", "quotas")
+    if code is not None and code not in quotas:
         raise CommandError(f"{code} is not a quota of the local AWS. `local quota` lists them.", REFUSED)
-    found = {name: one for name, one in found.items() if code in (None, name)}
+    quotas = {name: entry for name, entry in quotas.items() if code in (None, name)}
     if as_json:
-        print_json(found)
+        print_json(quotas)
         return OK
     listing = Listing("code", "value", "quota", right=("value",))
-    for name, one in found.items():
-        listing.add_row(name, f"{one['value']:g}", one["name"])
+    for name, entry in quotas.items():
+        listing.add_row(name, f"{entry['value']:g}", entry["name"])
     make_console().print(listing)
     return OK
 
@@ -88,11 +88,11 @@ def deny(
         asked(control, "DELETE", "denials")
     if action is not None:
         asked(control, "POST", "denials", {"action": action})
-    found = asked(control, "GET", "denials")
+    denials = asked(control, "GET", "denials")
     if as_json:
-        print_json(found)
+        print_json(denials)
     else:
-        report(f"denied: {', '.join(found)}" if found else "no action is denied")
+        report(f"denied: {', '.join(denials)}" if denials else "no action is denied")
     return OK
 
 

@@ -47,22 +47,22 @@ def _refuse(cloud: "LocalCloud", dead: list[str]) -> None:
         raise CommandError(f"not running: {', '.join(dead)}. Restart with: {fix}", UNREACHABLE)
 
 
-def refuse_other_account(cloud: "LocalCloud", wanted: str | None) -> None:
-    """Raise CommandError if the local cloud is running with another kind of account than `wanted`."""
-    if wanted is None or not cloud.is_running():
+def refuse_other_account(cloud: "LocalCloud", requested: str | None) -> None:
+    """Raise CommandError if the local cloud is running with another kind of account than `requested`."""
+    if requested is None or not cloud.is_running():
         return
     kind = cloud.control().send("GET", "account")["kind"]
-    if kind != wanted:
+    if kind != requested:
         fix = f"{program()} local stop{home_option(cloud)}"
         raise CommandError(f"the running local cloud's account is {kind}. Stop it first: {fix}", REFUSED)
 
 
-def refuse_other_providers(cloud: "LocalCloud", wanted: str | None) -> None:
-    """Raise CommandError if the local cloud is running with other resource providers than `wanted`."""
-    if wanted is None or not cloud.is_running():
+def refuse_other_providers(cloud: "LocalCloud", requested: str | None) -> None:
+    """Raise CommandError if the local cloud is running with other resource providers than `requested`."""
+    if requested is None or not cloud.is_running():
         return
     present = next(name for name, official in OFFICIAL.items() if not official & cloud.emulators.keys())
-    if present != wanted:
+    if present != requested:
         fix = f"{program()} local stop{home_option(cloud)}"
         raise CommandError(f"the running local cloud uses --providers {present}. Stop it first: {fix}", REFUSED)
 

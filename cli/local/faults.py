@@ -111,8 +111,8 @@ def _rank(cloud: LocalCloud, job: str, do: str, rank: int) -> Broken:
 
 def _job_restored(cloud: LocalCloud, job: str) -> Broken | None:
     """Resume the ranks of a job. Return None if the local cloud runs no ranks of this job."""
-    found = _post_ranks(cloud, job, {"do": "restore"})["ranks"] if cloud.is_running() else []
-    return Broken(f"All ranks of {job} continue.", "", {"job": job}) if found else None
+    ranks = _post_ranks(cloud, job, {"do": "restore"})["ranks"] if cloud.is_running() else []
+    return Broken(f"All ranks of {job} continue.", "", {"job": job}) if ranks else None
 
 
 def _post_ranks(cloud: LocalCloud, job: str, body: dict[str, Any]) -> Any:
@@ -150,7 +150,7 @@ def _restored(cloud: LocalCloud, node: RunningNode) -> Broken:
 
 
 def _instance(cloud: LocalCloud, node: RunningNode) -> Broken:
-    region = next(one.region for one in cloud.clusters() if one.name == node.cluster)
+    region = next(cluster.region for cluster in cloud.clusters() if cluster.name == node.cluster)
     cloud.clients(region)("ec2").terminate_instances(InstanceIds=[node.instance])
     did = f"Instance {node.instance} of {node.name} is terminated."
     return Broken(did, "Auto Scaling replaces it.", {"node": node.name, "instance": node.instance})
@@ -171,8 +171,8 @@ def _rebalance(cloud: LocalCloud, node: RunningNode) -> Broken:
 def _retire(cloud: LocalCloud, node: RunningNode) -> Broken:
     end = _announce(cloud, node, "retirement")
     did = f"EC2 retires {node.instance} of {node.name} at {end}."
-    seen = f"See: {program()} health {node.name} -s STACK"
-    return Broken(did, seen, {"node": node.name, "instance": node.instance, "time": end})
+    hint = f"See: {program()} health {node.name} -s STACK"
+    return Broken(did, hint, {"node": node.name, "instance": node.instance, "time": end})
 
 
 def _block_ends(cloud: LocalCloud, node: RunningNode) -> Broken:
@@ -180,12 +180,16 @@ def _block_ends(cloud: LocalCloud, node: RunningNode) -> Broken:
 
     EC2 terminates the instances of the Capacity Block 15 minutes after this time.
     """
-    region = next(one.region for one in cloud.clusters() if one.name == node.cluster)
+    region = next(cluster.region for cluster in cloud.clusters() if cluster.name == node.cluster)
     ec2 = cloud.clients(region)("ec2")
-    (found,) = [one for each in ec2.describe_instances(InstanceIds=[node.instance])["Reservations"] for one in each["Instances"]]
-    block = found.get("CapacityReservationId")
+    (instance,) = [
+        instance for each in ec2.describe_instances(InstanceIds=[node.instance])["Reservations"] for instance in each["Instances"]
+    ]
+    block = instance.get("CapacityReservationId")
     reserved = ec2.describe_capacity_reservations(CapacityReservationIds=[block])["CapacityReservations"] if block else []
-    end = next((one["EndDate"] for one in reserved if one.get("ReservationType") == "capacity-block"), None)
+    end = next(
+        (reservation["EndDate"] for reservation in reserved if reservation.get("ReservationType") == "capacity-block"), None
+    )
     if end is None:
         raise CommandError(
             f"{node.name} is not in a Capacity Block. Use a node of a pool whose market is capacity-block", REFUSED

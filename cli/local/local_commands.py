@@ -103,10 +103,10 @@ def _plugins(providers: str) -> dict[str, Path]:
         return {}
     from localcloud import officials  # imports grpc, which is slow
 
-    found = {name: officials.provider(name) for name in sorted(crashed_parts.OFFICIAL[providers])}
-    for plugin in found.values():
+    plugins = {name: officials.provider(name) for name in sorted(crashed_parts.OFFICIAL[providers])}
+    for plugin in plugins.values():
         progress_line(f"using {plugin.path}, version {plugin.version}")
-    return {name: plugin.path for name, plugin in found.items()}
+    return {name: plugin.path for name, plugin in plugins.items()}
 
 
 def stop(home: Home = DEFAULT_HOME, as_json: options.Json = False) -> int:
@@ -147,7 +147,7 @@ def status(home: Home = DEFAULT_HOME, as_json: options.Json = False) -> int:
             _print_host(host)
     if not servers:
         return NOT_FOUND
-    is_well = all(one.is_well for one in clusters) and all(one.is_well for one in hosts)
+    is_well = all(part.is_well for part in clusters) and all(part.is_well for part in hosts)
     return OK if cloud.is_running() and is_well and not problems else FAILED
 
 

@@ -101,9 +101,11 @@ def _config(name: str, region: str) -> Any:
         return {"endpoint": cluster.get("endpoint", ""), "ca": cluster.get("certificateAuthority", {}).get("data", "")}
 
     try:
-        found = query(region, describe)
+        description = query(region, describe)
     except Denied as denied:
         raise CommandError(f"you are not allowed to call {denied}; ask for that permission", UNREACHABLE) from None
-    if found is None or not found["endpoint"]:
+    if description is None or not description["endpoint"]:
         return None
-    return json.loads(kubeconfig(name=name, endpoint=found["endpoint"], certificate_authority=found["ca"], region=region))
+    return json.loads(
+        kubeconfig(name=name, endpoint=description["endpoint"], certificate_authority=description["ca"], region=region)
+    )

@@ -52,11 +52,11 @@ def rows(model: type[BaseModel] = Settings, prefix: str = "") -> Iterator[Settin
         if change != FURTHER_DOWN:
             yield Setting(path, meaning, _default(info), change)
         listed = any(get_origin(leaf) is tuple for leaf in leaf_types(info.annotation))
-        seen: set[str] = set()
+        printed: set[str] = set()
         for part in inner:
             for row in rows(part, f"{path}[]." if listed else f"{path}."):
-                if row.path not in seen:
-                    seen.add(row.path)
+                if row.path not in printed:
+                    printed.add(row.path)
                     yield row
 
 

@@ -114,14 +114,14 @@ def product() -> str:
     text = f"gpumpi {installation.version()}"
     if installation.CLONE is None:
         return text
-    found = []
+    answers = []
     for arguments in (("rev-parse", "HEAD"), ("status", "--porcelain", "--untracked-files=no")):
         command = ["git", "-C", str(installation.CLONE), *arguments]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             return f"{text}, commit unknown"
-        found.append(done.stdout.strip())
-    return f"{text}, commit {found[0]}{' with local changes' if found[1] else ''}"
+        answers.append(done.stdout.strip())
+    return f"{text}, commit {answers[0]}{' with local changes' if answers[1] else ''}"
 
 
 def _destroy_check(raw: RawStack) -> Check:
@@ -157,12 +157,12 @@ class Run:
         self._report = replace(self._report, devices=describe_devices(declared))
         return declared
 
-    def _add(self, found: Iterable[Row | LeftOut]) -> None:
-        for one in found:
-            if isinstance(one, Row):
-                self._report = replace(self._report, rows=(*self._report.rows, one))
+    def _add(self, results: Iterable[Row | LeftOut]) -> None:
+        for result in results:
+            if isinstance(result, Row):
+                self._report = replace(self._report, rows=(*self._report.rows, result))
             else:
-                self._report = replace(self._report, left_out=(*self._report.left_out, one))
+                self._report = replace(self._report, left_out=(*self._report.left_out, result))
             self._report.write(self._folder)
 
     def _note(self, sentences: Sequence[str]) -> None:
@@ -178,8 +178,8 @@ def _print(report: Report) -> None:
     listing = Listing("check", "result", "seconds", "reason", right=["seconds"])
     for row in report.rows:
         listing.add_row(row.name, Text(row.result, STYLES[row.result]), f"{row.seconds:.1f}", row.reason)
-    for one in report.left_out:
-        listing.add_row(one.name, Text("(left out)", "dim"), "", one.reason)
+    for check in report.left_out:
+        listing.add_row(check.name, Text("(left out)", "dim"), "", check.reason)
     console.print(listing)
     for note in report.notes:
         console.print(note, style="red")

@@ -62,11 +62,11 @@ def with_ids(clients: Clients, ids: Sequence[str]) -> list[Instance]:
     return _instances(clients, {"instance-id": list(ids)}) if ids else []
 
 
-def _instances(clients: Clients, wanted: Mapping[str, Sequence[str]]) -> list[Instance]:
-    filters = [{"Name": name, "Values": list(values)} for name, values in wanted.items()]
+def _instances(clients: Clients, attributes: Mapping[str, Sequence[str]]) -> list[Instance]:
+    filters = [{"Name": name, "Values": list(values)} for name, values in attributes.items()]
     pages = ask(clients.region, lambda: list(clients.ec2.get_paginator("describe_instances").paginate(Filters=filters)))
-    described = [one for page in pages for entry in page["Reservations"] for one in entry["Instances"]]
-    return sorted((_instance(one) for one in described), key=lambda one: one.id)
+    described = [instance for page in pages for entry in page["Reservations"] for instance in entry["Instances"]]
+    return sorted((_instance(instance) for instance in described), key=lambda instance: instance.id)
 
 
 def _instance(described: Mapping[str, Any]) -> Instance:
@@ -78,18 +78,18 @@ def _instance(described: Mapping[str, Any]) -> Instance:
         described["ImageId"],
         tags.get(POOL_TAG, ""),
         described.get("PrivateIpAddress") or "",
-        sum(one.get("InterfaceType") in EFA for one in interfaces),
+        sum(interface.get("InterfaceType") in EFA for interface in interfaces),
     )
 
 
 def images(clients: Clients, ids: Sequence[str]) -> dict[str, Image]:
     """Return the AMIs, keyed by ID. Deregistered AMIs are missing, although instances of such AMIs keep running."""
-    wanted = sorted(set(ids))
-    if not wanted:
+    image_ids = sorted(set(ids))
+    if not image_ids:
         return {}
-    filters = [{"Name": "image-id", "Values": wanted}]
+    filters = [{"Name": "image-id", "Values": image_ids}]
     answer = ask(clients.region, lambda: clients.ec2.describe_images(Filters=filters))
-    return {one["ImageId"]: Image(one.get("Name", ""), _own_tags(one)) for one in answer["Images"]}
+    return {image["ImageId"]: Image(image.get("Name", ""), _own_tags(image)) for image in answer["Images"]}
 
 
 def _own_tags(described: Mapping[str, Any]) -> dict[str, str]:
@@ -140,16 +140,18 @@ def leftovers(clients: Clients, stack: str) -> list[str]:
     if ask(region, lambda: EksAccount(stack, region).cluster()):
         left.append(f"EKS cluster {naming.cluster}")
     groups = ask(region, lambda: list(clients.autoscaling.get_paginator("describe_auto_scaling_groups").paginate()))
-    all_groups = [one for page in groups for one in page["AutoScalingGroups"]]
-    left += [f"Auto Scaling group {one['AutoScalingGroupName']}" for one in all_groups if _is_of(one.get("Tags", ()), stack)]
+    all_groups = [group for page in groups for group in page["AutoScalingGroups"]]
+    left += [
+        f"Auto Scaling group {group['AutoScalingGroupName']}" for group in all_groups if _is_of(group.get("Tags", ()), stack)
+    ]
     systems = [*_file_systems(region, clients.efs), *_file_systems(region, clients.fsx)]
-    left += [f"file system {one['FileSystemId']}" for one in systems if _is_of(one.get("Tags", ()), stack)]
+    left += [f"file system {system['FileSystemId']}" for system in systems if _is_of(system.get("Tags", ()), stack)]
     left += [f"log group {name}" for name in _log_groups(clients, naming)]
     pages = ask(region, lambda: list(clients.ecr.get_paginator("describe_repositories").paginate()))
-    names = [one["repositoryName"] for page in pages for one in page["repositories"]]
+    names = [repository["repositoryName"] for page in pages for repository in page["repositories"]]
     left += [f"image repository {name}" for name in names if name.startswith(f"{naming.cluster}/")]
     buckets = ask(region, lambda: clients.s3.list_buckets()["Buckets"])
-    return left + [f"bucket {one['Name']}" for one in buckets if one["Name"].startswith(f"{naming.name('keys')}-")]
+    return left + [f"bucket {bucket['Name']}" for bucket in buckets if bucket["Name"].startswith(f"{naming.name('keys')}-")]
 
 
 def _file_systems(region: str, client: Any) -> list[Mapping[str, Any]]:
@@ -180,19 +182,19 @@ def _in_ec2(clients: Clients, stack: str) -> list[str]:
     """Return EC2 resources that still exist. Each kind is listed by its own operation, because DescribeTags also lists
     deleted resources.
     """
-    wanted = [{"Name": f"tag:{STACK_TAG}", "Values": [stack]}]
-    found = []
+    filters = [{"Name": f"tag:{STACK_TAG}", "Values": [stack]}]
+    remaining = []
     for kind, (operation, key, id_key) in KINDS.items():
-        for page in _pages(clients.ec2, operation, wanted):
-            listed = [one for entry in page[key] for one in entry["Instances"]] if key == "Reservations" else page[key]
-            found += [f"{kind} {one[id_key]}" for one in listed if _state(one) not in GONE]
-    return found
+        for page in _pages(clients.ec2, operation, filters):
+            listed = [instance for entry in page[key] for instance in entry["Instances"]] if key == "Reservations" else page[key]
+            remaining += [f"{kind} {resource[id_key]}" for resource in listed if _state(resource) not in GONE]
+    return remaining
 
 
-def _pages(ec2: Any, operation: str, wanted: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _pages(ec2: Any, operation: str, filters: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     if ec2.can_paginate(operation):
-        return list(ec2.get_paginator(operation).paginate(Filters=wanted))
-    return [getattr(ec2, operation)(Filters=wanted)]
+        return list(ec2.get_paginator(operation).paginate(Filters=filters))
+    return [getattr(ec2, operation)(Filters=filters)]
 
 
 def _state(described: Mapping[str, Any]) -> str:

@@ -62,7 +62,7 @@ class Ec2Target:
     def plan(self) -> Plan:
         nodes = self._nodes.nodes()
         running = aws_reads.with_ids(self._clients, [node.id for node in nodes])
-        now = Bill(self.region, Counter(one.type for one in running), eks=False)
+        now = Bill(self.region, Counter(instance.type for instance in running), eks=False)
         size, other = self._before.desired, self._other_size()
         text = f"scales the workers from {size} to {other} and back to {size}" if other is not None else "starts no nodes"
         workers = [node.instance_type for node in nodes if not node.is_head_node]
@@ -110,9 +110,9 @@ class Ec2Target:
             ("smoke: devices", self._ranks, VERSIONS),
         ]
         rows += [("smoke: cuda", self._cuda, DRIVERS), ("smoke: nccl", self._nccl, "smoke: cuda")]
-        wanted = {f"smoke: {level}" for level in smoke_levels.up_to(self._options.level)}
+        smoke_rows = {f"smoke: {level}" for level in smoke_levels.up_to(self._options.level)}
         for name, run, before in rows:
-            if name.startswith("smoke: ") and name not in wanted:
+            if name.startswith("smoke: ") and name not in smoke_rows:
                 continue
             if name != "smoke: devices" and not has_gpus:
                 left_out.append(LeftOut(name, f"{', '.join(types) or 'the workers'}: this instance type has no GPUs"))
@@ -129,8 +129,8 @@ class Ec2Target:
         return [node for node in self._nodes.nodes() if self._nodes.notice(node) is not None]
 
     def _files(self, path: str) -> dict[str, str]:
-        found = self._remote.everywhere(self._joined(), f"if test -e {path}; then cat {path}; fi")
-        return {address: text for address, (_, text) in found.items()}
+        outputs = self._remote.everywhere(self._joined(), f"if test -e {path}; then cat {path}; fi")
+        return {address: text for address, (_, text) in outputs.items()}
 
     def _amis(self, notes: Notebook) -> None:
         nodes = self._nodes.nodes()
@@ -145,20 +145,20 @@ class Ec2Target:
             notes.fail(difference)
         if len([node for node in nodes if not node.is_head_node]) != self._before.desired:
             notes.fail(f"{len(nodes) - 1} of {self._before.desired} workers exist")
-        found = aws_reads.with_ids(self._clients, [node.id for node in nodes])
-        images = aws_reads.images(self._clients, [one.image for one in found])
-        ec2_nodes.check_amis(notes, found, images, next((node.id for node in nodes if node.is_head_node), ""))
+        instances = aws_reads.with_ids(self._clients, [node.id for node in nodes])
+        images = aws_reads.images(self._clients, [instance.image for instance in instances])
+        ec2_nodes.check_amis(notes, instances, images, next((node.id for node in nodes if node.is_head_node), ""))
 
     def _versions(self, notes: Notebook) -> None:
         ec2_nodes.check_versions(notes, self._files(ec2_nodes.MPI), self._files(ec2_nodes.MANIFEST))
 
     def _first_boot(self, gpus: Mapping[str, int], notes: Notebook) -> None:
         workers = {node.address: node.id for node in self._joined() if not node.is_head_node}
-        found = aws_reads.with_ids(self._clients, list(workers.values()))
+        instances = aws_reads.with_ids(self._clients, list(workers.values()))
         files = {address: text for address, text in self._files(ec2_nodes.FIRST_BOOT).items() if address in workers}
         if not files:
             notes.fail("the cluster has no workers")
-        ec2_nodes.check_first_boot(notes, files, found, gpus)
+        ec2_nodes.check_first_boot(notes, files, instances, gpus)
 
     def _slots(self) -> dict[str, int]:
         expected, silent = hostfile_check.wanted(self._nodes, self._nodes.nodes())
@@ -195,11 +195,11 @@ class Ec2Target:
 
     def _nccl(self, notes: Notebook) -> None:
         workers = [node.id for node in self._joined() if not node.is_head_node]
-        found = aws_reads.with_ids(self._clients, workers)
-        if not found:
+        instances = aws_reads.with_ids(self._clients, workers)
+        if not instances:
             raise CommandError("the cluster has no workers")
-        kind = aws_reads.instance_type(self._clients, found[0].type)
-        ec2_nodes.check_nccl(notes, self._remote, found, kind, f"{self._mark}-nccl.py")
+        kind = aws_reads.instance_type(self._clients, instances[0].type)
+        ec2_nodes.check_nccl(notes, self._remote, instances, kind, f"{self._mark}-nccl.py")
 
     def _killed(self, notes: Notebook) -> None:
         """Kill a rank while all ranks run. A later attempt with the same command must succeed."""
@@ -237,12 +237,12 @@ class Ec2Target:
 
     def _scale(self, other: int, notes: Notebook) -> None:
         size = self._before.desired
-        for wanted in (other, size):
-            self._nodes.scale(wanted)
-            seen = wait.until_ready(self._nodes, self._options.minutes, self._options.identity)
-            notes.saw(f"scale to {wanted}: workers in service", seen.in_service)
-            if seen.in_service != wanted:
-                raise NotFound(f"scaled to {wanted} workers, but {seen.in_service} are in service")
+        for workers in (other, size):
+            self._nodes.scale(workers)
+            snapshot = wait.until_ready(self._nodes, self._options.minutes, self._options.identity)
+            notes.saw(f"scale to {workers}: workers in service", snapshot.in_service)
+            if snapshot.in_service != workers:
+                raise NotFound(f"scaled to {workers} workers, but {snapshot.in_service} are in service")
         code, said = self._remote.run(f"cd; mpiexec -n {sum(self._slots().values())} hostname | sort | uniq -c")
         notes.saw("mpiexec hostname, afterwards", " ".join(said.split()))
         if code:

@@ -73,14 +73,14 @@ class Remote:
             parts.append(f'out=$({start} 2>&1 </dev/null | base64 --wrap=0; exit "${{PIPESTATUS[0]}}")')
             parts.append(f'echo {BEGIN} {node.address} $? "$out"')
         code, output = self.run("\n".join(parts))
-        found = {}
+        outputs = {}
         for line in output.splitlines():
             if line.startswith(f"{BEGIN} "):
                 _, address, ended, *text = line.split(" ")
-                found[address] = (int(ended), base64.b64decode("".join(text)).decode(errors="replace"))
-        if missing := [node.address for node in nodes if node.address not in found]:
+                outputs[address] = (int(ended), base64.b64decode("".join(text)).decode(errors="replace"))
+        if missing := [node.address for node in nodes if node.address not in outputs]:
             raise CommandError(f"no answer from {', '.join(missing)} (exit code {code}): {output.strip()[-300:]}", UNREACHABLE)
-        return found
+        return outputs
 
     def put(self, path: str, content: bytes) -> None:
         """Write a file on the head node."""
@@ -97,16 +97,16 @@ Files = Mapping[str, str]
 """Address of a node -> content of one file, which is empty if the file does not exist on that node."""
 
 
-def check_amis(notes: Notebook, found: Sequence[Instance], images: Mapping[str, Image], head_node: str) -> None:
+def check_amis(notes: Notebook, instances: Sequence[Instance], images: Mapping[str, Image], head_node: str) -> None:
     """Check that all workers have the same AMI. The head node may have an older AMI."""
-    for one in found:
-        notes.saw(f"ec2 describe-instances {one.id} ({one.address})", f"{one.type}, AMI {one.image}")
-    for id in sorted({one.image for one in found}):
+    for instance in instances:
+        notes.saw(f"ec2 describe-instances {instance.id} ({instance.address})", f"{instance.type}, AMI {instance.image}")
+    for id in sorted({instance.image for instance in instances}):
         notes.saw(f"ec2 describe-images {id}", str(images.get(id, "deregistered")))
-    workers = sorted({one.image for one in found if one.id != head_node})
+    workers = sorted({instance.image for instance in instances if instance.id != head_node})
     if len(workers) > 1:
         notes.fail(f"the workers use {len(workers)} AMIs: {', '.join(workers)}. Replace the older workers: `scale` to 0 and back")
-    if not found:
+    if not instances:
         notes.fail("EC2 reports no running node")
 
 
@@ -126,33 +126,35 @@ def check_versions(notes: Notebook, mpi: Files, manifests: Files) -> None:
 
 def _manifest(text: str) -> str:
     try:
-        found = json.loads(text)
+        manifest = json.loads(text)
     except ValueError:
         return "not a JSON document"
-    versions: Mapping[str, Any] = found.get("versions", {})
-    wanted = {name: value for name, value in versions.items() if any(part in name for part in ("cuda", "efa", "driver", "nccl"))}
-    shown = [f"kind {found.get('kind')}", f"system {found.get('system')}", f"kernel {found.get('kernel')}"]
-    return ", ".join([*shown, *(f"{name} {value}" for name, value in sorted(wanted.items()))])
+    versions: Mapping[str, Any] = manifest.get("versions", {})
+    relevant = {
+        name: value for name, value in versions.items() if any(part in name for part in ("cuda", "efa", "driver", "nccl"))
+    }
+    shown = [f"kind {manifest.get('kind')}", f"system {manifest.get('system')}", f"kernel {manifest.get('kernel')}"]
+    return ", ".join([*shown, *(f"{name} {value}" for name, value in sorted(relevant.items()))])
 
 
-def check_first_boot(notes: Notebook, files: Files, found: Sequence[Instance], gpus: Mapping[str, int]) -> None:
+def check_first_boot(notes: Notebook, files: Files, instances: Sequence[Instance], gpus: Mapping[str, int]) -> None:
     """Check each node's first-boot report. `gpus`: instance type -> GPUs per node, as EC2 reports them."""
-    by_address = {one.address: one for one in found}
+    by_address = {instance.address: instance for instance in instances}
     for address, text in files.items():
         instance = by_address[address]
         if not text:
             notes.saw(f"{address}: {FIRST_BOOT}", "does not exist")
             notes.needs_hardware(f"{address} has no {FIRST_BOOT}: its first-boot check saw no GPU")
             continue
-        seen = json.loads(text)
-        notes.saw(f"{address}: {FIRST_BOOT}", json.dumps(seen, sort_keys=True))
-        for sentence in seen["problems"]:
+        boot = json.loads(text)
+        notes.saw(f"{address}: {FIRST_BOOT}", json.dumps(boot, sort_keys=True))
+        for sentence in boot["problems"]:
             notes.fail(f"{address}: {sentence}")
-        if not seen["ok"] and not seen["problems"]:
+        if not boot["ok"] and not boot["problems"]:
             notes.fail(f"{address}: the first-boot check failed without giving a reason")
-        for name, wanted in (("gpus", gpus.get(instance.type, 0)), ("efa", instance.efa)):
-            if seen[name] != wanted:
-                notes.fail(f"{address}: the first boot saw {seen[name]} {name}, but EC2 reports {wanted} for {instance.type}")
+        for name, expected in (("gpus", gpus.get(instance.type, 0)), ("efa", instance.efa)):
+            if boot[name] != expected:
+                notes.fail(f"{address}: the first boot saw {boot[name]} {name}, but EC2 reports {expected} for {instance.type}")
 
 
 def check_ranks(notes: Notebook, reports: Sequence[Mapping[str, Any]], slots: Mapping[str, int]) -> None:
@@ -161,13 +163,13 @@ def check_ranks(notes: Notebook, reports: Sequence[Mapping[str, Any]], slots: Ma
     `slots`: host name -> number of slots that the node published.
     """
     total = sum(slots.values())
-    where = Counter(one["host"].split(".")[0] for one in reports)
+    where = Counter(report["host"].split(".")[0] for report in reports)
     notes.saw("mpiexec: ranks by host", ", ".join(f"{number} on {host}" for host, number in sorted(where.items())) or "none")
     if dict(where) != dict(slots):
-        wanted = ", ".join(f"{number} on {host}" for host, number in sorted(slots.items()))
-        notes.fail(f"the ranks did not run where the hostfile places them: expected {wanted}")
+        expected = ", ".join(f"{number} on {host}" for host, number in sorted(slots.items()))
+        notes.fail(f"the ranks did not run where the hostfile places them: expected {expected}")
     right = total * (total + 1) // 2
-    sums = sorted({one["sum"] for one in reports})
+    sums = sorted({report["sum"] for report in reports})
     notes.saw("mpiexec: allreduce over all ranks", ", ".join(map(str, sums)) or "none")
     if sums != [right]:
         notes.fail(f"allreduce returned {', '.join(map(str, sums)) or 'nothing'}; expected {right}")
@@ -202,32 +204,32 @@ def check_nccl(notes: Notebook, remote: Remote, workers: Sequence[Instance], kin
         notes.needs_hardware("all_reduce_perf is not installed on the nodes")
         return
     chosen = workers[:NCCL_NODES]
-    wanted = expect_nccl(chosen, kind)
+    requirements = expect_nccl(chosen, kind)
     remote.put(file, in_pods.text("nccl.py").encode())
-    copies = "\n".join(f"{SSH_COPY} {file} {one.address}:{file}" for one in chosen)
-    code, said = remote.run(f"cd; {copies}\n{nccl_command(wanted, program, file)}")
+    copies = "\n".join(f"{SSH_COPY} {file} {worker.address}:{file}" for worker in chosen)
+    code, said = remote.run(f"cd; {copies}\n{nccl_command(requirements, program, file)}")
     reports = smoke.nccl_reports(said)
-    notes.saw("mpiexec all_reduce_perf: exit code, ranks that reported", f"{code}, {len(reports)} of {wanted.ranks}")
+    notes.saw("mpiexec all_reduce_perf: exit code, ranks that reported", f"{code}, {len(reports)} of {requirements.ranks}")
     if code and not reports:
         notes.fail(f"mpiexec failed with exit code {code}: {said.strip()[-500:]}")
-    smoke_levels.add_nccl(notes, nccl_verdict.checks(reports, wanted), wanted.instance_type)
+    smoke_levels.add_nccl(notes, nccl_verdict.checks(reports, requirements), requirements.instance_type)
 
 
 def expect_nccl(workers: Sequence[Instance], kind: InstanceType) -> NcclExpected:
-    network: Transport = "efa" if any(one.efa for one in workers) else "tcp"
+    network: Transport = "efa" if any(worker.efa for worker in workers) else "tcp"
     return NcclExpected(len(workers), len(workers) * max(kind.gpus, 1), network, kind.name, kind.line_rate_gbps)
 
 
-def nccl_command(wanted: NcclExpected, program: str, file: str) -> str:
+def nccl_command(requirements: NcclExpected, program: str, file: str) -> str:
     """Return the nccl_command for the head node. With EFA, NCCL_NET=Libfabric makes NCCL fail instead of falling back to
     TCP.
     """
     env = dict(smoke.NCCL_LOG)
-    if wanted.network == "efa":
+    if requirements.network == "efa":
         env["NCCL_NET"] = "Libfabric"
     settings = " ".join(f"{name}={value}" for name, value in env.items())
-    largest = nccl_requirements.largest_message(wanted.line_rate_gbps)
+    largest = nccl_requirements.largest_message(requirements.line_rate_gbps)
     rank = (
         f"PATH={shlex.quote(program.rpartition('/')[0])}:$PATH GPUMPI_NODE=$(hostname) {settings} exec python3 {file} {largest}"
     )
-    return f"mpiexec -n {wanted.ranks} -N {wanted.ranks // max(wanted.workers, 1)} bash -c {shlex.quote(rank)}"
+    return f"mpiexec -n {requirements.ranks} -N {requirements.ranks // max(requirements.workers, 1)} bash -c {shlex.quote(rank)}"

@@ -50,8 +50,8 @@ class Choice:
 
     def sentences(self, there: Mapping[str, int]) -> list[str]:
         """Return sentences about the nodes that the run starts and removes."""
-        found = [f"{number} x {pool.instance_type} in pool {pool.name}" for pool, number in self.starts(there)]
-        text = [f"starts {', '.join(found)}; the autoscaler removes them again"] if found else ["starts no nodes"]
+        started = [f"{number} x {pool.instance_type} in pool {pool.name}" for pool, number in self.starts(there)]
+        text = [f"starts {', '.join(started)}; the autoscaler removes them again"] if started else ["starts no nodes"]
         if self.scale is not None and there.get(self.scale.name, 0):
             text.append(f"waits until the autoscaler has removed the nodes of pool {self.scale.name}, then adds one again")
         return text
@@ -66,7 +66,7 @@ def choose(
     scale_pool: str | None = None,
 ) -> Choice:
     """Return the pools to use. Prefers pools whose nodes already run, because each new node costs money."""
-    compute = [one for one in described.pools if one.name != described.launcher_pool] or list(described.pools)
+    compute = [candidate for candidate in described.pools if candidate.name != described.launcher_pool] or list(described.pools)
     smoke = pool_choice.named(pool, compute) if pool else _smoke_pool(compute, there)
     scale = pool_choice.named(scale_pool, compute) if scale_pool else _scale_pool(compute, in_aws)
     return Choice(smoke, min(WORKERS, smoke.max_size), scale)
@@ -85,8 +85,10 @@ def _smoke_pool(pools: Sequence[PoolDescription], there: Mapping[str, int]) -> P
 
 def _scale_pool(pools: Sequence[PoolDescription], in_aws: Mapping[str, PoolStatus]) -> PoolDescription | None:
     """Return an empty pool or, if there is none, a pool that may be scaled to zero."""
-    can = [one for one in pools if one.max_size and (found := in_aws.get(one.name)) and found.minimum == 0]
-    return next((one for one in can if not in_aws[one.name].wanted), can[0] if can else None)
+    can = [
+        candidate for candidate in pools if candidate.max_size and (status := in_aws.get(candidate.name)) and status.minimum == 0
+    ]
+    return next((candidate for candidate in can if not in_aws[candidate.name].wanted), can[0] if can else None)
 
 
 VERSIONS: Final = "AMI and Kubernetes versions"
@@ -127,8 +129,8 @@ class EksTarget:
 
     def emulated(self) -> Mapping[str, str]:
         api, pools = self._jobs.cluster, self._jobs.described.pools
-        found = [api.list("Node", selector=pool.selector) for pool in pools if pool.gpus or pool.efa]
-        return target.declared_by_nodes([node for nodes in found for node in nodes])
+        by_pool = [api.list("Node", selector=pool.selector) for pool in pools if pool.gpus or pool.efa]
+        return target.declared_by_nodes([node for nodes in by_pool for node in nodes])
 
     def plan(self) -> Plan:
         pools = self._pools_in_aws()
@@ -153,7 +155,7 @@ class EksTarget:
 
     def _cost(self, choice: Choice, there: Mapping[str, int]) -> Cost:
         running = aws_reads.of_stack(self._clients, self._raw.stack)
-        now = Bill(self.region, Counter(one.type for one in running), eks=True)
+        now = Bill(self.region, Counter(instance.type for instance in running), eks=True)
         more: Counter[str] = Counter()
         for pool, number in choice.starts(there):
             more[pool.instance_type] += number
@@ -177,20 +179,20 @@ class EksTarget:
         else:
             left_out.append(LeftOut(KILLED, f"pool {pool.name} has at most one node"))
         platform = self._raw.values.get("platform")
-        given = platform if isinstance(platform, Mapping) else {}
+        settings = platform if isinstance(platform, Mapping) else {}
         if choice.scale is None:
             left_out.append(LeftOut(SCALE, "no pool with minSize 0 is empty, and none can lose its nodes"))
-        elif given.get("autoscaler") is False:
+        elif settings.get("autoscaler") is False:
             left_out.append(LeftOut(SCALE, "platform.autoscaler is false"))
         else:
-            idle = given.get("idleMinutes", PlatformSettings().idle_minutes)
+            idle = settings.get("idleMinutes", PlatformSettings().idle_minutes)
             checks.append(Check(SCALE, partial(self._scale, choice, float(str(idle))), (DEVICES,)))
         return checks, left_out
 
     def _versions(self, notes: Notebook) -> None:
         api = self._jobs.cluster
         running = aws_reads.of_stack(self._clients, self._raw.stack)
-        images = aws_reads.images(self._clients, [one.image for one in running])
+        images = aws_reads.images(self._clients, [instance.image for instance in running])
         eks_nodes.check_versions(notes, api.list("Node"), running, images, api.version())
 
     def _devices(self, choice: Choice, notes: Notebook) -> None:
@@ -206,7 +208,7 @@ class EksTarget:
         eks_nodes.check_drivers(notes, own_jobs.reports(log), choice.smoke, choice.workers)
 
     def _smoke(self, choice: Choice, level: Level, notes: Notebook) -> None:
-        given = {
+        flags = {
             "--level": level,
             "--pool": choice.smoke.name,
             "--workers": choice.workers,
@@ -217,7 +219,7 @@ class EksTarget:
             "--context": self._access.context,
             "--image": self._options.image,
         }
-        words = [word for option, value in given.items() if value is not None for word in (option, str(value))]
+        words = [word for option, value in flags.items() if value is not None for word in (option, str(value))]
         smoke_levels.judge(notes, smoke_levels.smoke(words), f"smoke --level {level}", choice.smoke)
 
     def _killed(self, choice: Choice, notes: Notebook) -> None:

@@ -43,10 +43,10 @@ def of_pool(pool: PoolDescription, nodes: Sequence[Object]) -> list[Object]:
 
 
 def check_versions(
-    notes: Notebook, nodes: Sequence[Object], found: Sequence[Instance], images: Mapping[str, Image], server: str
+    notes: Notebook, nodes: Sequence[Object], instances: Sequence[Instance], images: Mapping[str, Image], server: str
 ) -> None:
     """Compare the kubelets with the API server, and the AMIs of each pool's nodes with each other."""
-    by_id = {one.id: one for one in found}
+    by_id = {instance.id: instance for instance in instances}
     amis: dict[str, set[str]] = {}
     notes.saw("API server: /version", server)
     for node in nodes:
@@ -88,10 +88,10 @@ def check_devices(
     for plugin in plugins:
         name, status = name_of(plugin), plugin["status"]
         if any(part in name for part in PLUGINS):
-            ready, wanted = status.get("numberReady", 0), status.get("desiredNumberScheduled", 0)
-            notes.saw(f"DaemonSet {name}: status", f"{ready} of {wanted} pods ready")
-            if ready != wanted:
-                notes.fail(f"DaemonSet {name}: {ready} of {wanted} pods are ready")
+            ready, scheduled = status.get("numberReady", 0), status.get("desiredNumberScheduled", 0)
+            notes.saw(f"DaemonSet {name}: status", f"{ready} of {scheduled} pods ready")
+            if ready != scheduled:
+                notes.fail(f"DaemonSet {name}: {ready} of {scheduled} pods are ready")
     for pool in described.pools:
         for node in of_pool(pool, nodes):
             check_node(notes, pool, node)
@@ -102,13 +102,13 @@ def check_devices(
 def check_node(notes: Notebook, pool: PoolDescription, node: Object) -> None:
     """Compare one node's allocatable devices with the pool's description."""
     allocatable = node["status"].get("allocatable", {})
-    found = {resource: int(allocatable.get(resource, "0")) for resource in (GPU_RESOURCE, EFA_RESOURCE)}
+    advertised = {resource: int(allocatable.get(resource, "0")) for resource in (GPU_RESOURCE, EFA_RESOURCE)}
     pages = bytes_of(allocatable.get(HUGEPAGES_RESOURCE, "0")) // MIB
-    shown = ", ".join(f"{resource} {number}" for resource, number in found.items())
+    shown = ", ".join(f"{resource} {number}" for resource, number in advertised.items())
     notes.saw(f"node {name_of(node)} of pool {pool.name}: status.allocatable", f"{shown}, {HUGEPAGES_RESOURCE} {pages} MiB")
-    for resource, wanted in ((GPU_RESOURCE, pool.gpus), (EFA_RESOURCE, pool.efa)):
-        if found[resource] != wanted:
-            notes.fail(f"node {name_of(node)} of pool {pool.name} advertises {found[resource]} {resource}, not {wanted}")
+    for resource, expected in ((GPU_RESOURCE, pool.gpus), (EFA_RESOURCE, pool.efa)):
+        if advertised[resource] != expected:
+            notes.fail(f"node {name_of(node)} of pool {pool.name} advertises {advertised[resource]} {resource}, not {expected}")
     if pages < pool.hugepages_mib:
         notes.fail(f"node {name_of(node)} of pool {pool.name} has {pages} MiB of huge pages, not {pool.hugepages_mib}")
 
@@ -117,21 +117,21 @@ def check_drivers(notes: Notebook, reports: Sequence[Mapping[str, Any]], pool: P
     """Check the driver versions that pods reported from the nodes of one pool."""
     if len(reports) != workers:
         notes.fail(f"{len(reports)} of {workers} workers reported their driver versions")
-    for one in reports:
-        node = one["node"] or "unknown node"
+    for report in reports:
+        node = report["node"] or "unknown node"
         notes.saw(
             f"node {node}: /sys/module/nvidia/version, nvidia-smi, /sys/module/efa, /sys/class/infiniband, in a pod",
-            f"NVIDIA driver {one['nvidia'] or 'none'}, CUDA {one['cuda'] or 'not shown'}, "
-            f"EFA driver {one['efa'] or 'none'}, {one['efaDevices']} EFA devices, kernel {one['kernel']}",
+            f"NVIDIA driver {report['nvidia'] or 'none'}, CUDA {report['cuda'] or 'not shown'}, "
+            f"EFA driver {report['efa'] or 'none'}, {report['efaDevices']} EFA devices, kernel {report['kernel']}",
         )
-        if pool.gpus and not one["nvidia"]:
+        if pool.gpus and not report["nvidia"]:
             notes.needs_hardware(f"{node}: no NVIDIA driver is loaded")
-        if pool.efa and (not one["efa"] or one["efaDevices"] < pool.efa):
+        if pool.efa and (not report["efa"] or report["efaDevices"] < pool.efa):
             notes.needs_hardware(
-                f"{node}: {one['efaDevices']} of {pool.efa} EFA devices, EFA driver {one['efa'] or 'not loaded'}"
+                f"{node}: {report['efaDevices']} of {pool.efa} EFA devices, EFA driver {report['efa'] or 'not loaded'}"
             )
     for key, title in (("nvidia", "NVIDIA driver"), ("efa", "EFA driver"), ("cuda", "CUDA")):
-        if len(different := {one[key] for one in reports}) > 1:
+        if len(different := {report[key] for report in reports}) > 1:
             notes.fail(f"nodes of pool {pool.name} differ in {title}: {', '.join(sorted(map(str, different)))}")
 
 
@@ -163,10 +163,10 @@ class Scaling:
             self._until_empty(notes, f"before the job, with {counted(before)}")
         self._up(notes)
         self._until_empty(notes, "after the job")
-        wanted = self._settled()
-        notes.saw(f"autoscaling describe-auto-scaling-groups: desired size of pool {self.pool.name}", wanted)
-        if wanted:
-            notes.fail(f"pool {self.pool.name}: its nodes are gone, but AWS still reports desired size {wanted}")
+        desired = self._settled()
+        notes.saw(f"autoscaling describe-auto-scaling-groups: desired size of pool {self.pool.name}", desired)
+        if desired:
+            notes.fail(f"pool {self.pool.name}: its nodes are gone, but AWS still reports desired size {desired}")
 
     def count(self) -> int:
         """Return the number of the pool's Node objects, ready or not."""
@@ -182,7 +182,7 @@ class Scaling:
         watcher.start()
         try:
             state = self.jobs.follow(job, lambda line: None)
-            found = of_pool(self.pool, self.jobs.cluster.list("Node"))
+            ready = of_pool(self.pool, self.jobs.cluster.list("Node"))
         except CommandError as error:
             raise CommandError(f"{error}{self._failed_launch()}") from None
         finally:
@@ -193,9 +193,9 @@ class Scaling:
         notes.saw(f"job {job.name}: phase, on a pool that had no nodes", f"{state.phase} after {seconds:.0f} s")
         if state.phase != "Succeeded":
             notes.fail(f"the job on the empty pool {self.pool.name} is {state.phase}: {state.reason}{self._failed_launch()}")
-        if not found:
+        if not ready:
             notes.fail(f"pool {self.pool.name} has no ready node after the job, which ran elsewhere")
-        for node in found:
+        for node in ready:
             check_node(notes, self.pool, node)
 
     def _watch(self, ended: threading.Event) -> None:
@@ -206,7 +206,7 @@ class Scaling:
                 there = self.jobs.cluster.list("Node", selector=self.pool.selector)
             except CommandError:
                 continue  # the job's follower reports an unavailable API server
-            simulated = sum(SIMULATED_LABEL in one["metadata"]["labels"] for one in there)
+            simulated = sum(SIMULATED_LABEL in node["metadata"]["labels"] for node in there)
             text = f"  pool {self.pool.name}: {counted(len(there))}{f', {simulated} {NO_ROOM}' if simulated else ''}"
             if text != last:
                 last = text
@@ -234,6 +234,6 @@ class Scaling:
     def _settled(self) -> int | None:
         """Wait until the desired size is 0, and return 0; at the time limit, return the last desired size."""
         started = self.clock()
-        while (wanted := self.in_aws().wanted) and self.clock() - started < AWS_SECONDS:
+        while (desired := self.in_aws().wanted) and self.clock() - started < AWS_SECONDS:
             self.pause(POLL_SECONDS)
-        return wanted
+        return desired

@@ -101,7 +101,7 @@ class JobWorld:
         """Delete all of acceptance's jobs; return an error message for each one that could not be deleted."""
         problems = []
         try:
-            names = [one.name for one in objects.all_jobs(self.cluster, self.namespace) if one.name.startswith(PREFIX)]
+            names = [state.name for state in objects.all_jobs(self.cluster, self.namespace) if state.name.startswith(PREFIX)]
         except CommandError as error:
             return [f"jobs that acceptance created may still exist, because they could not be listed: {error}"]
         for name in names:
@@ -114,22 +114,22 @@ class JobWorld:
 
 def reports(lines: Sequence[str]) -> list[Mapping[str, Any]]:
     """Parse the log lines of the form `acceptance {...}`, with or without the launcher's prefix."""
-    found = []
+    parsed = []
     for line in lines:
         if (start := line.find(REPORT)) >= 0:
             try:
-                found.append(json.loads(line[start + len(REPORT) - 1 :]))
+                parsed.append(json.loads(line[start + len(REPORT) - 1 :]))
             except ValueError:
                 continue
-    return found
+    return parsed
 
 
 def foreign(cluster: Cluster) -> list[str]:
     """Return descriptions of unfinished jobs and GPU pods that this run did not create."""
     jobs = [state for state in objects.all_jobs(cluster, None) if not state.is_over]
     named = [f"job {state.name} in namespace {state.namespace} ({state.phase})" for state in jobs]
-    known = {state.name for state in jobs}
-    return named + [f"pod {one}" for one in _gpu_pods(cluster.list("Pod"), known)]
+    job_names = {state.name for state in jobs}
+    return named + [f"pod {pod}" for pod in _gpu_pods(cluster.list("Pod"), job_names)]
 
 
 def _gpu_pods(pods: Sequence[Object], jobs: set[str]) -> Iterator[str]:
@@ -144,8 +144,8 @@ def _gpu_pods(pods: Sequence[Object], jobs: set[str]) -> Iterator[str]:
 
 def _holds_gpus(pod: Object) -> bool:
     containers = [*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"]]
-    wanted = [one.get("resources", {}).get(kind, {}) for one in containers for kind in ("requests", "limits")]
-    return any(GPU_RESOURCE in one for one in wanted)
+    amounts = [container.get("resources", {}).get(kind, {}) for container in containers for kind in ("requests", "limits")]
+    return any(GPU_RESOURCE in amount for amount in amounts)
 
 
 VERSIONS: Final = """

@@ -102,7 +102,7 @@ class Report:
             "ok": self.ok,
             "cost": self.cost,
             "rows": [asdict(row) for row in self.rows],
-            "leftOut": [asdict(one) for one in self.left_out],
+            "leftOut": [asdict(check) for check in self.left_out],
             "notes": list(self.notes),
         }
 
@@ -110,7 +110,7 @@ class Report:
         """Return one line with the number of rows for each result."""
         counted = Counter(row.result for row in self.rows)
         order: tuple[Result, ...] = ("passed", "failed", "not on this hardware", "not run")
-        counts = ", ".join(f"{counted[one]} {one}" for one in order if counted[one]) or "no rows"
+        counts = ", ".join(f"{counted[result]} {result}" for result in order if counted[result]) or "no rows"
         return counts if self.complete else f"incomplete: {counts}"
 
     def markdown(self) -> str:
@@ -130,7 +130,7 @@ class Report:
         ]
         table = ["| check | result | seconds | reason |", "|---|---|---|---|"]
         table += [f"| {row.name} | {row.result} | {row.seconds:.1f} | {_cell(row.reason)} |" for row in self.rows]
-        table += [f"| {one.name} | (left out) | | {_cell(one.reason)} |" for one in self.left_out]
+        table += [f"| {check.name} | (left out) | | {_cell(check.reason)} |" for check in self.left_out]
         return "\n".join([*head, *table, "", "## Evidence", "", *_evidence(self.rows)]) + "\n"
 
     def write(self, folder: Path) -> tuple[Path, Path]:
@@ -143,7 +143,9 @@ class Report:
 
 def _evidence(rows: Sequence[Row]) -> list[str]:
     lines = ["| check | looked at | value |", "|---|---|---|"]
-    return lines + [f"| {row.name} | {_cell(one.source)} | {_cell(one.value)} |" for row in rows for one in row.evidence]
+    return lines + [
+        f"| {row.name} | {_cell(evidence.source)} | {_cell(evidence.value)} |" for row in rows for evidence in row.evidence
+    ]
 
 
 def _cell(text: str) -> str:
@@ -236,13 +238,13 @@ def run(
         except (CommandError, FactsError, Denied) as error:
             refused = f"you are not allowed to call {error}" if isinstance(error, Denied) else str(error)
             notes.fail(refused or type(error).__name__)
-        for found in _rows(check.name, notes, emulated, round(clock() - started, 1)):
-            result = found.result if isinstance(found, Row) else "left out"
+        for outcome in _rows(check.name, notes, emulated, round(clock() - started, 1)):
+            result = outcome.result if isinstance(outcome, Row) else "left out"
             if result in ("failed", "not run"):
                 bad.add(check.name)
-            name = "" if found.name == check.name else f"{found.name}: "
-            report(f"  {name}{result}{': ' + found.reason if found.reason else ''}")
-            yield found
+            name = "" if outcome.name == check.name else f"{outcome.name}: "
+            report(f"  {name}{result}{': ' + outcome.reason if outcome.reason else ''}")
+            yield outcome
 
 
 def _rows(name: str, notes: Notebook, emulated: Emulated, seconds: float) -> Iterator[Row | LeftOut]:

@@ -38,11 +38,11 @@ def judge(notes: Notebook, document: Mapping[str, Any], source: str, pool: PoolD
     nodes.
     """
     ranks, expected = document.get("reports", ()), document.get("expected", {})
-    nodes = ", ".join(sorted({one["node"] for one in ranks}))
+    nodes = ", ".join(sorted({rank["node"] for rank in ranks}))
     notes.saw(f"{source}: reports", f"{len(ranks)} ranks on {nodes or 'no node'}, expected transport {expected.get('transport')}")
-    for one in document.get("checks", ()):
-        absent = _not_in(pool, one["name"])
-        _add(notes, source, one["name"], one["result"], one["detail"], absent=absent, failed=bool(document.get("failures")))
+    for check in document.get("checks", ()):
+        absent = _not_in(pool, check["name"])
+        _add(notes, source, check["name"], check["result"], check["detail"], absent=absent, failed=bool(document.get("failures")))
     for sentence in document.get("failures", ()):
         notes.fail(str(sentence))
     if not document.get("ok") and not notes.failures:
@@ -53,10 +53,10 @@ def judge(notes: Notebook, document: Mapping[str, Any], source: str, pool: PoolD
 
 def add_nccl(notes: Notebook, checks: Sequence[Check], instance_type: str) -> None:
     """Record each NCCL check as a separate row. `instance_type`: type of the tested nodes. Pure."""
-    failed = any(one.failures for one in checks)
-    for one in checks:
-        absent = _without_gpudirect(instance_type) if one.name == nccl_verdict.GPUDIRECT else ""
-        _add(notes, "all_reduce_perf", one.name, one.result, one.detail, absent=absent, failed=failed)
+    failed = any(check.failures for check in checks)
+    for check in checks:
+        absent = _without_gpudirect(instance_type) if check.name == nccl_verdict.GPUDIRECT else ""
+        _add(notes, "all_reduce_perf", check.name, check.result, check.detail, absent=absent, failed=failed)
 
 
 def _add(notes: Notebook, source: str, name: str, result: str, detail: str, *, absent: str, failed: bool) -> None:

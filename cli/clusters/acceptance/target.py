@@ -33,17 +33,17 @@ class Bill:
     @property
     def unknown(self) -> list[str]:
         """Instance types whose price is unknown, and `EKS` if the price of the control plane is unknown."""
-        lacking = sorted(one for one, number in self.instances.items() if number and self._price(one) is None)
+        lacking = sorted(kind for kind, number in self.instances.items() if number and self._price(kind) is None)
         return [*lacking, EKS] if self.eks and self._eks is None else lacking
 
     @property
     def known(self) -> float:
         """Sum of the known prices."""
-        listed = sum((self._price(one) or 0.0) * number for one, number in self.instances.items())
+        listed = sum((self._price(kind) or 0.0) * number for kind, number in self.instances.items())
         return listed + (self._eks or 0.0 if self.eks else 0.0)
 
     def plus(self, more: Mapping[str, int]) -> "Bill":
-        total = {one: self.instances.get(one, 0) + more.get(one, 0) for one in {**self.instances, **more}}
+        total = {kind: self.instances.get(kind, 0) + more.get(kind, 0) for kind in {**self.instances, **more}}
         return Bill(self.region, total, self.eks)
 
     def _price(self, instance_type: str) -> float | None:
@@ -57,24 +57,24 @@ class Bill:
     def date(self) -> str:
         """Date of the oldest price."""
         prices = snapshot(self.region)
-        return min((price.date for one in self.instances if (price := prices.on_demand(one))), default=prices.date)
+        return min((price.date for kind in self.instances if (price := prices.on_demand(kind))), default=prices.date)
 
     def __str__(self) -> str:
         if not self.unknown:
             return f"{self.known:.2f} USD/h"
-        missing = ", ".join(one if one == EKS else f"{self.instances[one]} x {one}" for one in self.unknown)
-        known = f"{self.known:.2f} USD/h and " if self.known else ""
-        return f"unknown: {known}the price of {missing} in {self.region}"
+        missing = ", ".join(kind if kind == EKS else f"{self.instances[kind]} x {kind}" for kind in self.unknown)
+        total = f"{self.known:.2f} USD/h and " if self.known else ""
+        return f"unknown: {total}the price of {missing} in {self.region}"
 
     def lines(self) -> list[str]:
         """Return one line per kind of resource."""
         control_plane = "unknown" if self._eks is None else f"{self._eks:.2f} USD/h"
-        found = [f"EKS control plane: {control_plane}"] if self.eks else []
+        lines = [f"EKS control plane: {control_plane}"] if self.eks else []
         for name, number in sorted(self.instances.items()):
             price = self._price(name)
             each = "unknown" if price is None else f"{price * number:.2f} USD/h"
-            found += [f"{number} x {name}: {each}"] if number else []
-        return found
+            lines += [f"{number} x {name}: {each}"] if number else []
+        return lines
 
     def as_json(self) -> dict[str, object]:
         return {
@@ -118,10 +118,10 @@ class Cost:
 
 def declared_by_nodes(nodes: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Return the declaration of each Kubernetes node with devices; empty unless all of them declare emulation."""
-    found = {one["metadata"]["name"]: one["metadata"].get("labels", {}).get(EMULATED_LABEL) for one in nodes}
-    if not all(value == "true" for value in found.values()):
+    labels = {node["metadata"]["name"]: node["metadata"].get("labels", {}).get(EMULATED_LABEL) for node in nodes}
+    if not all(value == "true" for value in labels.values()):
         return {}
-    return dict.fromkeys(found, f"the nodes declare emulated devices: label {EMULATED_LABEL}")
+    return dict.fromkeys(labels, f"the nodes declare emulated devices: label {EMULATED_LABEL}")
 
 
 def declared_by_hosts(files: Mapping[str, str]) -> dict[str, str]:
@@ -129,7 +129,7 @@ def declared_by_hosts(files: Mapping[str, str]) -> dict[str, str]:
 
     `files`: host -> content of `EMULATED_DEVICES_FILE`, which is empty if the file does not exist on that host.
     """
-    found: dict[str, str] = {}
+    declarations: dict[str, str] = {}
     for host, text in files.items():
         try:
             declared = json.loads(text)
@@ -137,8 +137,10 @@ def declared_by_hosts(files: Mapping[str, str]) -> dict[str, str]:
             return {}
         if not isinstance(declared, dict) or not declared:
             return {}
-        found[host] = f"the hosts declare missing devices in {EMULATED_DEVICES_FILE}: {', '.join(map(str, declared.values()))}"
-    return found
+        declarations[host] = (
+            f"the hosts declare missing devices in {EMULATED_DEVICES_FILE}: {', '.join(map(str, declared.values()))}"
+        )
+    return declarations
 
 
 def describe_devices(emulated: Mapping[str, str]) -> str:

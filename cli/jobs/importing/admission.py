@@ -36,19 +36,19 @@ def pods(value: Any, path: Path = ()) -> Iterator[tuple[Path, Mapping[str, Any]]
         if isinstance(value.get("containers"), list):
             yield path, value
         else:
-            for key, one in value.items():
-                yield from pods(one, (*path, key))
+            for key, inner in value.items():
+                yield from pods(inner, (*path, key))
     elif isinstance(value, list):
-        for number, one in enumerate(value):
-            yield from pods(one, (*path, number))
+        for number, inner in enumerate(value):
+            yield from pods(inner, (*path, number))
 
 
 def problems(manifest: Mapping[str, Any], level: Level = "restricted") -> list[Problem]:
     """Return the violations of a Pod Security level in a manifest. Pure."""
-    found = []
+    reasons = []
     for path, spec in pods(manifest):
-        found += [Problem(path_text((*path, *where)), f"{text} {IMPORT}") for where, text in _pod(spec, level)]
-    return found
+        reasons += [Problem(path_text((*path, *where)), f"{text} {IMPORT}") for where, text in _pod(spec, level)]
+    return reasons
 
 
 def _pod(spec: Mapping[str, Any], level: Level) -> Iterator[tuple[Path, str]]:
@@ -116,4 +116,4 @@ def _reason(message: str) -> str:
 
 
 def documents_with_pods(documents: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    return [one for one in documents if any(True for _ in pods(one))]
+    return [document for document in documents if any(True for _ in pods(document))]

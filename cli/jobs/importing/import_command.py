@@ -50,13 +50,13 @@ def command(
     as_json: options.Json = False,
 ) -> int:
     """Prints a job file and, on stderr, each field that was dropped or changed. Needs a cluster only with --submit."""
-    given = dict(assignments.pairs("--set", values or ()))
+    assigned = dict(assignments.pairs("--set", values or ()))
     text = _text(file)
     fields = FIELDS - variables.names(text)
-    imported = _read(file, text, given, fields)
+    imported = _read(file, text, assigned, fields)
     if not {"name", "generateName"} & imported.draft.values.keys():
         imported.draft.set("name", re.sub(r"[^a-z0-9]+", "-", file.stem.lower()).strip("-"), "from the file's name")
-    _assign(imported.draft, [(path, text) for path, text in given.items() if _root(path) in fields])
+    _assign(imported.draft, [(path, text) for path, text in assigned.items() if _root(path) in fields])
     if submit_it:
         return _submit(file, imported, access, follow=follow, as_json=as_json)
     _choose_pool(imported.draft)
@@ -80,12 +80,12 @@ def _text(file: Path) -> str:
         raise CommandError(f"{file.name}: {error}", REFUSED) from None
 
 
-def _read(file: Path, text: str, given: Mapping[str, str], fields: Set[str]) -> Imported:
+def _read(file: Path, text: str, assigned: Mapping[str, str], fields: Set[str]) -> Imported:
     names = fields | variables.names(text)
-    if unknown := sorted(path for path in given if path not in names and _root(path) not in names):
+    if unknown := sorted(path for path in assigned if path not in names and _root(path) not in names):
         raise CommandError(f"--set {unknown[0]}: is neither a variable in the file nor a field of a job. Correct the name", USAGE)
     try:
-        return formats.read(text, given)
+        return formats.read(text, assigned)
     except NotImportable as error:
         raise CommandError(f"{file.name}: {error}", REFUSED) from None
 
@@ -113,8 +113,8 @@ def _choose_pool(draft: Draft, cluster: ClusterDescription | None = None) -> Non
 
 def problems_of(draft: Draft) -> list[Problem]:
     """Return the errors in the job that can be found without a cluster."""
-    found = without_echoes(examined_alone(draft.values))
-    return [problem for problem in dict.fromkeys(found) if problem.is_error]
+    problems = without_echoes(examined_alone(draft.values))
+    return [problem for problem in dict.fromkeys(problems) if problem.is_error]
 
 
 def _submit(file: Path, imported: Imported, access: Access, *, follow: bool, as_json: bool) -> int:
@@ -141,6 +141,6 @@ def _document(file: Path, imported: Imported, problems: Sequence[Problem]) -> di
         "file": str(file),
         "ok": not problems,
         "job": imported.draft.values,
-        "notes": [{"path": one.path, "action": one.action, "text": one.text} for one in imported.notes],
-        "problems": [problem_json(one) for one in problems],
+        "notes": [{"path": note.path, "action": note.action, "text": note.text} for note in imported.notes],
+        "problems": [problem_json(problem) for problem in problems],
     }

@@ -133,10 +133,10 @@ def _shell(text: str) -> tuple[list[str], list[Note]]:
         )
     options, notes = [], []
     for word in words[1:]:
-        kept = "" if word == "--login" else word if word.startswith("--") else word.replace("l", "")
-        if kept != word:
+        flags = "" if word == "--login" else word if word.startswith("--") else word.replace("l", "")
+        if flags != word:
             notes.append(Note("line 1", "dropped", f"{word}: the image sets the environment, so no login shell is needed"))
-        options += [kept] if kept.strip("-") else []
+        options += [flags] if flags.strip("-") else []
     return ["bash", *options], notes
 
 
@@ -171,10 +171,10 @@ def _of_srun(text: str, sizes: Sizes, *, is_torch: bool) -> Iterator[Note]:
 
 def _of_hosts(text: str, *, is_torch: bool) -> Iterator[Note]:
     for number, line in enumerate(text.split("\n"), 1):
-        found = (_HOST if is_torch else _SCONTROL).search(line)
-        if found and not line.lstrip().startswith("#"):
+        match = (_HOST if is_torch else _SCONTROL).search(line)
+        if match and not line.lstrip().startswith("#"):
             yield Note(
-                f"line {number}", "changed", f"{found[0]}: replaced by a function that prints the names of this job's workers"
+                f"line {number}", "changed", f"{match[0]}: replaced by a function that prints the names of this job's workers"
             )
 
 
@@ -251,9 +251,9 @@ def _apply(draft: Draft, options: Options, sizes: Sizes, *, is_torch: bool) -> I
     if "time" in options:
         yield from _deadline(draft, options)
     if "job-name" in options:
-        given = options["job-name"][1]
-        draft.set("name", name := re.sub(r"[^a-z0-9-]+", "-", given.lower()).strip("-"))
-        if name != given:
+        job_name = options["job-name"][1]
+        draft.set("name", name := re.sub(r"[^a-z0-9-]+", "-", job_name.lower()).strip("-"))
+        if name != job_name:
             yield slurm_sizes.note(options, "job-name", "changed", f"{name}, because a job's name is a DNS label")
     taken: dict[str, Callable[[str], None]] = {
         "partition": lambda value: draft.set("pool", value, "the partition"),

@@ -60,8 +60,8 @@ def _read_tasks(sizes: Sizes, options: Options) -> None:
         sizes.notes.append(note(options, "ntasks", "changed", text))
     if each and each != sizes.tasks:
         sizes.notes.append(note(options, "ntasks-per-node", "changed", f"{sizes.tasks}, because of --ntasks and --nodes"))
-    if (found := sizes.workers * sizes.tasks) != total:
-        text = f"{sizes.workers} workers with {sizes.tasks} ranks each have {found} ranks. Use `srun -n {total}` in the script"
+    if (tasks := sizes.workers * sizes.tasks) != total:
+        text = f"{sizes.workers} workers with {sizes.tasks} ranks each have {tasks} ranks. Use `srun -n {total}` in the script"
         sizes.notes.append(note(options, "ntasks", "changed", text))
 
 

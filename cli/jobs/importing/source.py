@@ -59,9 +59,9 @@ class Source:
 
     def take(self, *keys: str | int) -> Any:
         """Return the value of a field, and record that the job file keeps the field."""
-        one = self.at(*keys)
-        self._record.used.add(one.path)
-        return one.value
+        inner = self.at(*keys)
+        self._record.used.add(inner.path)
+        return inner.value
 
     def untake(self, *keys: str | int) -> None:
         """Undo `take`: record that the job file does not keep the field."""
@@ -76,12 +76,12 @@ class Source:
         self._note("changed", to, keys)
 
     def _note(self, action: str, text: str, keys: Path) -> None:
-        one = self.at(*keys)
-        inside = [(*one.path, *path) for path in leaves(one.value)] or [one.path]
+        inner = self.at(*keys)
+        inside = [(*inner.path, *path) for path in leaves(inner.value)] or [inner.path]
         is_used = all(self._is_used(path) for path in inside)
-        self._record.used.add(one.path)
-        if one.value is not None and not is_used:
-            self._record.notes.append(Note(path_text(one.path), action, text))
+        self._record.used.add(inner.path)
+        if inner.value is not None and not is_used:
+            self._record.notes.append(Note(path_text(inner.path), action, text))
 
     def notes(self) -> list[Note]:
         """Return all notes on the document, including a note on each field that was never read."""
@@ -105,5 +105,5 @@ def leaves(value: Any, path: Path = ()) -> Iterator[Path]:
         inner = list(enumerate(value))
     if not inner and path:
         yield path
-    for key, one in inner:
-        yield from leaves(one, (*path, key))
+    for key, item in inner:
+        yield from leaves(item, (*path, key))

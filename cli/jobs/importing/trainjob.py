@@ -40,8 +40,8 @@ def read(draft: Draft, source: Source, runtimes: Sequence[Source]) -> None:
     policy = runtime.at("spec", "mlPolicy")
     mpi = policy.at("mpi").value is not None
     if not mpi and policy.at("torch").value is None:
-        others = ", ".join(key for key in policy.value or {} if key != "numNodes") or "no policy"
-        raise NotImportable(f"runtime {runtime.at('metadata', 'name').value} uses {others}; only torch and mpi can be imported")
+        policies = ", ".join(key for key in policy.value or {} if key != "numNodes") or "no policy"
+        raise NotImportable(f"runtime {runtime.at('metadata', 'name').value} uses {policies}; only torch and mpi can be imported")
     draft.set("launcher", "mpijob" if mpi else "torchrun", "from the runtime's mlPolicy")
     own, usual = trainer.at("numNodes"), policy.at("numNodes")
     if usual.value is None:  # numNodes cannot be combined with an elasticPolicy
@@ -66,9 +66,9 @@ def read(draft: Draft, source: Source, runtimes: Sequence[Source]) -> None:
 def _runtime(spec: Source, runtimes: Sequence[Source]) -> Source:
     name = str(spec.at("runtimeRef", "name").value or "torch-distributed")
     spec.take("runtimeRef")
-    for one in runtimes:
-        if one.at("metadata", "name").value == name:
-            return one
+    for runtime in runtimes:
+        if runtime.at("metadata", "name").value == name:
+            return runtime
     if name in _KNOWN:
         return Source({"metadata": {"name": name}, **_KNOWN[name]})
     raise NotImportable(f"runtime {name} is not in the file. Add it: kubectl get clustertrainingruntime {name} -o yaml")
@@ -131,17 +131,17 @@ def _node(draft: Draft, job: Source, trainer: Source) -> Source:
     containers.template_metadata(draft, job.at("template", "spec", "template"))
     pod = job.at("template", "spec", "template", "spec")
     containers.pod_settings(draft, pod)
-    found = containers.pod(pod, "node")
-    containers.environment(draft, found)
-    containers.ports(draft, found)
-    draft.set("workingDir", found.take("workingDir"))
-    containers.volumes(draft, pod, found)
+    pod_spec = containers.pod(pod, "node")
+    containers.environment(draft, pod_spec)
+    containers.ports(draft, pod_spec)
+    draft.set("workingDir", pod_spec.take("workingDir"))
+    containers.volumes(draft, pod, pod_spec)
     own = trainer.at("resourcesPerNode")
     if own.at("limits").value or own.at("requests").value:
-        found.change("resources", to=_REPLACED)
+        pod_spec.change("resources", to=_REPLACED)
     else:
-        containers.resources(draft, found.at("resources"))
-    return found
+        containers.resources(draft, pod_spec.at("resources"))
+    return pod_spec
 
 
 def _image_and_command(draft: Draft, trainer: Source, node: Source, starts: Source) -> None:
@@ -153,8 +153,8 @@ def _image_and_command(draft: Draft, trainer: Source, node: Source, starts: Sour
             starts.drop(key, why="workers start sshd")
         starts = Source(None)
     if not trainer.at("command").value and not starts.at("command").value:
-        for one in (trainer, starts):
-            one.change("args", to=containers.WITHOUT_ENTRYPOINT)
+        for source in (trainer, starts):
+            source.change("args", to=containers.WITHOUT_ENTRYPOINT)
     words = [str(word) for key in ("command", "args") for word in _either(trainer.at(key), starts.at(key)) or ()]
     mpi = starters.mpi_starter(words)
     draft.set("command", words or None, f"{mpi} runs once, in the launcher" if mpi else how(words))
@@ -172,6 +172,6 @@ def _ranks(draft: Draft, trainer: Source, policy: Source, *, mpi: bool) -> None:
         return
     if own.value is not None:
         policy.change("torch", "numProcPerNode", to=_REPLACED)
-    given = trainer if own.value is not None else policy.at("torch")
-    if given.at("numProcPerNode").value is not None:
-        slots(draft, given, "numProcPerNode")
+    processes = trainer if own.value is not None else policy.at("torch")
+    if processes.at("numProcPerNode").value is not None:
+        slots(draft, processes, "numProcPerNode")

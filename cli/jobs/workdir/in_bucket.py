@@ -62,12 +62,12 @@ class FolderInBucket:
         files = len(self._selection.files)
         same = bucket_workdir.prefix(self._placed.namespace.name, digest(self._selection))
         listed = _asked(cluster, lambda: s3.list_objects_v2(Bucket=bucket, Prefix=same, MaxKeys=1, **owner))
-        if found := listed.get("Contents"):
-            copy = {"CopySource": {"Bucket": bucket, "Key": found[0]["Key"]}, "ExpectedSourceBucketOwner": cluster.account}
+        if objects := listed.get("Contents"):
+            copy = {"CopySource": {"Bucket": bucket, "Key": objects[0]["Key"]}, "ExpectedSourceBucketOwner": cluster.account}
             _asked(cluster, lambda: s3.copy_object(Bucket=bucket, Key=self._key, **copy, **owner))
             return f"copied {files} unchanged files to"
         with tempfile.TemporaryFile(prefix="gpumpi-workdir-") as file:
-            archive(self._selection, {one.path for one in self._selection.files}, file)
+            archive(self._selection, {file.path for file in self._selection.files}, file)
             size = file.tell()
             file.seek(0)
             _asked(cluster, lambda: _upload(s3, file, bucket, self._key, owner))
@@ -81,7 +81,7 @@ class FolderInBucket:
 
 def digest(selection: Selection) -> str:
     """Return a SHA-256 over a folder's paths, file contents, executable bits and links."""
-    files = [f"{one.digest} {one.executable} {one.path}\n" for one in selection.files]
+    files = [f"{file.digest} {file.executable} {file.path}\n" for file in selection.files]
     links = [f"{(selection.root / name).readlink()} link {name}\n" for name in selection.links]
     return hashlib.sha256("".join((*files, *links)).encode(errors="surrogateescape")).hexdigest()
 

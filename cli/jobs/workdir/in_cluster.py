@@ -112,9 +112,9 @@ def remove_expired(cluster: Cluster, namespace: str) -> None:
     Kubernetes deletes jobs whose time to live has expired, but not their files.
     """
     records = cluster.list("ConfigMap", namespace, files.SELECTOR)
-    old = [one for one in records if is_old(one, datetime.now(UTC))]
+    old = [record for record in records if is_old(record, datetime.now(UTC))]
     existing = {state.name for state in objects.all_jobs(cluster, namespace)} if old else set()
-    for record in (one for one in old if one["metadata"]["labels"].get(JOB_LABEL) not in existing):
+    for record in (record for record in old if record["metadata"]["labels"].get(JOB_LABEL) not in existing):
         try:
             _remove(cluster, [record], namespace)
         except CommandError as error:  # must not keep users from submitting jobs
@@ -170,7 +170,7 @@ def _new_id() -> str:
 def kept_logs(cluster: Cluster, namespace: str, job: str) -> dict[str, list[str]]:
     """Return the stored log lines of the job's last run, keyed by pod. Raises NotFound if no record of logs exists."""
     records = cluster.list("ConfigMap", namespace, {**files.SELECTOR, JOB_LABEL: job})
-    for record in sorted(records, key=lambda one: str(one["metadata"]["creationTimestamp"]), reverse=True):
+    for record in sorted(records, key=lambda record: str(record["metadata"]["creationTimestamp"]), reverse=True):
         try:
             placed, folder = _recorded(record, cluster.description(), namespace)
         except JobRefused:  # not a record of a folder
@@ -192,14 +192,14 @@ def by_pod(text: str) -> dict[str, list[str]]:
     >>> by_pod("/a-worker-0\\n one\\n two\\n/a-worker-1\\n")
     {'a-worker-0': ['one', 'two'], 'a-worker-1': []}
     """
-    found: dict[str, list[str]] = {}
+    users: dict[str, list[str]] = {}
     lines: list[str] = []
     for line in text.split("\n"):
         if line.startswith("/"):
-            lines = found.setdefault(line[1:], [])
+            lines = users.setdefault(line[1:], [])
         elif line:
             lines.append(line[1:])
-    return found
+    return users
 
 
 # --- pods --------------------------------------------------------------------------------------------------------------
@@ -212,7 +212,7 @@ def running(cluster: Cluster, job: Object) -> Iterator[Container]:
     cluster.create(job)
     try:
         polling = Retrying(
-            retry=retry_if_result(lambda found: found is None),
+            retry=retry_if_result(lambda answer: answer is None),
             stop=stop_after_delay(START_SECONDS),
             wait=wait_fixed(POLL_SECONDS),
         )
@@ -235,10 +235,10 @@ def _pods(cluster: Cluster, job: str, namespace: str) -> list[Object]:
 
 def _started(cluster: Cluster, job: str, namespace: str) -> Container | None:
     for pod in _pods(cluster, job, namespace):
-        for one in containers(pod):
-            if "running" in one.get("state", {}):
-                return Container(pod["metadata"]["name"], namespace, one["name"])
-            waiting = one.get("state", {}).get("waiting", {})
+        for container in containers(pod):
+            if "running" in container.get("state", {}):
+                return Container(pod["metadata"]["name"], namespace, container["name"])
+            waiting = container.get("state", {}).get("waiting", {})
             if waiting.get("reason") in STUCK:
                 message = " ".join(str(waiting.get("message", "")).split())
                 raise CommandError(f"the helper pod for job files cannot start: {waiting['reason']}: {message}")

@@ -48,12 +48,12 @@ class Agreed:
     examined: Examined[Any, Any]
 
 
-def run(stack: str, folder: Path, given: Mapping[str, str | None], *, yes: bool, offline: bool, ask: Ask | None = None) -> int:
-    """Ask for every value that is missing from `given`, and write the file.
+def run(stack: str, folder: Path, answers: Mapping[str, str | None], *, yes: bool, offline: bool, ask: Ask | None = None) -> int:
+    """Ask for every value that is missing from `answers`, and write the file.
 
-    `given` maps `target` and the names of questions to answers.
+    `answers` maps `target` and the names of questions to answers.
     """
-    flags = {name: value for name, value in given.items() if value is not None}
+    flags = {name: value for name, value in answers.items() if value is not None}
     try:
         _check_name(stack)
         _refuse_existing(stack, folder)
@@ -115,9 +115,9 @@ def _target(flag: str | None, ask: Ask | None) -> str:
 
 
 def _refuse_other_flags(kind: str, form: Form, flags: Iterable[str]) -> None:
-    others = sorted(set(flags) - {question.name for question in form.questions})
-    if others:
-        raise Refused(f"--{others[0]}: does not apply to target {kind}", USAGE)
+    unexpected = sorted(set(flags) - {question.name for question in form.questions})
+    if unexpected:
+        raise Refused(f"--{unexpected[0]}: does not apply to target {kind}", USAGE)
 
 
 def _agree(stack: str, form: Form, flags: Mapping[str, str], offline: bool, ask: Ask | None) -> Agreed:
@@ -191,7 +191,7 @@ def _examined(stack: str, form: Form, text: str, *, offline: bool) -> tuple[Exam
     if examined.problems or offline:
         return examined, examined.problems
     examined = form.examined(raw, offline=False)
-    final = tuple(problem for problem in examined.problems if (found := _question(form, problem)) and found.is_final)
+    final = tuple(problem for problem in examined.problems if (question := _question(form, problem)) and question.is_final)
     return examined, final
 
 
@@ -252,9 +252,9 @@ def _commands_before(path: Path) -> tuple[str, ...]:
 
     Without --config-dir, other verbs find stack files only in stacks/, and Pulumi must run in the clone.
     """
-    found: list[str] = []
+    lines: list[str] = []
     if path.resolve().parent != ROOT / "stacks":
-        found.append(f"cp {shlex.quote(str(path.resolve()))} {shlex.quote(str(ROOT / 'stacks'))}/")
+        lines.append(f"cp {shlex.quote(str(path.resolve()))} {shlex.quote(str(ROOT / 'stacks'))}/")
     if Path.cwd() != ROOT:
-        found.append(f"cd {shlex.quote(str(ROOT))}")
-    return tuple(found)
+        lines.append(f"cd {shlex.quote(str(ROOT))}")
+    return tuple(lines)

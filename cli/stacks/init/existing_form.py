@@ -131,8 +131,8 @@ def _gpus(draft: Draft) -> Proposal:
 
 
 def _size(draft: Draft) -> Proposal:
-    found = _matching(draft)
-    return Proposal(str(len(found))) if found else Proposal(is_required=True)
+    nodes = _matching(draft)
+    return Proposal(str(len(nodes))) if nodes else Proposal(is_required=True)
 
 
 # --- answers -----------------------------------------------------------------------------------------------------------
@@ -144,8 +144,8 @@ def _selector(answer: str) -> dict[str, str]:
 
 
 def _check_selector(answer: str, answers: Answers) -> None:
-    found = parts(answer)
-    if not found or any("=" not in part for part in found):
+    pairs = parts(answer)
+    if not pairs or any("=" not in part for part in pairs):
         raise Unfit("write KEY=VALUE, like example.com/rack=1, and separate several with commas")
 
 

@@ -167,8 +167,8 @@ def check_cidrs(answer: str, answers: Answers) -> None:
 
 def parts(answer: str) -> list[str]:
     """Split a comma-separated list; `none` means an empty list."""
-    found = [part.strip() for part in answer.split(",") if part.strip()]
-    return [] if found == [NONE] else found
+    words = [part.strip() for part in answer.split(",") if part.strip()]
+    return [] if words == [NONE] else words
 
 
 def cidrs(answer: str) -> list[str]:

@@ -125,23 +125,23 @@ def show(console: Console, settings: Settings, facts: Facts | None) -> None:
     if (lustre := settings.storage.lustre) is not None:
         size = "" if lustre.is_existing else f", {lustre.size_gib or SMALLEST_GIB} GiB"
         console.print(f"  FSx for Lustre {lustre.file_system_id or 'new'}{size}, at {lustre.mount_path}")
-    found = list(rows(settings, facts))
-    console.print(_table(found))
+    summary = list(rows(settings, facts))
+    console.print(_table(summary))
     if settings.pools and facts:
-        console.print(f"at most {sum((row.gpus or 0) * row.maximum for row in found)} GPUs")
+        console.print(f"at most {sum((row.gpus or 0) * row.maximum for row in summary)} GPUs")
 
 
 def _kind(settings: Settings, facts: Facts | None) -> str:
     if not settings.is_eks:
         ami = facts.ami.id if facts and facts.ami else UNKNOWN
         return f"EC2 cluster, AMI {ami},"
-    wanted, now = settings.eks.kubernetes_version, facts.existing.cluster_version if facts else None
-    return f"Kubernetes {wanted}{f' (now {now})' if now and now != wanted else ''}"
+    version, now = settings.eks.kubernetes_version, facts.existing.cluster_version if facts else None
+    return f"Kubernetes {version}{f' (now {now})' if now and now != version else ''}"
 
 
-def _table(found: list[Row]) -> Listing:
+def _table(summary: list[Row]) -> Listing:
     listing = Listing("pool", "type", "GPUs", "EFA", "nodes", "zone", "capacity", "placement", right=("GPUs", "EFA"))
-    for row in found:
+    for row in summary:
         numbers = [UNKNOWN if number is None else str(number) for number in (row.gpus, row.efa)]
         nodes = f"{row.desired} ({row.minimum} to {row.maximum})"
         listing.add_row(

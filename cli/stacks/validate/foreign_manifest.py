@@ -30,7 +30,7 @@ def run(path: Path, manifests: Sequence[Mapping[str, Any]], access: Access, *, o
     current = cluster.namespace if cluster else None
     where = access.namespace or current or (described.namespaces[0].name if described else "default")
     place = described.namespace(where) if described else None
-    found: list[Problem] = []
+    problems: list[Problem] = []
     for manifest in manifests:
         own = admission.problems(manifest, place.pod_security if place else "restricted")
         own += placement.problems(manifest, described, place) if described else []
@@ -38,9 +38,9 @@ def run(path: Path, manifests: Sequence[Mapping[str, Any]], access: Access, *, o
         if cluster is not None and not own:
             own += admission.refusals(manifest, cluster, where)
         label = f"{manifest['kind']} {manifest.get('metadata', {}).get('name', '')}".strip()
-        found += [Problem(f"{label}: {one.path}", one.message) for one in own]
-    _print(path, found, unchecked, as_json=as_json)
-    return REFUSED if found else OK
+        problems += [Problem(f"{label}: {problem.path}", problem.message) for problem in own]
+    _print(path, problems, unchecked, as_json=as_json)
+    return REFUSED if problems else OK
 
 
 def _connect(access: Access) -> tuple[Cluster | None, ClusterDescription | None, str]:
@@ -54,22 +54,24 @@ def _connect(access: Access) -> tuple[Cluster | None, ClusterDescription | None,
 def _variables(manifest: Mapping[str, Any]) -> list[Problem]:
     return [
         Problem(
-            one.path, f"{one.name} is a template variable that nothing expands. Replace it, or use `import --set {one.name}=...`."
+            variable.path,
+            f"{variable.name} is a template variable that nothing expands. Replace it, or use "
+            f"`import --set {variable.name}=...`.",
         )
-        for one in formats.unset_variables(manifest)
+        for variable in formats.unset_variables(manifest)
     ]
 
 
-def _print(path: Path, found: Sequence[Problem], unchecked: str, *, as_json: bool) -> None:
+def _print(path: Path, problems: Sequence[Problem], unchecked: str, *, as_json: bool) -> None:
     if as_json:
-        document = {"file": str(path), "ok": not found, "problems": [problem_json(one) for one in found]}
+        document = {"file": str(path), "ok": not problems, "problems": [problem_json(problem) for problem in problems]}
         print_json({**document, "unchecked": [unchecked] if unchecked else []})
         return
     console = make_console()
-    for problem in found:
+    for problem in problems:
         console.print(problem_line(problem), style="red")
-    if found:
-        console.print(problem_count(path.name, len(found), "created"), style="bold")
+    if problems:
+        console.print(problem_count(path.name, len(problems), "created"), style="bold")
     else:
         console.print(f"{path.name}: no problems found; apply it with kubectl", style="bold green")
     if unchecked:

@@ -24,14 +24,14 @@ def is_job(path: Path) -> bool:
 
 def run(path: Path, *, as_json: bool) -> int:
     """Print the problems in a job file; return the exit code."""
-    found = problems(path)
-    errors = [problem for problem in found if problem.is_error]
+    reported = problems(path)
+    errors = [problem for problem in reported if problem.is_error]
     if as_json:
-        listed = [problem_json(problem) for problem in found]
+        listed = [problem_json(problem) for problem in reported]
         print_json({"file": str(path), "ok": not errors, "problems": listed, "unchecked": [LEFT_OUT]})
     else:
         console = make_console()
-        for problem in found:
+        for problem in reported:
             console.print(problem_line(problem), style="red" if problem.is_error else "yellow")
         if number := len(errors):
             console.print(problem_count(path.name, number, "submitted"), style="bold")
@@ -42,7 +42,7 @@ def run(path: Path, *, as_json: bool) -> int:
 
 
 def problems(path: Path) -> list[Problem]:
-    content, found = content_of(path)
+    content, problems = content_of(path)
     if content is not None:
-        found += examined_alone(content)
-    return list(dict.fromkeys(without_echoes(found)))
+        problems += examined_alone(content)
+    return list(dict.fromkeys(without_echoes(problems)))

@@ -42,7 +42,7 @@ class Verdict:
         return {
             "file": str(self.path),
             "ok": self.code == OK,
-            "problems": [problem_json(one) for one in (*self.examined.problems, *self.examined.warnings)],
+            "problems": [problem_json(problem) for problem in (*self.examined.problems, *self.examined.warnings)],
             "notAsked": self.examined.not_queried,
             "unchecked": list(self.unchecked),
             "notVerified": dict(self.unverified),
@@ -64,8 +64,8 @@ class Verdict:
         elif self.examined.not_queried:
             file = "only the file was checked" if self.examined.problems else "the file looks fine, but only the file was checked"
             console.print(f"{file}: {self.examined.not_queried}", style="yellow")
-        for pin, known in self.unverified.items():
-            console.print(f"not verified: {pin} ({known})", style="yellow")
+        for pin, verified in self.unverified.items():
+            console.print(f"not verified: {pin} ({verified})", style="yellow")
         for sentence in self.unchecked:
             console.print(f"not checked: {sentence}", style="yellow")
 
