@@ -24,7 +24,7 @@ def parse(text: str) -> timedelta:
     return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in parts))
 
 
-def shown(period: timedelta) -> str:
+def format_duration(period: timedelta) -> str:
     """Return a period as text, in its two largest units.
 
     >>> shown(timedelta(days=2, hours=3, minutes=20)), shown(timedelta(minutes=44, seconds=59)), shown(timedelta(seconds=20))

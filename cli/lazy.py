@@ -52,7 +52,7 @@ class LazyCommand(TyperCommand):
         callback = getattr(import_module(module), function)
         text = "\n\n".join(filter(None, (self._verb.summary, getdoc(callback))))
         app = typer.Typer(add_completion=False)
-        app.command(self.name, help=text, epilog=exit_codes.help_text(), context_settings=dict(self._verb.context))(
+        app.command(self.name, help=text, epilog=exit_codes.render_help(), context_settings=dict(self._verb.context))(
             flattened(callback)
         )
         return typer.main.get_command(app)
@@ -111,7 +111,7 @@ class Program(TyperGroup):
         try:
             code = super().invoke(ctx)
         except (Exception, KeyboardInterrupt) as error:
-            exit_code = errors.code_of(error)
+            exit_code = errors.find_exit_code(error)
             if exit_code is None and self._as_json and hasattr(error, "format_message"):  # usage error reported by Click
                 exit_code, error = exit_codes.USAGE, CommandError(error.format_message())
             if exit_code is None:

@@ -196,7 +196,7 @@ def main() -> None:
     gc.set_threshold(OBJECTS_PER_COLLECTION)
     atexit.register(gc.freeze)  # skips garbage collection at exit
     if sys.stdout is not None:
-        sys.stdout = output.named(sys.stdout)
+        sys.stdout = output.name_stream(sys.stdout)
     try:
         try:
             app(prog_name=NAME)
@@ -206,7 +206,7 @@ def main() -> None:
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             raise SystemExit(FAILED) from None
-        if errors.code_of(error) is None:
+        if errors.find_exit_code(error) is None:
             raise
         errors.report(error, FAILED, "", as_json=False)
         raise SystemExit(FAILED) from None

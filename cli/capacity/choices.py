@@ -55,11 +55,11 @@ class Choice:
         }
 
 
-def choices(search: Found) -> list[Choice]:
+def list_choices(search: Found) -> list[Choice]:
     """Return the choices that have room for all nodes, then the others. Both groups are sorted by price, with unknown
     prices last.
     """
-    rows = [row for region in search.regions for row in _of_region(search, region)]
+    rows = [row for region in search.regions for row in list_choices_of_region(search, region)]
     return sorted(rows, key=_rank)
 
 
@@ -68,10 +68,10 @@ def _rank(row: Choice) -> tuple[bool, bool, Decimal, int, str, str]:
     return (not row.fits, row.total is None, row.total or Decimal(), ORDER.index(row.kind), start, row.zone)
 
 
-def _of_region(search: Found, region: RegionCapacity) -> Iterator[Choice]:
+def list_choices_of_region(search: Found, region: RegionCapacity) -> Iterator[Choice]:
     request, gpus = search.wanted, search.gpus * search.wanted.nodes
     hours = Decimal(request.hours)
-    yield from (_reserved(request, region.region, reservation, gpus) for reservation in region.reservations)
+    yield from (price_reservation(request, region.region, reservation, gpus) for reservation in region.reservations)
     for block in region.blocks:
         fits = block.count >= request.nodes
         note = "" if fits else f"a block has at most {MAXIMUM_IN_BLOCK} nodes"
@@ -82,13 +82,13 @@ def _of_region(search: Found, region: RegionCapacity) -> Iterator[Choice]:
     price = search.on_demand.get(region.region)
     for zone in region.zones:
         if zone in region.spot_prices or zone in region.spot_scores:
-            yield _spot(region, zone, request, hours, gpus)
+            yield price_spot(region, zone, request, hours, gpus)
         total = None if price is None else price * request.nodes * hours
         note = "AWS does not report whether there is capacity"
         yield Choice("on-demand", region.region, zone, request.nodes, hours, total, gpus, note=note)
 
 
-def _reserved(request: Wanted, region: str, reservation: Reservation, gpus: int) -> Choice:
+def price_reservation(request: Wanted, region: str, reservation: Reservation, gpus: int) -> Choice:
     """Return a choice that uses the account's own reservation. This costs nothing extra, because the reservation is
     already paid for, or billed even if unused.
     """
@@ -101,7 +101,7 @@ def _reserved(request: Wanted, region: str, reservation: Reservation, gpus: int)
     )
 
 
-def _spot(region: RegionCapacity, zone: str, request: Wanted, hours: Decimal, gpus: int) -> Choice:
+def price_spot(region: RegionCapacity, zone: str, request: Wanted, hours: Decimal, gpus: int) -> Choice:
     price, score = region.spot_prices.get(zone), region.spot_scores.get(zone)
     total = None if price is None else price * request.nodes * hours
     note = "may be interrupted" if score is None else f"placement score {score} of 10 (scores for a single type are low)"

@@ -16,18 +16,18 @@ WIDTH: Final = 4096
 """Line width for the YAML writer, larger than any line, so that it wraps none."""
 
 
-def with_block(text: str, pool: str | None, instance_type: str, reservation: str, zone: str, nodes: int) -> tuple[str, str]:
+def insert_block(text: str, pool: str | None, instance_type: str, reservation: str, zone: str, nodes: int) -> tuple[str, str]:
     """Return the changed file and the name of the changed pool. Raises CommandError if no pool fits.
 
     Sets the size of the pool to 0, because nodes cannot start before the block does.
     """
-    yaml = _parser(text)
+    yaml = make_parser(text)
     try:
         document = yaml.load(text)
     except YAMLError as error:
         raise CommandError(f"the stack file is not YAML: {' '.join(str(error).split())}", REFUSED) from None
-    pool_entry = _pool(document, pool, instance_type)
-    pool_entry["capacity"] = _flow({"kind": "capacity-block", "reservationId": reservation})
+    pool_entry = find_pool(document, pool, instance_type)
+    pool_entry["capacity"] = make_flow_mapping({"kind": "capacity-block", "reservationId": reservation})
     pool_entry["minSize"] = 0
     if "desiredSize" in pool_entry:
         pool_entry["desiredSize"] = 0
@@ -41,16 +41,16 @@ def with_block(text: str, pool: str | None, instance_type: str, reservation: str
     return written.getvalue(), str(pool_entry["name"])
 
 
-def _parser(text: str) -> YAML:
+def make_parser(text: str) -> YAML:
     yaml = YAML()
     yaml.preserve_quotes = True
     yaml.width = WIDTH
-    sequence, offset = _indents(text)
+    sequence, offset = detect_indents(text)
     yaml.indent(mapping=2, sequence=sequence, offset=offset)
     return yaml
 
 
-def _indents(text: str) -> tuple[int, int]:
+def detect_indents(text: str) -> tuple[int, int]:
     """Return how far the fields of a pool, and its `- `, are indented relative to the key: `sequence` and `offset` of
     the YAML writer.
     """
@@ -64,7 +64,7 @@ def _indents(text: str) -> tuple[int, int]:
     return 4, 2
 
 
-def _pool(document: Any, name: str | None, instance_type: str) -> Any:
+def find_pool(document: Any, name: str | None, instance_type: str) -> Any:
     config = document.get("config") if isinstance(document, Mapping) else None
     pools = config.get(POOLS) if isinstance(config, Mapping) else None
     if not isinstance(pools, Sequence) or isinstance(pools, str):
@@ -79,7 +79,7 @@ def _pool(document: Any, name: str | None, instance_type: str) -> Any:
     raise CommandError(f"{POOLS}: there is no {which} instanceType: {instance_type}. Add one", REFUSED)
 
 
-def _flow(values: Mapping[str, str]) -> CommentedMap:
+def make_flow_mapping(values: Mapping[str, str]) -> CommentedMap:
     """Return a mapping in flow style, on one line."""
     content = CommentedMap(values)
     content.fa.set_flow_style()

@@ -82,7 +82,9 @@ class Cluster:
     # --- requests ------------------------------------------------------------------------------------------------------
 
     def get(self, kind: str, name: str, namespace: str | None = None) -> Object:
-        content: Object = self._call("GET", _path(kind, namespace, name), doing=f"read {_words(kind, name, namespace)}")
+        content: Object = self._call(
+            "GET", build_path(kind, namespace, name), doing=f"read {describe_object(kind, name, namespace)}"
+        )
         return content
 
     def find(self, kind: str, name: str, namespace: str | None = None) -> Object | None:
@@ -107,7 +109,7 @@ class Cluster:
             if selector_terms
         }
         try:
-            answer = self._call("GET", _path(kind, namespace), query, doing=f"list {_words(kind, None, namespace)}")
+            answer = self._call("GET", build_path(kind, namespace), query, doing=f"list {describe_object(kind, None, namespace)}")
         except NotFound:
             return []
         items: list[Object] = answer["items"]
@@ -115,8 +117,8 @@ class Cluster:
 
     def list_labeled(self, kind: str, label: str, namespace: str | None) -> Sequence[Object]:
         """Return all objects of a kind that have the label, with any value."""
-        doing = f"list {_words(kind, None, namespace)}"
-        items: Sequence[Object] = self._call("GET", _path(kind, namespace), {"labelSelector": label}, doing=doing)["items"]
+        doing = f"list {describe_object(kind, None, namespace)}"
+        items: Sequence[Object] = self._call("GET", build_path(kind, namespace), {"labelSelector": label}, doing=doing)["items"]
         return items
 
     def create(self, manifest: Object) -> Object:
@@ -130,16 +132,16 @@ class Cluster:
         kind, metadata = manifest["kind"], manifest["metadata"]
         namespace = metadata.get("namespace")
         query = {"fieldManager": "gpumpi", "fieldValidation": "Strict", **more}
-        doing = f"create {_words(kind, metadata['name'], namespace)}"
-        created: Object = self._call("POST", _path(kind, namespace), query, manifest, doing=doing)
+        doing = f"create {describe_object(kind, metadata['name'], namespace)}"
+        created: Object = self._call("POST", build_path(kind, namespace), query, manifest, doing=doing)
         return created
 
     def delete(
         self, kind: str, name: str, namespace: str | None, propagation: Literal["Background", "Foreground"] = "Background"
     ) -> None:
         body = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
-        doing = f"delete {_words(kind, name, namespace)}"
-        self._call("DELETE", _path(kind, namespace, name), body=body, doing=doing)
+        doing = f"delete {describe_object(kind, name, namespace)}"
+        self._call("DELETE", build_path(kind, namespace, name), body=body, doing=doing)
 
     def log(
         self, pod: str, namespace: str, *, container: str | None = None, since: str | None = None, follow: bool
@@ -152,7 +154,7 @@ class Cluster:
             query["container"] = container
         if since:
             query["sinceTime"] = since
-        path = f"{_path('Pod', namespace, pod)}/log"
+        path = f"{build_path('Pod', namespace, pod)}/log"
         answer = self._call("GET", path, query, stream=True, doing=f"read the log of pod {pod}")
         rest = b""
         try:
@@ -168,7 +170,7 @@ class Cluster:
 
     def websocket(self, pod: str, namespace: str, subresource: str, query: Sequence[tuple[str, str]], *, doing: str) -> Any:
         """Open a WebSocket to a subresource of a pod: `exec` or `portforward`."""
-        path = f"{_path('Pod', namespace, pod)}/{subresource}"
+        path = f"{build_path('Pod', namespace, pod)}/{subresource}"
         return self._reported(lambda: self._connection.websocket(path, query), doing)
 
     def _call(
@@ -195,7 +197,7 @@ class Cluster:
             raise self._refused(error, doing) from None
         except kubeconfigs.NoAnswer as error:
             crashed_parts.refuse_dead_cluster(self.server)
-            fix = crashed_parts.hint(self.server)
+            fix = crashed_parts.suggest_restart(self.server)
             raise CommandError(f"no cluster answers at {self.server} ({error}){fix}", UNREACHABLE) from None
 
     def _check_once(self) -> None:
@@ -206,7 +208,7 @@ class Cluster:
             return
         crashed_parts.refuse_dead_cluster(self.server)
         if unready := self._connection.unready():
-            parts, fix = ", ".join(unready), crashed_parts.hint(self.server)
+            parts, fix = ", ".join(unready), crashed_parts.suggest_restart(self.server)
             raise CommandError(f"the API server at {self.server} is not ready: {parts}{fix}", UNREACHABLE)
         self._is_checked = True
 
@@ -270,7 +272,7 @@ class Access:
         return Cluster(self.kubeconfig, self.context)
 
 
-def _path(kind: str, namespace: str | None, name: str | None = None, path: str | None = None) -> str:
+def build_path(kind: str, namespace: str | None, name: str | None = None, path: str | None = None) -> str:
     """Return the path of an object, or of all objects of a kind. Raises CommandError for a name that the API server would
     read as another path."""
     for part in (namespace, name):
@@ -280,6 +282,6 @@ def _path(kind: str, namespace: str | None, name: str | None = None, path: str |
     return where if name is None else f"{where}/{name}"
 
 
-def _words(kind: str, name: str | None, namespace: str | None) -> str:
+def describe_object(kind: str, name: str | None, namespace: str | None) -> str:
     inside = f" in namespace {namespace}" if namespace else ""
     return f"{kind} {name}{inside}" if name else f"{kind}s{inside}"

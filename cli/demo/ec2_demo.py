@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from cli.demo.steps import CLUSTER, Show, StepFailed, Steps, last_words, must
+from cli.demo.steps import CLUSTER, Show, StepFailed, Steps, join_last_lines, must
 from localcloud import workloads
 from localcloud.hosts import ami, capability
 from localcloud.tools.build import BuildError
@@ -67,7 +67,7 @@ class Ec2Demo(Steps):
             self.image = ami.build(self.cloud, self.stack.region, on_line, output)
         except BuildError as error:
             self.console.print(str(error), markup=False, soft_wrap=True)
-            raise StepFailed(last_words(str(error))) from None
+            raise StepFailed(join_last_lines(str(error))) from None
         finally:
             self.note(("packer", "build", "amis"), "\n".join(lines))
         manifest = ami.manifest(output)

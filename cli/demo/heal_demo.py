@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 import yaml
 from tenacity import RetryError, Retrying, retry_if_not_result, stop_after_delay, wait_fixed
 
-from cli.demo.eks_demo import JOB_POOL, EksDemo, short
+from cli.demo.eks_demo import JOB_POOL, EksDemo, shorten_node_name
 from cli.demo.steps import CLUSTER, Show, StepFailed, must
 from cli.jobs.times import moment
 from localcloud.images import build
@@ -78,12 +78,12 @@ class HealDemo(EksDemo):
         _wait_for(self._steps_done, lambda steps: steps >= SEEN, "the first steps of the job")
         (row,) = [node for node in self._json("health")["nodes"] if node["jobs"]]
         self.node = row["name"]
-        return f"step {SEEN} on {short(self.node)}; {SAVED_EVERY} steps are saved; maxRestarts is 0"
+        return f"step {SEEN} on {shorten_node_name(self.node)}; {SAVED_EVERY} steps are saved; maxRestarts is 0"
 
     def break_gpu(self) -> str:
         self.broken = datetime.now(UTC)
         self._in_cluster(*CLUSTER, "local", "break", self.node, "--xid", str(XID), "--home", str(self.cloud.folder))
-        return f"Xid {XID} on {short(self.node)}: the GPU has fallen off the bus (simulated)"
+        return f"Xid {XID} on {shorten_node_name(self.node)}: the GPU has fallen off the bus (simulated)"
 
     def await_cordon(self) -> str:
         events = _wait_for(
@@ -113,7 +113,8 @@ class HealDemo(EksDemo):
             lambda: self._json("health", self.node)["state"], lambda state: state == "healthy", f"{self.node} to be healthy"
         )
         seconds = (datetime.now(UTC) - began).total_seconds()
-        return f"{short(self.node)} accepts jobs again {seconds:.0f} s after the reboot, once its GPU has worked for 30 s"
+        node = shorten_node_name(self.node)
+        return f"{node} accepts jobs again {seconds:.0f} s after the reboot, once its GPU has worked for 30 s"
 
     def goodput(self) -> str:
         (account,) = self._json("goodput", NAME)["jobs"]

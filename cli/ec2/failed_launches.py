@@ -27,7 +27,7 @@ class FailedLaunch:
         return {"at": self.at.isoformat(), "reason": self.reason, "laterLaunchSucceeded": self.is_over}
 
 
-def last_failed(activities: Iterable[Mapping[str, Any]]) -> FailedLaunch | None:
+def find_last_failed_launch(activities: Iterable[Mapping[str, Any]]) -> FailedLaunch | None:
     """Return the newest failed launch from a group's activities, which AWS returns newest first."""
     succeeded = False
     for activity in activities:

@@ -97,12 +97,12 @@ def parse(text: str) -> list[Run]:
     runs = []
     for line in text.splitlines():
         id, state, started, ended, restarts, command = line.split("\t", 5)
-        end = _time(ended) if ended != "-" else None
-        runs.append(Run(id, state, _time(started), end, int(restarts), tuple(json.loads(command))))
+        end = parse_time(ended) if ended != "-" else None
+        runs.append(Run(id, state, parse_time(started), end, int(restarts), tuple(json.loads(command))))
     return sorted(runs, key=lambda run: (run.started, run.id), reverse=True)
 
 
-def _time(seconds: str) -> datetime:
+def parse_time(seconds: str) -> datetime:
     return datetime.fromtimestamp(int(seconds), UTC)
 
 
@@ -179,7 +179,7 @@ def on_head_node(stack: str, config_dir: Path, identity: Path | None) -> Iterato
         yield Runs(cluster, head_node)
 
 
-def selected(cluster: DeployedEc2Cluster, folder: Path, limit_mib: int) -> Selection:
+def select_workdir(cluster: DeployedEc2Cluster, folder: Path, limit_mib: int) -> Selection:
     """Select the files of a folder to send. Raises CommandError if they cannot be sent."""
     if not cluster.shared:
         fix = "Set storage.efs in the stack, or copy the folder into the AMI"

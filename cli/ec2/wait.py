@@ -81,7 +81,7 @@ def command(
 def until_ready(cluster: DeployedEc2Cluster, minutes: float, identity: Path | None) -> Snapshot:
     """Call `wait` and print its progress on stderr. Raises CommandError."""
     must_exist(identity)
-    return wait(cluster, minutes * 60, say, partial(hostfile_check.look, identity=identity))
+    return wait(cluster, minutes * 60, say, partial(hostfile_check.compare_hostfile, identity=identity))
 
 
 def wait(
@@ -102,7 +102,7 @@ def wait(
     while True:
         snapshot = _poll(cluster)
         if snapshot.has_joined:
-            snapshot = replace(snapshot, difference=_difference(cluster, snapshot, look, report))
+            snapshot = replace(snapshot, difference=find_difference(cluster, snapshot, look, report))
         if str(snapshot) != last:
             last = str(snapshot)
             report(f"{clock() - began:4.0f} s: {last}")
@@ -120,7 +120,7 @@ def wait(
         pause(POLL_SECONDS)
 
 
-def _difference(cluster: DeployedEc2Cluster, snapshot: Snapshot, look: Look, report: Callable[[str], None]) -> str:
+def find_difference(cluster: DeployedEc2Cluster, snapshot: Snapshot, look: Look, report: Callable[[str], None]) -> str:
     """Return how the hostfile differs from the nodes. If the hostfile cannot be read, report why and return ""."""
     try:
         return look(cluster, snapshot.nodes)
@@ -159,7 +159,7 @@ class _Failures:
             self._seen.add(boot_log.instance_id)
             if self._is_first_check and boot_log.instance_id not in existing:
                 continue  # the log is from an instance that was terminated before the wait began
-            self._report(_shown(boot_log))
+            self._report(format_snapshot(boot_log))
             if any(node.is_head_node and node.id == boot_log.instance_id for node in snapshot.nodes):
                 raise CommandError(f"the head node {boot_log.instance_id} could not boot; its log is above", FAILED)
             self._failed_workers += 1
@@ -181,7 +181,7 @@ class _Failures:
         return is_repeated
 
 
-def _shown(boot_log: BootLog) -> str:
+def format_snapshot(boot_log: BootLog) -> str:
     lines = boot_log.text.splitlines()[-TAIL_LINES:]
     heading = f"{boot_log.instance_id} could not join ({boot_log.written}); the end of its log:"
     return "\n".join([heading, *(f"  | {line}" for line in lines)])

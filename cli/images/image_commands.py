@@ -67,12 +67,12 @@ def build(
     The default tag changes when the recipe, its base or an argument changes. Tags that exist in ECR are not overwritten.
     """
     recipe = recipes.find(name)
-    arguments = _arguments(build_arg or [])
+    arguments = parse_arguments(build_arg or [])
     chosen = base or recipe.base
-    prefix = _prefix(stack, repository, push=push)
+    prefix = choose_prefix(stack, repository, push=push)
     place = f"{prefix}/{recipe.name}" if prefix else recipe.name
-    order = _Order(recipe, chosen, arguments, place, recipes.valid_tag(tag) if tag else recipe.tag(chosen, arguments))
-    document = _made(order, builder, push=push)
+    order = _Order(recipe, chosen, arguments, place, recipes.check_tag(tag) if tag else recipe.tag(chosen, arguments))
+    document = build_and_push(order, builder, push=push)
     if as_json:
         print_json(document)
     else:
@@ -80,7 +80,7 @@ def build(
     return OK
 
 
-def _arguments(assignments: Sequence[str]) -> dict[str, str]:
+def parse_arguments(assignments: Sequence[str]) -> dict[str, str]:
     for assignment in assignments:
         if not assignment.partition("=")[1]:
             raise CommandError(f"--build-arg: {assignment} has no value. Write NAME=VALUE", USAGE)
@@ -89,15 +89,15 @@ def _arguments(assignments: Sequence[str]) -> dict[str, str]:
     return {name: value for name, _, value in (assignment.partition("=") for assignment in assignments)}
 
 
-def _prefix(stack: str | None, repository: str | None, *, push: bool) -> str:
+def choose_prefix(stack: str | None, repository: str | None, *, push: bool) -> str:
     if stack and repository:
         raise CommandError("--stack and --repository exclude each other", USAGE)
     if push and not (stack or repository):
         raise CommandError("--push needs a repository. Add -s STACK or --repository PREFIX", USAGE)
-    return repositories.of_stack(stack) if stack else (repository or "").rstrip("/")
+    return repositories.read_stack_repository(stack) if stack else (repository or "").rstrip("/")
 
 
-def _made(order: _Order, builder_name: str | None, *, push: bool) -> dict[str, object]:
+def build_and_push(order: _Order, builder_name: str | None, *, push: bool) -> dict[str, object]:
     """Build the image, and push it on request. All checks that need no build run first."""
     report = make_console(stderr=True).print
     ecr = Ecr.of(order.repository) if push else None
@@ -131,7 +131,7 @@ def _made(order: _Order, builder_name: str | None, *, push: bool) -> dict[str, o
 
 def list_recipes(as_json: options.Json = False) -> int:
     """Shows the default tag that `image build` would use."""
-    every = recipes.every_recipe()
+    every = recipes.list_every_recipe()
     if as_json:
         print_json(
             [

@@ -17,7 +17,7 @@ OUTPUT: Final = "imageRepository"
 """
 
 
-def of_stack(stack: str) -> str:
+def read_stack_repository(stack: str) -> str:
     outputs = json.loads(pulumi_program.run("stack", "output", "--json", "--stack", stack))
     address = outputs.get(OUTPUT)
     if not address:

@@ -63,14 +63,14 @@ def command(
 
 def end(cluster: Cluster, state: JobState, *, wait: bool) -> None:
     """Delete the objects of a job, and wait until its pods are gone."""
-    limit = PODS_GONE_SECONDS + _grace_seconds(objects.pods(cluster, state)) if wait else 0
+    limit = PODS_GONE_SECONDS + compute_grace_seconds(objects.pods(cluster, state)) if wait else 0
     cluster.delete(state.kind, state.object_name, state.namespace)
     if wait:
         wait_for_pods(cluster, state, limit)
     remove_workdir(cluster, state.namespace, state.name)
 
 
-def _grace_seconds(pods: Sequence[Mapping[str, Any]]) -> int:
+def compute_grace_seconds(pods: Sequence[Mapping[str, Any]]) -> int:
     """Return the longest grace period of any of the pods."""
     return max((pod["spec"].get("terminationGracePeriodSeconds") or 0 for pod in pods), default=0)
 

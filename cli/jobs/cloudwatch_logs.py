@@ -11,21 +11,21 @@ from infra.jobs import cloudwatch_logs
 from infra.jobs.cluster import ClusterDescription
 
 
-def kept(described: ClusterDescription, namespace: str, job: str) -> dict[str, list[str]]:
+def read_logs(described: ClusterDescription, namespace: str, job: str) -> dict[str, list[str]]:
     """Return the log lines of the job's last run, keyed by pod.
 
     Raises NotFound if there are none, and CommandError if AWS rejects the query.
     """
     region, group = described.region, described.log_group
     try:
-        return query(region, lambda: _last_run(Clients(region).logs, group, cloudwatch_logs.streams(namespace, job)))
+        return query(region, lambda: find_last_run(Clients(region).logs, group, cloudwatch_logs.streams(namespace, job)))
     except Denied as error:
         raise CommandError(f"logs: your AWS credentials lack {error} for the log group {group}", FAILED) from None
     except FactsError as error:
         raise CommandError(f"logs: {error}", FAILED) from None
 
 
-def _last_run(logs: Any, group: str, prefix: str) -> dict[str, list[str]]:
+def find_last_run(logs: Any, group: str, prefix: str) -> dict[str, list[str]]:
     pages = logs.get_paginator("describe_log_streams").paginate(logGroupName=group, logStreamNamePrefix=prefix)
     try:
         streams = sorted((stream for page in pages for stream in page["logStreams"]), key=lambda stream: stream["creationTime"])
@@ -35,16 +35,16 @@ def _last_run(logs: Any, group: str, prefix: str) -> dict[str, list[str]]:
         streams = []
     if not streams:
         raise NotFound(f"the log group {group} has no log stream {prefix}*")
-    run = _run(streams[-1]["logStreamName"])
-    of_run = [stream["logStreamName"] for stream in streams if _run(stream["logStreamName"]) == run]
-    return {name.rsplit("/", 1)[1]: list(_lines(logs, group, name)) for name in of_run}
+    run = parse_run(streams[-1]["logStreamName"])
+    of_run = [stream["logStreamName"] for stream in streams if parse_run(stream["logStreamName"]) == run]
+    return {name.rsplit("/", 1)[1]: list(read_lines(logs, group, name)) for name in of_run}
 
 
-def _run(stream: str) -> str:
+def parse_run(stream: str) -> str:
     return stream.rsplit("/", 1)[0]
 
 
-def _lines(logs: Any, group: str, stream: str) -> Iterator[str]:
+def read_lines(logs: Any, group: str, stream: str) -> Iterator[str]:
     """Yield the lines of a log stream. At its end, GetLogEvents returns the token that the request contained."""
     token: dict[str, str] = {}
     while True:

@@ -30,10 +30,10 @@ API_SERVER_SECONDS = 120.0
 """How long the API server may be unavailable while a job is followed, for example during a control plane upgrade."""
 
 
-def log_pods(pods: list[Object], state: JobState) -> list[Object]:
+def select_log_pods(pods: list[Object], state: JobState) -> list[Object]:
     """Return the pods whose logs make up the job's log: the launcher of each attempt or, without one, rank 0's pod."""
     if state.launcher == "torchrun":
-        chosen = [pod for pod in pods if _index(pod) == "0" or role(pod) == "setup"]
+        chosen = [pod for pod in pods if parse_index(pod) == "0" or role(pod) == "setup"]
     elif not state.has_launcher:
         chosen = foreign_jobs.first_rank(pods)
     else:
@@ -51,11 +51,11 @@ def lacks_workers(pods: list[Object], state: JobState) -> bool:
     return not all(status.get("ready") for pod in workers for status in pod["status"].get("containerStatuses") or [{}])
 
 
-def _index(pod: Object) -> str:
+def parse_index(pod: Object) -> str:
     return str(pod["metadata"].get("annotations", {}).get("batch.kubernetes.io/job-completion-index", ""))
 
 
-def job_containers(pod: Object) -> list[Mapping[str, Any]]:
+def list_job_containers(pod: Object) -> list[Mapping[str, Any]]:
     """Return the statuses of the containers whose logs make up the job's log, in the order of the logs.
 
     Sidecars are left out because they never end.
@@ -163,13 +163,13 @@ class Follower:
 
     def _print_new(self, pods: list[Object], state: JobState) -> None:
         if state.is_over or not lacks_workers(pods, state):
-            for number, pod in enumerate(log_pods(pods, state)):
+            for number, pod in enumerate(select_log_pods(pods, state)):
                 self._stream(pod, number)
 
     def _stream(self, pod: Object, number: int) -> None:
         """Print the logs of a pod's containers in order, each until the container or the connection ends."""
         name = pod["metadata"]["name"]
-        for job_container in job_containers(pod):
+        for job_container in list_job_containers(pod):
             state = job_container.get("state", {})
             if not ("running" in state or "terminated" in state):
                 return
@@ -189,7 +189,7 @@ class Follower:
         """
         end = time.monotonic() + DRAIN_SECONDS
         while True:
-            for number, pod in enumerate(log_pods(pods, state)):
+            for number, pod in enumerate(select_log_pods(pods, state)):
                 self._stream(pod, number)
             if all(log.is_complete for log in self._logs.values()) or time.monotonic() > end:
                 return

@@ -13,12 +13,12 @@ from cli.errors import CommandError, NotFound
 from cli.exit_codes import OK, USAGE
 from cli.installation import NAME
 from cli.jobs import cloudwatch_logs, hangs, objects, worker_logs
-from cli.jobs.follow_log import PodLog, log_pods
+from cli.jobs.follow_log import PodLog, select_log_pods
 from cli.jobs.job_pods import check_worker
 from cli.jobs.state import JobState
 from cli.jobs.submit import follow_job
 from cli.jobs.waits import Waits
-from cli.jobs.workdir.in_cluster import kept_logs
+from cli.jobs.workdir.in_cluster import read_kept_logs
 
 
 def command(
@@ -64,11 +64,11 @@ def command(
     place = objects.default_namespace(cluster, access.namespace)
     if hang:
         return _show_hang(cluster, place, name, as_json=as_json)
-    choose = worker_logs.of_all if every else worker_logs.of_worker(worker) if worker is not None else None
+    choose = worker_logs.select_all if every else worker_logs.select_worker(worker) if worker is not None else None
     try:
         state = objects.find(cluster, name, place)
     except NotFound:
-        lines = kept(cluster, place, name, worker, every=every)
+        lines = find_logs(cluster, place, name, worker, every=every)
         if lines is None:
             raise
         _show(lines, {"name": name, "namespace": place, "phase": "Deleted", "reason": ""}, every=every, as_json=as_json)
@@ -77,9 +77,11 @@ def command(
     if follow:
         return follow_job(cluster, name, place, as_json=as_json, choose=choose, prefixed=every)
     pods = objects.pods(cluster, state)
-    lines = dict(worker_logs.latest(cluster, choose(pods, state), state)) if choose else _last_log(cluster, state, pods)
+    lines = (
+        dict(worker_logs.read_latest_logs(cluster, choose(pods, state), state)) if choose else read_last_log(cluster, state, pods)
+    )
     if not lines:
-        lines = kept(cluster, place, name, worker, every=every) or {}
+        lines = find_logs(cluster, place, name, worker, every=every) or {}
     reason = state.reason or Waits(cluster).reason(state)
     about = {"name": name, "namespace": place, "phase": state.phase, "reason": reason}
     _show(lines, about, every=every, as_json=as_json)
@@ -107,13 +109,13 @@ def _show(by_pod: Mapping[str, Sequence[str]], about: Mapping[str, str], *, ever
         say(f"{NAME}: job {about['name']}: {about['reason']}")
 
 
-def kept(cluster: Cluster, namespace: str, name: str, worker: int | None, *, every: bool) -> dict[str, list[str]] | None:
+def find_logs(cluster: Cluster, namespace: str, name: str, worker: int | None, *, every: bool) -> dict[str, list[str]] | None:
     """Return the stored logs of deleted pods, keyed by label; None if there are none."""
     try:
-        stored = _kept(cluster, namespace, name)
+        stored = read_stored_logs(cluster, namespace, name)
     except NotFound:
         return None
-    by_label = {kept_label(pod, name): lines for pod, lines in stored.items()}  # for each label, keep the last attempt
+    by_label = {label_kept_pod(pod, name): lines for pod, lines in stored.items()}  # for each label, keep the last attempt
     if every:
         return dict(sorted(by_label.items()))
     first = "launcher" if "launcher" in by_label else "worker-0"
@@ -121,7 +123,7 @@ def kept(cluster: Cluster, namespace: str, name: str, worker: int | None, *, eve
     return {pod_name: by_label.get(pod_name, [])}
 
 
-def _kept(cluster: Cluster, namespace: str, name: str) -> dict[str, list[str]]:
+def read_stored_logs(cluster: Cluster, namespace: str, name: str) -> dict[str, list[str]]:
     """Return the stored log lines, keyed by pod.
 
     If CloudWatch has none, read the volume: it has the logs of jobs submitted before `platform.jobLogs` changed.
@@ -129,13 +131,13 @@ def _kept(cluster: Cluster, namespace: str, name: str) -> dict[str, list[str]]:
     described = cluster.description()
     if described.log_group:
         try:
-            return cloudwatch_logs.kept(described, namespace, name)
+            return cloudwatch_logs.read_logs(described, namespace, name)
         except NotFound:
             pass
-    return kept_logs(cluster, namespace, name)
+    return read_kept_logs(cluster, namespace, name)
 
 
-def kept_label(pod: str, job: str) -> str:
+def label_kept_pod(pod: str, job: str) -> str:
     """Return the label that precedes each log line of a deleted pod.
 
     >>> [kept_label(pod, "a") for pod in ("a-launcher-x2x4b", "a-worker-3", "a-1-fghij")]
@@ -146,9 +148,9 @@ def kept_label(pod: str, job: str) -> str:
     return f"worker-{number}" if number.isdigit() else number
 
 
-def _last_log(cluster: Cluster, state: JobState, pods: Sequence[Object]) -> dict[str, list[str]]:
+def read_last_log(cluster: Cluster, state: JobState, pods: Sequence[Object]) -> dict[str, list[str]]:
     """Return the log of the last attempt that has started, keyed by pod."""
-    started = [pod for pod in log_pods(list(pods), state) if pod["status"].get("phase") != "Pending"]
+    started = [pod for pod in select_log_pods(list(pods), state) if pod["status"].get("phase") != "Pending"]
     if not started:
         return {}
     name = started[-1]["metadata"]["name"]

@@ -46,16 +46,16 @@ def all_jobs(cluster: Cluster, namespace: str | None) -> list[JobState]:
     ):  # for jobs of the standalone launcher, a StatefulSet runs the workers
         for stateful_set in cluster.list("StatefulSet", namespace, {ROLE_LABEL: "workers"}):
             workers[stateful_set["metadata"]["namespace"], stateful_set["metadata"]["labels"].get(JOB_LABEL)] = stateful_set
-    manifests += [manifest for kind in foreign_jobs.KINDS for manifest in _foreign(cluster, kind, namespace)]
+    manifests += [manifest for kind in foreign_jobs.KINDS for manifest in list_foreign(cluster, kind, namespace)]
     read = [_state(manifest, workers.get((manifest["metadata"]["namespace"], _name(manifest)))) for manifest in manifests]
     states = [state for state in read if state is not None]
     if any(state.phase == "Queued" for state in states):
         workloads = cluster.list("Workload", namespace)
-        states = [_if_stopped(cluster, state, workloads) for state in states]
+        states = [add_stopped_workers(cluster, state, workloads) for state in states]
     return sorted(states, key=lambda state: state.created, reverse=True)
 
 
-def _foreign(cluster: Cluster, kind: str, namespace: str | None) -> list[Object]:
+def list_foreign(cluster: Cluster, kind: str, namespace: str | None) -> list[Object]:
     """Return the jobs of a kind that `submit` did not create; empty if the caller is not allowed to list this kind."""
     try:
         manifests = cluster.list(kind, namespace)
@@ -72,7 +72,7 @@ def _state(manifest: Object, stateful_set: Object | None) -> JobState | None:
     """Return the state of a job. A job whose object cannot be read is left out, with one note: the API server does not
     validate every field of a custom resource."""
     try:
-        state = _with_workers(state_of(manifest), stateful_set)
+        state = add_workers(state_of(manifest), stateful_set)
         if not all(map(documents.is_count, (state.workers, state.failures))):
             raise ValueError("a number of workers or failures is not a number")
         return state
@@ -83,7 +83,7 @@ def _state(manifest: Object, stateful_set: Object | None) -> JobState | None:
         return None
 
 
-def _with_workers(state: JobState, stateful_set: Object | None) -> JobState:
+def add_workers(state: JobState, stateful_set: Object | None) -> JobState:
     if stateful_set is None:
         return state
     spec = stateful_set["spec"]
@@ -95,19 +95,21 @@ def find(cluster: Cluster, name: str, namespace: str) -> JobState:
     """Return the state of a job. Raises NotFound, whose message suggests a similar name."""
     mpijob = cluster.find("MPIJob", name, namespace)
     if mpijob is not None:
-        return _if_stopped(cluster, _existing({**mpijob, "kind": "MPIJob"}))
+        return add_stopped_workers(cluster, describe_existing({**mpijob, "kind": "MPIJob"}))
     jobs = cluster.list("Job", namespace, {**OURS, JOB_LABEL: name})
     if not jobs:
-        foreign = (manifest for kind in foreign_jobs.KINDS for manifest in _foreign(cluster, kind, namespace))
+        foreign = (manifest for kind in foreign_jobs.KINDS for manifest in list_foreign(cluster, kind, namespace))
         other = next((manifest for manifest in foreign if manifest["metadata"]["name"] == name), None)
         if other is not None:
-            return _if_stopped(cluster, _existing(other))
+            return add_stopped_workers(cluster, describe_existing(other))
         existing = [state.name for state in all_jobs(cluster, namespace)]
         raise NotFound(f"there is no job {name} in namespace {namespace}{did_you_mean(name, existing)}")
-    return _if_stopped(cluster, _existing({**jobs[0], "kind": "Job"}, cluster.find("StatefulSet", f"{name}-worker", namespace)))
+    return add_stopped_workers(
+        cluster, describe_existing({**jobs[0], "kind": "Job"}, cluster.find("StatefulSet", f"{name}-worker", namespace))
+    )
 
 
-def _existing(manifest: Object, stateful_set: Object | None = None) -> JobState:
+def describe_existing(manifest: Object, stateful_set: Object | None = None) -> JobState:
     """Return the state of a job. Raises CommandError if its object cannot be read."""
     state = _state(manifest, stateful_set)
     if state is None:
@@ -116,12 +118,12 @@ def _existing(manifest: Object, stateful_set: Object | None = None) -> JobState:
     return state
 
 
-def _if_stopped(cluster: Cluster, state: JobState, workloads: Sequence[Object] | None = None) -> JobState:
+def add_stopped_workers(cluster: Cluster, state: JobState, workloads: Sequence[Object] | None = None) -> JobState:
     """Return the state. The phase is `Failed` if Kueue has stopped the job permanently because its pods did not start."""
     if state.phase != "Queued":
         return state
     candidates = workloads if workloads is not None else cluster.list("Workload", state.namespace)
-    workload = next((candidate for candidate in candidates if is_of(candidate, state)), None)
+    workload = next((candidate for candidate in candidates if is_workload_of(candidate, state)), None)
     if workload is None or workload.get("spec", {}).get("active", True):
         return state
     reason = stopped(state, workload, warnings(cluster, state.namespace))
@@ -144,10 +146,10 @@ def pods(cluster: Cluster, state: JobState) -> list[Object]:
 
 def workload(cluster: Cluster, state: JobState) -> Object | None:
     """Return Kueue's Workload for the job; None if the job has no Workload."""
-    return next((candidate for candidate in cluster.list("Workload", state.namespace) if is_of(candidate, state)), None)
+    return next((candidate for candidate in cluster.list("Workload", state.namespace) if is_workload_of(candidate, state)), None)
 
 
-def is_of(workload: Object, state: JobState) -> bool:
+def is_workload_of(workload: Object, state: JobState) -> bool:
     """Return whether Kueue created the Workload for this job."""
     owners = workload["metadata"].get("ownerReferences", ())
     place = workload["metadata"].get("namespace", state.namespace)

@@ -33,7 +33,7 @@ def command(
     as_json: options.JsonErrors = False,
 ) -> int:
     """Example: `port-forward train 6006` for TensorBoard. Listens on 127.0.0.1 only, until ^C."""
-    local, remote = ports(port)
+    local, remote = parse_ports(port)
     cluster = access.connect()
     state = objects.find(cluster, name, objects.default_namespace(cluster, access.namespace))
     running_container(cluster, state, worker, launcher=launcher)
@@ -47,7 +47,7 @@ def command(
             return OK
 
 
-def ports(text: str) -> tuple[int, int]:
+def parse_ports(text: str) -> tuple[int, int]:
     """Parse `[LOCAL:]PORT` into the local and the remote port.
 
     >>> ports("6006"), ports("8888:6006"), ports("0:80")

@@ -14,13 +14,13 @@ from cli.clusters.kubernetes_access import Access, Cluster
 from cli.console import Listing, make_console, print_json
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import FAILED, OK
-from cli.images.recipes import default_image
+from cli.images.recipes import choose_default_image
 from cli.installation import NAME
 from cli.installation import command as program
 from cli.jobs import objects, pool_choice
 from cli.jobs.follow_log import Follower
 from cli.jobs.state import JobState
-from cli.jobs.submit import refused, result
+from cli.jobs.submit import describe_result, make_refusal
 from infra.config.problems import Problem
 from infra.jobs import nccl_verdict, smoke_verdict
 from infra.jobs import smoke as smoke_jobs
@@ -85,7 +85,7 @@ class Outcome:
         """Add a job's checks. If the job failed without reporting a failure (`reported`), add a failed check for it."""
         self.checks += checks
         if state is not None and state.phase != "Succeeded" and not reported:
-            self.checks.append(smoke_verdict.judged("job", [result(state)], ""))
+            self.checks.append(smoke_verdict.judged("job", [describe_result(state)], ""))
 
 
 def command(
@@ -100,7 +100,7 @@ def command(
     cluster = access.connect()
     described = cluster.description()
     job = _job(trial, described, access.namespace or cluster.namespace)
-    expected = smoke_jobs.expected(job, described, trial.transport, trial.level, _emulated(cluster))
+    expected = smoke_jobs.expected(job, described, trial.transport, trial.level, has_emulated_devices(cluster))
     outcome = _test(cluster, job, expected, described, keep=keep)
     if as_json:
         print_json(_document(outcome, smoke_jobs.nccl_expected(job, described)))
@@ -113,24 +113,24 @@ def _job(trial: Trial, described: ClusterDescription, namespace: str | None) -> 
     pool = pool_choice.named(trial.pool, described.pools) if trial.pool else smoke_jobs.smoke_pool(described)
     if pool is None:
         raise NotFound("no pool has GPUs; choose a pool with --pool")
-    if problems := _unsupported(trial, pool):
-        raise refused("smoke", problems)
+    if problems := list_unsupported(trial, pool):
+        raise make_refusal("smoke", problems)
     job = smoke_jobs.smoke_job(
         pool.name,
         trial.workers,
         name=trial.name,
-        image=trial.image or default_image(pool, trial.mpi),
+        image=trial.image or choose_default_image(pool, trial.mpi),
         launcher=trial.launcher,
         implementation=trial.mpi,
         namespace=namespace,
     )
     jobs = [job, smoke_jobs.nccl_job(job, described)] if trial.level == "nccl" and not check(job, described) else [job]
     if problems := [problem for job in jobs for problem in check(job, described) if problem.is_error]:
-        raise refused("smoke", problems)
+        raise make_refusal("smoke", problems)
     return job
 
 
-def _unsupported(trial: Trial, pool: PoolDescription) -> list[Problem]:
+def list_unsupported(trial: Trial, pool: PoolDescription) -> list[Problem]:
     problems = []
     if trial.launcher == "torchrun":
         fix = f"Use mpijob or standalone, with an image that has MPI ({program()} image build mpi)."
@@ -141,7 +141,7 @@ def _unsupported(trial: Trial, pool: PoolDescription) -> list[Problem]:
     return problems
 
 
-def _emulated(cluster: Cluster) -> list[str]:
+def has_emulated_devices(cluster: Cluster) -> list[str]:
     """Return the nodes that are labeled as having emulated devices; empty if the caller may not list nodes."""
     try:
         nodes = cluster.list("Node", selector={EMULATED_LABEL: "true"})
@@ -155,7 +155,7 @@ def _test(cluster: Cluster, job: Job, expected: Expected, described: ClusterDesc
     log, state = _run(cluster, smoke_jobs.with_program(job, expected), described, keep=keep)
     reports = smoke_jobs.reports("\n".join(log))
     reported = smoke_verdict.failures(reports, expected)
-    outcome = Outcome(replace(expected, emulated=tuple(_emulated(cluster))), reports=reports, log=log)
+    outcome = Outcome(replace(expected, emulated=tuple(has_emulated_devices(cluster))), reports=reports, log=log)
     outcome.add(smoke_verdict.checks(reports, outcome.expected), state, reported)
     if expected.level != "nccl":
         return outcome

@@ -38,7 +38,7 @@ class Waits:
             return ""
         pods = [one for one in self._list("Pod", state.namespace) if foreign_jobs.job_of(one) == state.name]
         workloads = self._list("Workload", state.namespace) if state.phase == "Queued" else []
-        held = next((one for one in workloads if objects.is_of(one, state)), None)
+        held = next((one for one in workloads if objects.is_workload_of(one, state)), None)
         events = self._list("Event", state.namespace) if lacks_reason(state, pods) else []
         return waits_for(state, pods, held, events) or self._hang(state)
 

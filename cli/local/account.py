@@ -36,10 +36,10 @@ def scarce(
     seconds = None if until is None else durations.parse(until).total_seconds()
     control = LocalCloud(home).control()
     if clear:
-        asked(control, "DELETE", "scarcity")
+        send_request(control, "DELETE", "scarcity")
     if instance_type is not None:
-        asked(control, "POST", "scarcity", {"type": instance_type, "zone": zone, "seconds": seconds})
-    shortages = asked(control, "GET", "scarcity")
+        send_request(control, "POST", "scarcity", {"type": instance_type, "zone": zone, "seconds": seconds})
+    shortages = send_request(control, "GET", "scarcity")
     if as_json:
         print_json(shortages)
     elif not shortages:
@@ -61,8 +61,8 @@ def quota(
     """The local AWS rejects requests that exceed a quota, with AWS's error. `local reset` restores all quotas."""
     control = LocalCloud(home).control()
     if code is not None and value is not None:
-        asked(control, "PUT", "quotas", {code: value})
-    quotas = asked(control, "GET", "quotas")
+        send_request(control, "PUT", "quotas", {code: value})
+    quotas = send_request(control, "GET", "quotas")
     if code is not None and code not in quotas:
         raise CommandError(f"{code} is not a quota of the local AWS. `local quota` lists them.", REFUSED)
     quotas = {name: entry for name, entry in quotas.items() if code in (None, name)}
@@ -85,10 +85,10 @@ def deny(
     """Every request that needs the action is denied, as by a service control policy. `local reset` ends the denial."""
     control = LocalCloud(home).control()
     if clear:
-        asked(control, "DELETE", "denials")
+        send_request(control, "DELETE", "denials")
     if action is not None:
-        asked(control, "POST", "denials", {"action": action})
-    denials = asked(control, "GET", "denials")
+        send_request(control, "POST", "denials", {"action": action})
+    denials = send_request(control, "GET", "denials")
     if as_json:
         print_json(denials)
     else:
@@ -106,9 +106,9 @@ def clock(
     """Capacity Blocks and scheduled actions follow this calendar. `local reset` restores the current date."""
     control = LocalCloud(home).control()
     if advance is None:
-        now = asked(control, "GET", "clock")
+        now = send_request(control, "GET", "clock")
     else:
-        now = asked(control, "POST", "clock", {"seconds": durations.parse(advance).total_seconds()})
+        now = send_request(control, "POST", "clock", {"seconds": durations.parse(advance).total_seconds()})
     if as_json:
         print_json(now)
     else:
@@ -116,7 +116,7 @@ def clock(
     return OK
 
 
-def asked(control: Control, method: str, path: str, body: Any = None) -> Any:
+def send_request(control: Control, method: str, path: str, body: Any = None) -> Any:
     """Send a request to the control API of the local AWS. Raises CommandError if the local AWS rejects the request."""
     try:
         return control.send(method, path, body)

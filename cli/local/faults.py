@@ -12,8 +12,8 @@ from cli.console import print_json
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import OK, REFUSED, USAGE
 from cli.installation import command as program
-from cli.local.account import asked
-from cli.local.crashed_parts import DEFAULT_HOME, home_option
+from cli.local.account import send_request
+from cli.local.crashed_parts import DEFAULT_HOME, make_home_option
 from cli.local.local_commands import Home, report
 from infra.health import xids
 from infra.plan.specs import DRAIN_BEFORE_END
@@ -81,12 +81,12 @@ def command(
     number = DOUBLE_BIT if fault.ecc else fault.xid
     chosen = [act for option, act in ON_NODES.items() if getattr(fault, option)]
     if number is not None:
-        chosen.append(lambda cloud, node: _gpu(cloud, node, fault.gpu, number))
+        chosen.append(lambda cloud, node: break_gpu(cloud, node, fault.gpu, number))
     ranks = [(verb, rank) for verb, rank in (("hang", fault.hang), ("slow", fault.slow)) if rank is not None]
     if len(chosen) + len(ranks) != 1:
         names = (f"--{option.replace('_', '-')}" for option in ("xid", *ON_NODES, "hang", "slow"))
         raise CommandError(f"give exactly one of {', '.join(names)}", USAGE)
-    broken = _rank(cloud, target, *ranks[0]) if ranks else _broken(cloud, target, chosen[0], restore=fault.restore)
+    broken = stop_rank(cloud, target, *ranks[0]) if ranks else break_node(cloud, target, chosen[0], restore=fault.restore)
     if as_json:
         print_json({**broken.facts, "did": broken.did, "restore": broken.restore.replace("NODE", target)})
     else:
@@ -94,88 +94,88 @@ def command(
     return OK
 
 
-def _broken(cloud: LocalCloud, target: str, act: Act, *, restore: bool) -> Broken:
+def break_node(cloud: LocalCloud, target: str, act: Act, *, restore: bool) -> Broken:
     try:
         return act(cloud, finding.find(cloud.kubernetes_folder, target))
     except finding.NoSuchNode as error:
-        if restore and (done := _job_restored(cloud, target)):
+        if restore and (done := restore_job(cloud, target)):
             return done
         raise NotFound(str(error)) from None
 
 
-def _rank(cloud: LocalCloud, job: str, do: str, rank: int) -> Broken:
-    _post_ranks(cloud, job, {"do": do, "rank": rank})
+def stop_rank(cloud: LocalCloud, job: str, do: str, rank: int) -> Broken:
+    post_ranks(cloud, job, {"do": do, "rank": rank})
     did = f"Rank {rank} of {job} has stopped." if do == "hang" else f"Rank {rank} of {job} runs only a fifth of the time."
-    return Broken(did, _undo(cloud), {"job": job, "rank": rank})
+    return Broken(did, suggest_restore(cloud), {"job": job, "rank": rank})
 
 
-def _job_restored(cloud: LocalCloud, job: str) -> Broken | None:
+def restore_job(cloud: LocalCloud, job: str) -> Broken | None:
     """Resume the ranks of a job. Return None if the local cloud runs no ranks of this job."""
-    ranks = _post_ranks(cloud, job, {"do": "restore"})["ranks"] if cloud.is_running() else []
+    ranks = post_ranks(cloud, job, {"do": "restore"})["ranks"] if cloud.is_running() else []
     return Broken(f"All ranks of {job} continue.", "", {"job": job}) if ranks else None
 
 
-def _post_ranks(cloud: LocalCloud, job: str, body: dict[str, Any]) -> Any:
+def post_ranks(cloud: LocalCloud, job: str, body: dict[str, Any]) -> Any:
     try:
         return cloud.control().post(f"kubernetes/jobs/{job}/ranks", body)
     except ControlError as error:
         raise CommandError(str(error), REFUSED) from None
 
 
-def _gpu(cloud: LocalCloud, node: RunningNode, index: int, xid: int) -> Broken:
+def break_gpu(cloud: LocalCloud, node: RunningNode, index: int, xid: int) -> Broken:
     try:
         uuid = gpus.break_gpu(node, index, xid)
     except gpus.NoSuchGpu as error:
         raise NotFound(str(error)) from None
     did = f"GPU {index} of {node.name} ({uuid}) has reported Xid {xid}: {xids.of(xid).text}."
-    again = f"Get new GPUs with a new instance: {program()} local break NODE --instance{home_option(cloud)}"
+    again = f"Get new GPUs with a new instance: {program()} local break NODE --instance{make_home_option(cloud)}"
     restore = again if xids.of(xid).sets_condition else ""
     return Broken(did, restore, {"node": node.name, "gpu": index, "uuid": uuid, "xid": xid})
 
 
-def _kubelet(cloud: LocalCloud, node: RunningNode) -> Broken:
-    _switch(cloud, node, "kubelet", on=False)
-    return Broken(f"The kubelet of {node.name} has stopped. {UNTIL_NOT_READY}", _undo(cloud), {"node": node.name})
+def stop_kubelet(cloud: LocalCloud, node: RunningNode) -> Broken:
+    switch_part(cloud, node, "kubelet", on=False)
+    return Broken(f"The kubelet of {node.name} has stopped. {UNTIL_NOT_READY}", suggest_restore(cloud), {"node": node.name})
 
 
-def _link(cloud: LocalCloud, node: RunningNode) -> Broken:
-    _switch(cloud, node, "link", on=False)
-    return Broken(f"The network link of {node.name} is down. {UNTIL_NOT_READY}", _undo(cloud), {"node": node.name})
+def unplug_link(cloud: LocalCloud, node: RunningNode) -> Broken:
+    switch_part(cloud, node, "link", on=False)
+    return Broken(f"The network link of {node.name} is down. {UNTIL_NOT_READY}", suggest_restore(cloud), {"node": node.name})
 
 
-def _restored(cloud: LocalCloud, node: RunningNode) -> Broken:
+def restore_node(cloud: LocalCloud, node: RunningNode) -> Broken:
     for part in ("link", "kubelet"):
-        _switch(cloud, node, part, on=True)
+        switch_part(cloud, node, part, on=True)
     return Broken(f"The kubelet of {node.name} is running and its link is up.", "", {"node": node.name})
 
 
-def _instance(cloud: LocalCloud, node: RunningNode) -> Broken:
+def terminate_instance(cloud: LocalCloud, node: RunningNode) -> Broken:
     region = next(cluster.region for cluster in cloud.clusters() if cluster.name == node.cluster)
     cloud.clients(region)("ec2").terminate_instances(InstanceIds=[node.instance])
     did = f"Instance {node.instance} of {node.name} is terminated."
     return Broken(did, "Auto Scaling replaces it.", {"node": node.name, "instance": node.instance})
 
 
-def _spot_notice(cloud: LocalCloud, node: RunningNode) -> Broken:
-    end = _announce(cloud, node, "interruption")
+def send_spot_notice(cloud: LocalCloud, node: RunningNode) -> Broken:
+    end = announce_event(cloud, node, "interruption")
     did = f"EC2 interrupts {node.instance} of {node.name} at {end}, the time in its Spot notice. EKS drains the node now."
     return Broken(did, "Auto Scaling replaces it.", {"node": node.name, "instance": node.instance, "time": end})
 
 
-def _rebalance(cloud: LocalCloud, node: RunningNode) -> Broken:
-    time = _announce(cloud, node, "rebalance")
+def recommend_rebalance(cloud: LocalCloud, node: RunningNode) -> Broken:
+    time = announce_event(cloud, node, "rebalance")
     did = f"EC2 recommends to replace {node.instance} of {node.name}. EKS drains the node once a replacement is Ready."
     return Broken(did, "", {"node": node.name, "instance": node.instance, "time": time})
 
 
-def _retire(cloud: LocalCloud, node: RunningNode) -> Broken:
-    end = _announce(cloud, node, "retirement")
+def retire_instance(cloud: LocalCloud, node: RunningNode) -> Broken:
+    end = announce_event(cloud, node, "retirement")
     did = f"EC2 retires {node.instance} of {node.name} at {end}."
     hint = f"See: {program()} health {node.name} -s STACK"
     return Broken(did, hint, {"node": node.name, "instance": node.instance, "time": end})
 
 
-def _block_ends(cloud: LocalCloud, node: RunningNode) -> Broken:
+def end_capacity_block(cloud: LocalCloud, node: RunningNode) -> Broken:
     """Advance the calendar to the time at which the pool's scheduled action drains the node.
 
     EC2 terminates the instances of the Capacity Block 15 minutes after this time.
@@ -195,21 +195,21 @@ def _block_ends(cloud: LocalCloud, node: RunningNode) -> Broken:
             f"{node.name} is not in a Capacity Block. Use a node of a pool whose market is capacity-block", REFUSED
         )
     control = cloud.control()
-    wait = end - DRAIN_BEFORE_END - datetime.fromisoformat(asked(control, "GET", "clock")["now"])
-    asked(control, "POST", "clock", {"seconds": max(wait, timedelta()).total_seconds()})
+    wait = end - DRAIN_BEFORE_END - datetime.fromisoformat(send_request(control, "GET", "clock")["now"])
+    send_request(control, "POST", "clock", {"seconds": max(wait, timedelta()).total_seconds()})
     did = f"It is {DRAIN_BEFORE_END.total_seconds() / 60:.0f} minutes before the end of {block}: Auto Scaling drains its nodes."
     return Broken(did, "", {"node": node.name, "reservation": block, "end": end.isoformat()})
 
 
-def _announce(cloud: LocalCloud, node: RunningNode, notice: str) -> str:
-    return str(asked(cloud.control(), "POST", f"instances/{node.instance}/{notice}", {})["time"])
+def announce_event(cloud: LocalCloud, node: RunningNode, notice: str) -> str:
+    return str(send_request(cloud.control(), "POST", f"instances/{node.instance}/{notice}", {})["time"])
 
 
-def _undo(cloud: LocalCloud) -> str:
-    return f"Restore it with: {program()} local break NODE --restore{home_option(cloud)}"
+def suggest_restore(cloud: LocalCloud) -> str:
+    return f"Restore it with: {program()} local break NODE --restore{make_home_option(cloud)}"
 
 
-def _switch(cloud: LocalCloud, node: RunningNode, part: str, *, on: bool) -> None:
+def switch_part(cloud: LocalCloud, node: RunningNode, part: str, *, on: bool) -> None:
     try:
         cloud.control().post(f"kubernetes/nodes/{node.name}/{part}", {"on": on})
     except ControlError as error:
@@ -217,13 +217,13 @@ def _switch(cloud: LocalCloud, node: RunningNode, part: str, *, on: bool) -> Non
 
 
 ON_NODES: Final[Mapping[str, Act]] = {
-    "kubelet": _kubelet,
-    "link": _link,
-    "instance": _instance,
-    "spot_notice": _spot_notice,
-    "rebalance": _rebalance,
-    "retire": _retire,
-    "block_ends": _block_ends,
-    "restore": _restored,
+    "kubelet": stop_kubelet,
+    "link": unplug_link,
+    "instance": terminate_instance,
+    "spot_notice": send_spot_notice,
+    "rebalance": recommend_rebalance,
+    "retire": retire_instance,
+    "block_ends": end_capacity_block,
+    "restore": restore_node,
 }
 """Field of `Fault` -> function that injects the fault into a node."""

@@ -11,7 +11,7 @@ import typer
 
 from cli import options
 from cli.console import make_console, print_json
-from cli.errors import CommandError, NotFound, problem_count
+from cli.errors import CommandError, NotFound, summarize_problems
 from cli.exit_codes import FAILED, NOT_FOUND, OK, REFUSED
 from cli.installation import command as program
 from cli.local import crashed_parts
@@ -72,7 +72,7 @@ def start(
 ) -> int:
     """The first start builds Pulumi and Kubernetes, which takes several minutes."""
     cloud = LocalCloud(home)
-    factor, plugins = delay_factor or 0.0, _plugins(providers or "emulated")
+    factor, plugins = delay_factor or 0.0, find_plugins(providers or "emulated")
     crashed_before = cloud.crashed()
     crashed_parts.refuse_other_account(cloud, account)
     crashed_parts.refuse_other_providers(cloud, providers)
@@ -92,12 +92,12 @@ def start(
     if not started and delay_factor is not None:
         report(f"its delay factor is now {delay_factor:g}")
     local = f"{program()} local"
-    option = crashed_parts.home_option(cloud)
+    option = crashed_parts.make_home_option(cloud)
     progress_line(f'next: eval "$({local} env{option})"; pulumi up -s local')
     return OK
 
 
-def _plugins(providers: str) -> dict[str, Path]:
+def find_plugins(providers: str) -> dict[str, Path]:
     """Return the official plugins to use instead of emulators. Raises NotInstalled."""
     if not crashed_parts.OFFICIAL[providers]:
         return {}
@@ -184,7 +184,7 @@ def env(home: Home = DEFAULT_HOME, as_json: options.Json = False) -> int:
     cloud = LocalCloud(home)
     variables = cloud.environment()
     if dead := mending.dead_parts(cloud):
-        report(f"not running: {', '.join(dead)}. Restart with: {program()} local start{crashed_parts.home_option(cloud)}")
+        report(f"not running: {', '.join(dead)}. Restart with: {program()} local start{crashed_parts.make_home_option(cloud)}")
     if as_json:
         print_json({"unset": list(foreign(os.environ)), "export": dict(variables)})
         return OK
@@ -220,7 +220,7 @@ def grant(
     source = local.source
     local.cloud.server("aws")
     raw = stack_file.read(source)
-    _refuse(source, _examination(raw)(raw, offline=True))
+    refuse_problems(source, choose_examination(raw)(raw, offline=True))
     if raw.region:
         regions.require_known(raw.region)
     created = local.grant()
@@ -231,11 +231,11 @@ def grant(
     return OK
 
 
-def _examination(raw: stack_file.RawStack) -> Callable[..., preflight.Examined[Any, Any]]:
+def choose_examination(raw: stack_file.RawStack) -> Callable[..., preflight.Examined[Any, Any]]:
     return preflight.examine_existing if stack_file.is_existing(raw.values) else preflight.examine_aws
 
 
-def _refuse(source: Path, examined: preflight.Examined[Any, Any]) -> None:
+def refuse_problems(source: Path, examined: preflight.Examined[Any, Any]) -> None:
     if number := len(examined.problems):
-        message = problem_count(source.name, number, "created")
+        message = summarize_problems(source.name, number, "created")
         raise CommandError(message, REFUSED, problems=(*examined.warnings, *examined.problems))

@@ -119,7 +119,9 @@ def test_list_prints_every_recipe_with_its_base(machine: Machine) -> None:
     assert "public.ecr.aws/deep-learning-containers/base:devel-cu132-amzn2023" in done.stdout
     assert "NOT VERIFIED" in done.stderr
     listed = json.loads(run("list", "--json").stdout)
-    assert [(one["name"], one["tag"]) for one in listed] == [(one.name, one.tag(one.base, {})) for one in recipes.every_recipe()]
+    assert [(one["name"], one["tag"]) for one in listed] == [
+        (one.name, one.tag(one.base, {})) for one in recipes.list_every_recipe()
+    ]
     assert [one["name"] for one in listed if one["notVerified"]] == ["mpi", "pytorch"]
 
 

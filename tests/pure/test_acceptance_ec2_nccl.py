@@ -12,7 +12,7 @@ import pytest
 
 from cli.clusters.acceptance import ec2_nodes
 from cli.clusters.acceptance.aws_reads import Instance
-from cli.clusters.acceptance.report import Check, Row, run
+from cli.clusters.acceptance.report import Check, Row, run_checks
 from infra.facts.instance_types import InstanceType
 from tests.pure.test_smoke_nccl import LOG, SLOW, SOCKETS, TABLE, WITHOUT_GPUDIRECT
 
@@ -74,7 +74,7 @@ def rows(shell: Shell, log: str = LOG, table: str = TABLE, efa: int = 4, **decla
     workers = [Instance(f"i-{one}", P4DE.name, "ami-1", "", f"10.0.0.{one}", efa) for one in range(2)]
     remote: Any = shell
     check = Check("smoke: nccl", lambda notes: ec2_nodes.check_nccl(notes, remote, workers, P4DE, "perf.py"))
-    found = run([check], lambda: declared, report=lambda line: None)
+    found = run_checks([check], lambda: declared, report=lambda line: None)
     return {one.name: one.result if isinstance(one, Row) else "left out" for one in found}
 
 

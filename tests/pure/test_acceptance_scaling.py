@@ -137,7 +137,7 @@ def killed(ends: JobState, *log: str) -> tuple[Notebook, Api]:
     target: Any = object.__new__(eks.EksTarget)
     api, notes = Api(2), Notebook()
     target._jobs = Jobs(api, ends, *log)
-    target._killed(Choice(SMALL, 2, None), notes)
+    target._check_lost_worker(Choice(SMALL, 2, None), notes)
     return notes, api
 
 

@@ -9,7 +9,7 @@ import pytest
 from cli.clusters.acceptance import ec2_nodes, eks_nodes, own_jobs, smoke_levels, target
 from cli.clusters.acceptance.aws_reads import Image, Instance
 from cli.clusters.acceptance.eks import choose
-from cli.clusters.acceptance.report import Check, LeftOut, Notebook, Row, row, run
+from cli.clusters.acceptance.report import Check, LeftOut, Notebook, Row, make_row, run_checks
 from cli.clusters.status.cluster_status import PoolStatus
 from cli.errors import CommandError, NotFound
 from infra.jobs import nccl_verdict
@@ -57,24 +57,24 @@ def node(name: str = "node-1", pool: Any = TRAIN, *, emulated: bool = False, **a
 
 
 def test_a_row_without_failures_passes_with_its_evidence() -> None:
-    found = row("x", notebook(), {}, 1.5)
+    found = make_row("x", notebook(), {}, 1.5)
     assert (found.result, found.seconds, found.evidence[0].value) == ("passed", 1.5, "a value")
 
 
 def test_a_check_that_looked_at_nothing_fails() -> None:
-    assert row("x", notebook(saw=False), {}, 0).result == "failed"
+    assert make_row("x", notebook(saw=False), {}, 0).result == "failed"
 
 
 def test_missing_hardware_is_excused_only_where_emulation_is_declared() -> None:
-    excused = row("x", notebook(lacks="no GPU"), DECLARED, 0)
+    excused = make_row("x", notebook(lacks="no GPU"), DECLARED, 0)
     assert (excused.result, excused.reason) == ("not on this hardware", "no GPU (the nodes declare it)")
-    broken = row("x", notebook(lacks="no GPU"), {}, 0)
+    broken = make_row("x", notebook(lacks="no GPU"), {}, 0)
     assert broken.result == "failed"
     assert "the nodes do not declare emulated devices, so a device or its driver is broken" in broken.reason
 
 
 def test_a_failure_is_not_excused_by_missing_hardware() -> None:
-    assert row("x", notebook(fails="wrong sum", lacks="no GPU"), DECLARED, 0).result == "failed"
+    assert make_row("x", notebook(fails="wrong sum", lacks="no GPU"), DECLARED, 0).result == "failed"
 
 
 @pytest.mark.parametrize("result", ["passed", "failed", "not on this hardware", "not run"])
@@ -91,7 +91,7 @@ def test_a_check_is_not_run_only_because_an_earlier_one_did_not_pass() -> None:
         notes.saw("a command", "a value")
 
     checks = [Check("first", breaks), Check("second", works, ("first",)), Check("third", works, ("second",)), Check("own", works)]
-    rows = rows_of(run(checks, dict, report=silent))
+    rows = rows_of(run_checks(checks, dict, report=silent))
     assert [(one.name, one.result) for one in rows] == [
         ("first", "failed"),
         ("second", "not run"),
@@ -108,7 +108,7 @@ def test_a_row_that_needs_other_hardware_does_not_stop_the_next_one() -> None:
     def works(notes: Notebook) -> None:
         notes.saw("a command", "a value")
 
-    rows = rows_of(run([Check("gpu", lacks), Check("next", works, ("gpu",))], lambda: DECLARED, report=silent))
+    rows = rows_of(run_checks([Check("gpu", lacks), Check("next", works, ("gpu",))], lambda: DECLARED, report=silent))
     assert [one.result for one in rows] == ["not on this hardware", "passed"]
 
 
@@ -116,16 +116,16 @@ def test_a_row_that_needs_other_hardware_does_not_stop_the_next_one() -> None:
 
 
 def test_nodes_declare_emulation_only_all_together() -> None:
-    assert target.declared_by_nodes([node("a", emulated=True), node("b", emulated=True)]).keys() == {"a", "b"}
-    assert target.declared_by_nodes([node("a", emulated=True), node("b")]) == {}
-    assert target.declared_by_nodes([]) == {}
+    assert target.read_node_declarations([node("a", emulated=True), node("b", emulated=True)]).keys() == {"a", "b"}
+    assert target.read_node_declarations([node("a", emulated=True), node("b")]) == {}
+    assert target.read_node_declarations([]) == {}
 
 
 def test_hosts_declare_emulation_only_all_together() -> None:
     declared = json.dumps({"gpu": "none"})
-    assert target.declared_by_hosts({"10.0.0.1": declared, "10.0.0.2": declared}).keys() == {"10.0.0.1", "10.0.0.2"}
-    assert target.declared_by_hosts({"10.0.0.1": declared, "10.0.0.2": ""}) == {}
-    assert target.declared_by_hosts({"10.0.0.1": "[]"}) == {} and target.declared_by_hosts({}) == {}
+    assert target.read_host_declarations({"10.0.0.1": declared, "10.0.0.2": declared}).keys() == {"10.0.0.1", "10.0.0.2"}
+    assert target.read_host_declarations({"10.0.0.1": declared, "10.0.0.2": ""}) == {}
+    assert target.read_host_declarations({"10.0.0.1": "[]"}) == {} and target.read_host_declarations({}) == {}
     assert target.describe_devices({}) == "hardware"
 
 
@@ -205,7 +205,7 @@ def test_missing_reports_fail() -> None:
 
 def test_reports_are_found_behind_a_launchers_prefix() -> None:
     lines = ['[1,0]<stdout>:acceptance {"rank": 0}', "acceptance: other", 'acceptance {"rank": 1', 'acceptance {"rank": 2}']
-    assert own_jobs.reports(lines) == [{"rank": 0}, {"rank": 2}]
+    assert own_jobs.parse_reports(lines) == [{"rank": 0}, {"rank": 2}]
 
 
 # --- smoke
@@ -227,7 +227,7 @@ def smoked(
     def judges(notes: Notebook) -> None:
         smoke_levels.judge(notes, {"ok": ok, "failures": list(failures), "checks": checks}, "smoke", pool)
 
-    found = run([Check("smoke", judges)], lambda: declared, report=silent)
+    found = run_checks([Check("smoke", judges)], lambda: declared, report=silent)
     return [one.result if isinstance(one, Row) else "left out" for one in found]
 
 
@@ -273,12 +273,12 @@ def test_rows_after_a_failed_part_are_not_run() -> None:
         notes.saw("a command", "a value")
         notes.part("part").fail("broken")
 
-    rows = rows_of(run([Check("smoke", judges), Check("next", judges, ("smoke",))], dict, report=silent))
+    rows = rows_of(run_checks([Check("smoke", judges), Check("next", judges, ("smoke",))], dict, report=silent))
     assert [(one.name, one.result) for one in rows] == [("smoke", "passed"), ("part", "failed"), ("next", "not run")]
 
 
 def test_levels_include_the_lower_ones() -> None:
-    assert [smoke_levels.up_to(level) for level in smoke_levels.LEVELS] == [
+    assert [smoke_levels.list_levels_up_to(level) for level in smoke_levels.LEVELS] == [
         ("devices",),
         ("devices", "cuda"),
         ("devices", "cuda", "nccl"),
@@ -372,4 +372,4 @@ def test_pods_with_gpus_outside_of_jobs_are_foreign() -> None:
             return [pod("alone"), pod("ended", "Succeeded"), pod("cpu") | {"spec": {"containers": [{}]}}] if kind == "Pod" else []
 
     api: Any = Kubernetes()
-    assert own_jobs.foreign(api) == ["pod alone in namespace x"]
+    assert own_jobs.find_foreign_jobs(api) == ["pod alone in namespace x"]

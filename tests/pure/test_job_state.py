@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cli.jobs.state import lacks_reason, state_of, stopped, stuck, unusable_image, waits_for
-from cli.jobs.submit import result
+from cli.jobs.submit import describe_result
 from cli.jobs.times import duration
 from infra.jobs.in_pods import UNUSABLE_IMAGE
 
@@ -82,12 +82,12 @@ def test_pool_and_workers_are_those_of_the_workers() -> None:
 
 def test_the_result_says_how_long_and_why() -> None:
     good = state_of(mpi_job(("Succeeded", "True"), completionTime="2026-11-21T10:00:30Z"))
-    assert result(good) == "job a succeeded in 30 s"
+    assert describe_result(good) == "job a succeeded in 30 s"
     again = state_of(
         mpi_job(("Succeeded", "True"), completionTime="2026-11-21T10:00:30Z", replicaStatuses={"Launcher": {"failed": 1}})
     )
-    assert result(again) == "job a succeeded in 30 s, after 1 failed attempt"
-    failed = result(state_of(batch_job(("Failed", "True"))))
+    assert describe_result(again) == "job a succeeded in 30 s, after 1 failed attempt"
+    failed = describe_result(state_of(batch_job(("Failed", "True"))))
     assert failed == "job a failed in 60 s: Failed!; see its log: scripts/cluster logs a"
 
 

@@ -51,14 +51,14 @@ def command(
     """
     raw = stack_file.read(stack_file.find(stack, config_dir))
     with tempfile.TemporaryDirectory(prefix="gpumpi-acceptance-") as scratch:
-        target = _target(raw, config_dir, chosen, access, Path(scratch))
-        plan = _prepare(target)
+        target = connect_target(raw, config_dir, chosen, access, Path(scratch))
+        plan = prepare_run(target)
         terminal = prompts.interactive()
         prompts.confirm_cost(yes=yes, terminal=terminal)
         if destroy:
             prompts.confirm_destroy(raw.stack, terminal=terminal)
-        run = Run(target, plan, _first(raw, target, plan, chosen.level), output)
-        report = run.all(_destroy_check(raw) if destroy else None)
+        run = Run(target, plan, start_report(raw, target, plan, chosen.level), output)
+        report = run.all(make_destroy_check(raw) if destroy else None)
     if as_json:
         print_json(report.as_json())
     else:
@@ -66,7 +66,7 @@ def command(
     return OK if report.ok else FAILED
 
 
-def _target(raw: RawStack, folder: Path, chosen: Options, access: Access, scratch: Path) -> Target:
+def connect_target(raw: RawStack, folder: Path, chosen: Options, access: Access, scratch: Path) -> Target:
     values = raw.values.get("target")
     kind = values.get("kind") if isinstance(values, dict) else None
     if kind not in ("eks", "ec2"):
@@ -76,7 +76,7 @@ def _target(raw: RawStack, folder: Path, chosen: Options, access: Access, scratc
     return EksTarget(raw, folder, chosen, access, scratch) if kind == "eks" else Ec2Target(raw, folder, chosen)
 
 
-def _prepare(target: Target) -> Plan:
+def prepare_run(target: Target) -> Plan:
     """Print the cost, and raise CommandError if other jobs are running. Creates nothing."""
     plan = target.plan()
     for line in plan.cost.lines():
@@ -91,7 +91,7 @@ def _prepare(target: Target) -> Plan:
     return plan
 
 
-def _first(raw: RawStack, target: Target, plan: Plan, level: str) -> Report:
+def start_report(raw: RawStack, target: Target, plan: Plan, level: str) -> Report:
     """Return the initial report, which has no rows."""
     devices = describe_devices(target.emulated())
     started = datetime.now(UTC).replace(microsecond=0)
@@ -101,7 +101,7 @@ def _first(raw: RawStack, target: Target, plan: Plan, level: str) -> Report:
         target.kind,
         target.region,
         level,
-        product(),
+        describe_product(),
         started,
         devices,
         plan.cost.as_json(),
@@ -109,7 +109,7 @@ def _first(raw: RawStack, target: Target, plan: Plan, level: str) -> Report:
     )
 
 
-def product() -> str:
+def describe_product() -> str:
     """Return the version of this program and, in a clone, its commit."""
     text = f"gpumpi {installation.version()}"
     if installation.CLONE is None:
@@ -124,7 +124,7 @@ def product() -> str:
     return f"{text}, commit {answers[0]}{' with local changes' if answers[1] else ''}"
 
 
-def _destroy_check(raw: RawStack) -> Check:
+def make_destroy_check(raw: RawStack) -> Check:
     return Check(aws_reads.DESTROY, partial(aws_reads.check_destroy, Clients(raw.region), raw.stack, pulumi_program.destroy))
 
 
@@ -140,13 +140,13 @@ class Run:
         incomplete.
         """
         try:
-            self._add(report.run(self._plan.checks, self._emulated, report=tell))
+            self._add(report.run_checks(self._plan.checks, self._emulated, report=tell))
         finally:
             tell("cleaning up ...")
             self._note(self._target.clean())
             self._write(tell)
         if destroy is not None:
-            self._add(report.run([destroy], dict, report=tell))
+            self._add(report.run_checks([destroy], dict, report=tell))
         self._report = replace(self._report, complete=True)
         self._write(tell)
         return self._report

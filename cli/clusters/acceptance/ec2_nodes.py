@@ -118,13 +118,13 @@ def check_versions(notes: Notebook, mpi: Files, manifests: Files) -> None:
         if not values:
             notes.fail(f"{address} has no {MPI}: its AMI was not built by amis/")
     for address, text in manifests.items():
-        notes.saw(f"{address}: {MANIFEST}", _manifest(text) if text else "does not exist; the AMI was built without one")
+        notes.saw(f"{address}: {MANIFEST}", summarize_manifest(text) if text else "does not exist; the AMI was built without one")
     for name, files in ((MPI, mpi), (MANIFEST, manifests)):
         if len(set(files.values())) > 1:
             notes.fail(f"{name} differs between nodes: {', '.join(sorted(files))}")
 
 
-def _manifest(text: str) -> str:
+def summarize_manifest(text: str) -> str:
     try:
         manifest = json.loads(text)
     except ValueError:
@@ -175,7 +175,7 @@ def check_ranks(notes: Notebook, reports: Sequence[Mapping[str, Any]], slots: Ma
         notes.fail(f"allreduce returned {', '.join(map(str, sums)) or 'nothing'}; expected {right}")
 
 
-def host_name(address: str) -> str:
+def derive_host_name(address: str) -> str:
     """Return the host name that EC2 assigns to an instance.
 
     >>> host_name("10.0.1.2")
@@ -204,10 +204,10 @@ def check_nccl(notes: Notebook, remote: Remote, workers: Sequence[Instance], kin
         notes.needs_hardware("all_reduce_perf is not installed on the nodes")
         return
     chosen = workers[:NCCL_NODES]
-    requirements = expect_nccl(chosen, kind)
+    requirements = build_nccl_requirements(chosen, kind)
     remote.put(file, in_pods.text("nccl.py").encode())
     copies = "\n".join(f"{SSH_COPY} {file} {worker.address}:{file}" for worker in chosen)
-    code, said = remote.run(f"cd; {copies}\n{nccl_command(requirements, program, file)}")
+    code, said = remote.run(f"cd; {copies}\n{build_nccl_command(requirements, program, file)}")
     reports = smoke.nccl_reports(said)
     notes.saw("mpiexec all_reduce_perf: exit code, ranks that reported", f"{code}, {len(reports)} of {requirements.ranks}")
     if code and not reports:
@@ -215,12 +215,12 @@ def check_nccl(notes: Notebook, remote: Remote, workers: Sequence[Instance], kin
     smoke_levels.add_nccl(notes, nccl_verdict.checks(reports, requirements), requirements.instance_type)
 
 
-def expect_nccl(workers: Sequence[Instance], kind: InstanceType) -> NcclExpected:
+def build_nccl_requirements(workers: Sequence[Instance], kind: InstanceType) -> NcclExpected:
     network: Transport = "efa" if any(worker.efa for worker in workers) else "tcp"
     return NcclExpected(len(workers), len(workers) * max(kind.gpus, 1), network, kind.name, kind.line_rate_gbps)
 
 
-def nccl_command(requirements: NcclExpected, program: str, file: str) -> str:
+def build_nccl_command(requirements: NcclExpected, program: str, file: str) -> str:
     """Return the nccl_command for the head node. With EFA, NCCL_NET=Libfabric makes NCCL fail instead of falling back to
     TCP.
     """

@@ -67,12 +67,12 @@ def choose(
 ) -> Choice:
     """Return the pools to use. Prefers pools whose nodes already run, because each new node costs money."""
     compute = [candidate for candidate in described.pools if candidate.name != described.launcher_pool] or list(described.pools)
-    smoke = pool_choice.named(pool, compute) if pool else _smoke_pool(compute, there)
-    scale = pool_choice.named(scale_pool, compute) if scale_pool else _scale_pool(compute, in_aws)
+    smoke = pool_choice.named(pool, compute) if pool else choose_smoke_pool(compute, there)
+    scale = pool_choice.named(scale_pool, compute) if scale_pool else choose_scale_pool(compute, in_aws)
     return Choice(smoke, min(WORKERS, smoke.max_size), scale)
 
 
-def _smoke_pool(pools: Sequence[PoolDescription], there: Mapping[str, int]) -> PoolDescription:
+def choose_smoke_pool(pools: Sequence[PoolDescription], there: Mapping[str, int]) -> PoolDescription:
     """Return the best pool. Prefer pools with GPUs, then pools with enough running nodes, then pools with room for two
     nodes. If several pools are equal, return the first one in the stack file.
     """
@@ -83,7 +83,7 @@ def _smoke_pool(pools: Sequence[PoolDescription], there: Mapping[str, int]) -> P
     return min(pools, key=rank)
 
 
-def _scale_pool(pools: Sequence[PoolDescription], in_aws: Mapping[str, PoolStatus]) -> PoolDescription | None:
+def choose_scale_pool(pools: Sequence[PoolDescription], in_aws: Mapping[str, PoolStatus]) -> PoolDescription | None:
     """Return an empty pool or, if there is none, a pool that may be scaled to zero."""
     can = [
         candidate for candidate in pools if candidate.max_size and (status := in_aws.get(candidate.name)) and status.minimum == 0
@@ -125,26 +125,26 @@ class EksTarget:
     # --- before the run ------------------------------------------------------------------------------------------------
 
     def foreign(self) -> list[str]:
-        return own_jobs.foreign(self._jobs.cluster)
+        return own_jobs.find_foreign_jobs(self._jobs.cluster)
 
     def emulated(self) -> Mapping[str, str]:
         api, pools = self._jobs.cluster, self._jobs.described.pools
         by_pool = [api.list("Node", selector=pool.selector) for pool in pools if pool.gpus or pool.efa]
-        return target.declared_by_nodes([node for nodes in by_pool for node in nodes])
+        return target.read_node_declarations([node for nodes in by_pool for node in nodes])
 
     def plan(self) -> Plan:
-        pools = self._pools_in_aws()
+        pools = self._read_pools()
         every_node = self._jobs.cluster.list("Node")
-        there = {pool.name: len(eks_nodes.of_pool(pool, every_node)) for pool in self._jobs.described.pools}
+        there = {pool.name: len(eks_nodes.select_ready_nodes(pool, every_node)) for pool in self._jobs.described.pools}
         options = self._options
         choice = choose(self._jobs.described, there, pools, pool=options.pool, scale_pool=options.scale_pool)
         checks, left_out = self._checks(choice)
-        return Plan(checks, self._cost(choice, there), left_out)
+        return Plan(checks, self._compute_cost(choice, there), left_out)
 
     def clean(self) -> list[str]:
         return self._jobs.clean()
 
-    def _pools_in_aws(self) -> dict[str, PoolStatus]:
+    def _read_pools(self) -> dict[str, PoolStatus]:
         cluster = self._account.cluster()
         if cluster is None:
             raise NotFound(f"there is no cluster {self.cluster} in {self.region}; `pulumi up -s {self._raw.stack}` creates it")
@@ -153,8 +153,8 @@ class EksTarget:
             raise CommandError("; ".join(status.unknown))
         return {pool.name: pool for pool in status.pools}
 
-    def _cost(self, choice: Choice, there: Mapping[str, int]) -> Cost:
-        running = aws_reads.of_stack(self._clients, self._raw.stack)
+    def _compute_cost(self, choice: Choice, there: Mapping[str, int]) -> Cost:
+        running = aws_reads.list_stack_instances(self._clients, self._raw.stack)
         now = Bill(self.region, Counter(instance.type for instance in running), eks=True)
         more: Counter[str] = Counter()
         for pool, number in choice.starts(there):
@@ -166,16 +166,16 @@ class EksTarget:
     def _checks(self, choice: Choice) -> tuple[list[Check], list[LeftOut]]:
         pool, left_out, checks = choice.smoke, list[LeftOut](), list[Check]()
         if pool.gpus:  # run this check first, because its job adds the nodes that the next checks inspect
-            checks.append(Check(DRIVERS, partial(self._drivers, choice)))
+            checks.append(Check(DRIVERS, partial(self._check_drivers, choice)))
         else:
             left_out.append(LeftOut(DRIVERS, f"pool {pool.name} has no GPUs"))
-        checks += [Check(VERSIONS, self._versions), Check(DEVICES, partial(self._devices, choice), (VERSIONS,))]
+        checks += [Check(VERSIONS, self._check_versions), Check(DEVICES, partial(self._check_devices, choice), (VERSIONS,))]
         level = self._options.level if pool.gpus else "devices"
         if level != self._options.level:
             left_out.append(LeftOut(f"{SMOKE} {self._options.level}", f"pool {pool.name} has no GPUs"))
-        checks.append(Check(f"{SMOKE} {level}", partial(self._smoke, choice, level), (DEVICES,)))
+        checks.append(Check(f"{SMOKE} {level}", partial(self._run_smoke, choice, level), (DEVICES,)))
         if choice.workers > 1:
-            checks.append(Check(KILLED, partial(self._killed, choice), (DEVICES,)))
+            checks.append(Check(KILLED, partial(self._check_lost_worker, choice), (DEVICES,)))
         else:
             left_out.append(LeftOut(KILLED, f"pool {pool.name} has at most one node"))
         platform = self._raw.values.get("platform")
@@ -186,28 +186,28 @@ class EksTarget:
             left_out.append(LeftOut(SCALE, "platform.autoscaler is false"))
         else:
             idle = settings.get("idleMinutes", PlatformSettings().idle_minutes)
-            checks.append(Check(SCALE, partial(self._scale, choice, float(str(idle))), (DEVICES,)))
+            checks.append(Check(SCALE, partial(self._check_scaling, choice, float(str(idle))), (DEVICES,)))
         return checks, left_out
 
-    def _versions(self, notes: Notebook) -> None:
+    def _check_versions(self, notes: Notebook) -> None:
         api = self._jobs.cluster
-        running = aws_reads.of_stack(self._clients, self._raw.stack)
-        images = aws_reads.images(self._clients, [instance.image for instance in running])
+        running = aws_reads.list_stack_instances(self._clients, self._raw.stack)
+        images = aws_reads.list_images(self._clients, [instance.image for instance in running])
         eks_nodes.check_versions(notes, api.list("Node"), running, images, api.version())
 
-    def _devices(self, choice: Choice, notes: Notebook) -> None:
+    def _check_devices(self, choice: Choice, notes: Notebook) -> None:
         api = self._jobs.cluster
         eks_nodes.check_devices(notes, self._jobs.described, choice.smoke, api.list("Node"), api.list("DaemonSet"))
 
-    def _drivers(self, choice: Choice, notes: Notebook) -> None:
+    def _check_drivers(self, choice: Choice, notes: Notebook) -> None:
         job = self._jobs.job("versions", choice.smoke.name, choice.workers, ("python3", "-c", own_jobs.VERSIONS))
         state, log = self._jobs.run(job)
         notes.saw(f"job {job.name}: phase", state.phase)
         if state.phase != "Succeeded":
             notes.fail(f"job {job.name} is {state.phase}: {state.reason or '; '.join(log[-3:])}")
-        eks_nodes.check_drivers(notes, own_jobs.reports(log), choice.smoke, choice.workers)
+        eks_nodes.check_drivers(notes, own_jobs.parse_reports(log), choice.smoke, choice.workers)
 
-    def _smoke(self, choice: Choice, level: Level, notes: Notebook) -> None:
+    def _run_smoke(self, choice: Choice, level: Level, notes: Notebook) -> None:
         flags = {
             "--level": level,
             "--pool": choice.smoke.name,
@@ -220,9 +220,9 @@ class EksTarget:
             "--image": self._options.image,
         }
         words = [word for option, value in flags.items() if value is not None for word in (option, str(value))]
-        smoke_levels.judge(notes, smoke_levels.smoke(words), f"smoke --level {level}", choice.smoke)
+        smoke_levels.judge(notes, smoke_levels.run_smoke(words), f"smoke --level {level}", choice.smoke)
 
-    def _killed(self, choice: Choice, notes: Notebook) -> None:
+    def _check_lost_worker(self, choice: Choice, notes: Notebook) -> None:
         """Delete a worker pod while all ranks run. The job must succeed in a later attempt."""
         command = ("python3", "-u", "-c", own_jobs.TWICE, own_jobs.MARK)
         job = self._jobs.job("killed", choice.smoke.name, choice.workers, command, retries=RETRIES)
@@ -231,7 +231,7 @@ class EksTarget:
 
         def on_line(line: str) -> None:
             if own_jobs.FIRST in line and not deleted:
-                deleted.append(self._uid(victim))
+                deleted.append(self._read_uid(victim))
                 self._jobs.cluster.delete("Pod", victim, self._jobs.namespace)
                 print(f"  pod {victim} deleted while all ranks ran", file=sys.stderr, flush=True)
 
@@ -245,11 +245,11 @@ class EksTarget:
         elif not deleted or not any(own_jobs.SECOND in line for line in said) or not state.failures:
             notes.fail(f"job {job.name} succeeded, but it should have lost a worker and succeeded in a later attempt")
 
-    def _uid(self, pod: str) -> str:
+    def _read_uid(self, pod: str) -> str:
         return str(self._jobs.cluster.get("Pod", pod, self._jobs.namespace)["metadata"]["uid"])
 
-    def _scale(self, choice: Choice, idle_minutes: float, notes: Notebook) -> None:
+    def _check_scaling(self, choice: Choice, idle_minutes: float, notes: Notebook) -> None:
         pool = choice.scale
         if pool is None:
             raise CommandError("there is no pool to scale")
-        Scaling(self._jobs, pool, idle_minutes, lambda: self._pools_in_aws()[pool.name]).run(notes)
+        Scaling(self._jobs, pool, idle_minutes, lambda: self._read_pools()[pool.name]).run(notes)

@@ -28,15 +28,15 @@ PLUGINS: Final = ("nvidia-device-plugin", "aws-efa-k8s-device-plugin")
 MIB: Final = 1 << 20
 
 
-def name_of(node: Object) -> str:
+def read_name(node: Object) -> str:
     return str(node["metadata"]["name"])
 
 
-def counted(number: int) -> str:
+def count_nodes(number: int) -> str:
     return f"{number} node{'' if number == 1 else 's'}"
 
 
-def of_pool(pool: PoolDescription, nodes: Sequence[Object]) -> list[Object]:
+def select_ready_nodes(pool: PoolDescription, nodes: Sequence[Object]) -> list[Object]:
     """Return the pool's ready nodes."""
     labels = [(node, node["metadata"].get("labels", {})) for node in nodes if is_ready(node)]
     return [node for node, own in labels if all(own.get(key) == value for key, value in pool.selector.items())]
@@ -50,10 +50,10 @@ def check_versions(
     amis: dict[str, set[str]] = {}
     notes.saw("API server: /version", server)
     for node in nodes:
-        name, info = name_of(node), node["status"]["nodeInfo"]
+        name, info = read_name(node), node["status"]["nodeInfo"]
         versions = f"kubelet {info['kubeletVersion']}, {info['containerRuntimeVersion']}, kernel {info['kernelVersion']}"
         notes.saw(f"node {name}: status.nodeInfo", f"{versions}, {info['osImage']}")
-        if not 0 <= _minor(server) - _minor(info["kubeletVersion"]) <= KUBELET_SKEW:
+        if not 0 <= parse_minor_version(server) - parse_minor_version(info["kubeletVersion"]) <= KUBELET_SKEW:
             notes.fail(f"node {name}: kubelet {info['kubeletVersion']} is not compatible with the API server's {server}")
         instance = by_id.get(str(node["spec"].get("providerID", "")).rpartition("/")[2])
         if instance is None:
@@ -70,7 +70,7 @@ def check_versions(
         notes.fail("the cluster has no nodes")
 
 
-def _minor(version: str) -> int:
+def parse_minor_version(version: str) -> int:
     """
     >>> _minor("v1.35.0"), _minor("1.34.2-eks-1a2b")
     (35, 34)
@@ -86,16 +86,16 @@ def check_devices(
     `smoke`: the pool of the smoke test, which must have at least one ready node.
     """
     for plugin in plugins:
-        name, status = name_of(plugin), plugin["status"]
+        name, status = read_name(plugin), plugin["status"]
         if any(part in name for part in PLUGINS):
             ready, scheduled = status.get("numberReady", 0), status.get("desiredNumberScheduled", 0)
             notes.saw(f"DaemonSet {name}: status", f"{ready} of {scheduled} pods ready")
             if ready != scheduled:
                 notes.fail(f"DaemonSet {name}: {ready} of {scheduled} pods are ready")
     for pool in described.pools:
-        for node in of_pool(pool, nodes):
+        for node in select_ready_nodes(pool, nodes):
             check_node(notes, pool, node)
-    if not of_pool(smoke, nodes):
+    if not select_ready_nodes(smoke, nodes):
         notes.fail(f"pool {smoke.name} has no ready node, although a job just ran there")
 
 
@@ -105,12 +105,12 @@ def check_node(notes: Notebook, pool: PoolDescription, node: Object) -> None:
     advertised = {resource: int(allocatable.get(resource, "0")) for resource in (GPU_RESOURCE, EFA_RESOURCE)}
     pages = bytes_of(allocatable.get(HUGEPAGES_RESOURCE, "0")) // MIB
     shown = ", ".join(f"{resource} {number}" for resource, number in advertised.items())
-    notes.saw(f"node {name_of(node)} of pool {pool.name}: status.allocatable", f"{shown}, {HUGEPAGES_RESOURCE} {pages} MiB")
+    notes.saw(f"node {read_name(node)} of pool {pool.name}: status.allocatable", f"{shown}, {HUGEPAGES_RESOURCE} {pages} MiB")
     for resource, expected in ((GPU_RESOURCE, pool.gpus), (EFA_RESOURCE, pool.efa)):
         if advertised[resource] != expected:
-            notes.fail(f"node {name_of(node)} of pool {pool.name} advertises {advertised[resource]} {resource}, not {expected}")
+            notes.fail(f"node {read_name(node)} of pool {pool.name} advertises {advertised[resource]} {resource}, not {expected}")
     if pages < pool.hugepages_mib:
-        notes.fail(f"node {name_of(node)} of pool {pool.name} has {pages} MiB of huge pages, not {pool.hugepages_mib}")
+        notes.fail(f"node {read_name(node)} of pool {pool.name} has {pages} MiB of huge pages, not {pool.hugepages_mib}")
 
 
 def check_drivers(notes: Notebook, reports: Sequence[Mapping[str, Any]], pool: PoolDescription, workers: int) -> None:
@@ -160,10 +160,10 @@ class Scaling:
     def run(self, notes: Notebook) -> None:
         before = self.count()
         if before:
-            self._until_empty(notes, f"before the job, with {counted(before)}")
-        self._up(notes)
-        self._until_empty(notes, "after the job")
-        desired = self._settled()
+            self._await_empty_pool(notes, f"before the job, with {count_nodes(before)}")
+        self._run_job(notes)
+        self._await_empty_pool(notes, "after the job")
+        desired = self._await_desired_size()
         notes.saw(f"autoscaling describe-auto-scaling-groups: desired size of pool {self.pool.name}", desired)
         if desired:
             notes.fail(f"pool {self.pool.name}: its nodes are gone, but AWS still reports desired size {desired}")
@@ -172,19 +172,19 @@ class Scaling:
         """Return the number of the pool's Node objects, ready or not."""
         return len(self.jobs.cluster.list("Node", selector=self.pool.selector))
 
-    def _up(self, notes: Notebook) -> None:
+    def _run_job(self, notes: Notebook) -> None:
         """Run a job on the empty pool, while a thread prints the number of the pool's nodes."""
         started = self.clock()
         job = self.jobs.job(SCALE_JOB, self.pool.name, 1, ("true",))
         self.jobs.submit(job)
         ended = threading.Event()
-        watcher = threading.Thread(target=self._watch, args=(ended,), daemon=True)
+        watcher = threading.Thread(target=self._print_node_count, args=(ended,), daemon=True)
         watcher.start()
         try:
             state = self.jobs.follow(job, lambda line: None)
-            ready = of_pool(self.pool, self.jobs.cluster.list("Node"))
+            ready = select_ready_nodes(self.pool, self.jobs.cluster.list("Node"))
         except CommandError as error:
-            raise CommandError(f"{error}{self._failed_launch()}") from None
+            raise CommandError(f"{error}{self._describe_failed_launch()}") from None
         finally:
             ended.set()
             watcher.join()
@@ -192,13 +192,15 @@ class Scaling:
         seconds = self.clock() - started
         notes.saw(f"job {job.name}: phase, on a pool that had no nodes", f"{state.phase} after {seconds:.0f} s")
         if state.phase != "Succeeded":
-            notes.fail(f"the job on the empty pool {self.pool.name} is {state.phase}: {state.reason}{self._failed_launch()}")
+            notes.fail(
+                f"the job on the empty pool {self.pool.name} is {state.phase}: {state.reason}{self._describe_failed_launch()}"
+            )
         if not ready:
             notes.fail(f"pool {self.pool.name} has no ready node after the job, which ran elsewhere")
         for node in ready:
             check_node(notes, self.pool, node)
 
-    def _watch(self, ended: threading.Event) -> None:
+    def _print_node_count(self, ended: threading.Event) -> None:
         """Print the number of nodes whenever it changes. The job's follower prints why the job is waiting."""
         last = ""
         while not ended.wait(POLL_SECONDS):
@@ -207,31 +209,33 @@ class Scaling:
             except CommandError:
                 continue  # the job's follower reports an unavailable API server
             simulated = sum(SIMULATED_LABEL in node["metadata"]["labels"] for node in there)
-            text = f"  pool {self.pool.name}: {counted(len(there))}{f', {simulated} {NO_ROOM}' if simulated else ''}"
+            text = f"  pool {self.pool.name}: {count_nodes(len(there))}{f', {simulated} {NO_ROOM}' if simulated else ''}"
             if text != last:
                 last = text
                 say(text)
 
-    def _failed_launch(self) -> str:
+    def _describe_failed_launch(self) -> str:
         launch = self.in_aws().failed_launch
         return f"; last failed launch: {launch.reason}" if launch and not launch.is_over else ""
 
-    def _until_empty(self, notes: Notebook, when: str) -> None:
+    def _await_empty_pool(self, notes: Notebook, when: str) -> None:
         """Wait until the pool has no nodes. Raises CommandError if this takes too long."""
         started, last = self.clock(), -1
         limit = (self.idle_minutes + REMOVAL_MINUTES) * 60
         while there := self.count():
             seconds = self.clock() - started
             if seconds > limit:
-                raise CommandError(f"pool {self.pool.name} still has {counted(there)} after {seconds / 60:.0f} minutes ({when})")
+                raise CommandError(
+                    f"pool {self.pool.name} still has {count_nodes(there)} after {seconds / 60:.0f} minutes ({when})"
+                )
             if there != last:
                 last = there
-                say(f"  pool {self.pool.name}: {counted(there)}; removed after {self.idle_minutes:g} idle minutes")
+                say(f"  pool {self.pool.name}: {count_nodes(there)}; removed after {self.idle_minutes:g} idle minutes")
             self.pause(POLL_SECONDS)
         seconds = self.clock() - started
         notes.saw(f"nodes of pool {self.pool.name} {when}", f"0 after {seconds:.0f} s")
 
-    def _settled(self) -> int | None:
+    def _await_desired_size(self) -> int | None:
         """Wait until the desired size is 0, and return 0; at the time limit, return the last desired size."""
         started = self.clock()
         while (desired := self.in_aws().wanted) and self.clock() - started < AWS_SECONDS:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from cli.clusters.kubernetes_access import Cluster, Object
 from cli.errors import CommandError, NotFound
-from cli.images.recipes import default_image
+from cli.images.recipes import choose_default_image
 from cli.installation import command as program
 from cli.jobs import objects
 from cli.jobs.cancel import PODS_GONE_SECONDS, wait_for_pods
@@ -49,7 +49,7 @@ class JobWorld:
             "workers": workers,
             "perNode": 1,
             "onePerNode": True,
-            "image": self.image or default_image(self.described.pool(pool), "OpenMPI"),
+            "image": self.image or choose_default_image(self.described.pool(pool), "OpenMPI"),
             "command": list(command),
             "namespace": self.namespace,
             "volumes": [],
@@ -112,7 +112,7 @@ class JobWorld:
         return problems
 
 
-def reports(lines: Sequence[str]) -> list[Mapping[str, Any]]:
+def parse_reports(lines: Sequence[str]) -> list[Mapping[str, Any]]:
     """Parse the log lines of the form `acceptance {...}`, with or without the launcher's prefix."""
     parsed = []
     for line in lines:
@@ -124,25 +124,25 @@ def reports(lines: Sequence[str]) -> list[Mapping[str, Any]]:
     return parsed
 
 
-def foreign(cluster: Cluster) -> list[str]:
+def find_foreign_jobs(cluster: Cluster) -> list[str]:
     """Return descriptions of unfinished jobs and GPU pods that this run did not create."""
     jobs = [state for state in objects.all_jobs(cluster, None) if not state.is_over]
     named = [f"job {state.name} in namespace {state.namespace} ({state.phase})" for state in jobs]
     job_names = {state.name for state in jobs}
-    return named + [f"pod {pod}" for pod in _gpu_pods(cluster.list("Pod"), job_names)]
+    return named + [f"pod {pod}" for pod in find_gpu_pods(cluster.list("Pod"), job_names)]
 
 
-def _gpu_pods(pods: Sequence[Object], jobs: set[str]) -> Iterator[str]:
+def find_gpu_pods(pods: Sequence[Object], jobs: set[str]) -> Iterator[str]:
     """Yield descriptions of unfinished pods that request GPUs and belong to none of the jobs."""
     for pod in pods:
         metadata = pod["metadata"]
         labels = metadata.get("labels", {})
         belongs = {labels.get(JOB_LABEL), labels.get("training.kubeflow.org/job-name")} & jobs
-        if not belongs and pod["status"].get("phase") not in ("Succeeded", "Failed") and _holds_gpus(pod):
+        if not belongs and pod["status"].get("phase") not in ("Succeeded", "Failed") and has_gpus(pod):
             yield f"{metadata['name']} in namespace {metadata['namespace']}"
 
 
-def _holds_gpus(pod: Object) -> bool:
+def has_gpus(pod: Object) -> bool:
     containers = [*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"]]
     amounts = [container.get("resources", {}).get(kind, {}) for container in containers for kind in ("requests", "limits")]
     return any(GPU_RESOURCE in amount for amount in amounts)

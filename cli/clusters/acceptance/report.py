@@ -129,9 +129,9 @@ class Report:
             "",
         ]
         table = ["| check | result | seconds | reason |", "|---|---|---|---|"]
-        table += [f"| {row.name} | {row.result} | {row.seconds:.1f} | {_cell(row.reason)} |" for row in self.rows]
-        table += [f"| {check.name} | (left out) | | {_cell(check.reason)} |" for check in self.left_out]
-        return "\n".join([*head, *table, "", "## Evidence", "", *_evidence(self.rows)]) + "\n"
+        table += [f"| {row.name} | {row.result} | {row.seconds:.1f} | {escape_cell(row.reason)} |" for row in self.rows]
+        table += [f"| {check.name} | (left out) | | {escape_cell(check.reason)} |" for check in self.left_out]
+        return "\n".join([*head, *table, "", "## Evidence", "", *render_evidence(self.rows)]) + "\n"
 
     def write(self, folder: Path) -> tuple[Path, Path]:
         """Write both files atomically, and return their paths."""
@@ -141,14 +141,16 @@ class Report:
         return folder / f"{self.file_stem}.json", folder / f"{self.file_stem}.md"
 
 
-def _evidence(rows: Sequence[Row]) -> list[str]:
+def render_evidence(rows: Sequence[Row]) -> list[str]:
     lines = ["| check | looked at | value |", "|---|---|---|"]
     return lines + [
-        f"| {row.name} | {_cell(evidence.source)} | {_cell(evidence.value)} |" for row in rows for evidence in row.evidence
+        f"| {row.name} | {escape_cell(evidence.source)} | {escape_cell(evidence.value)} |"
+        for row in rows
+        for evidence in row.evidence
     ]
 
 
-def _cell(text: str) -> str:
+def escape_cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
@@ -200,7 +202,7 @@ Emulated = Callable[[], Mapping[str, str]]
 """
 
 
-def row(name: str, notes: Notebook, emulated: Mapping[str, str], seconds: float) -> Row:
+def make_row(name: str, notes: Notebook, emulated: Mapping[str, str], seconds: float) -> Row:
     """Return the row for a check. Missing hardware is a failure, unless `emulated` contains a declaration."""
     evidence = tuple(notes.evidence)
     if notes.lacks and not emulated:
@@ -217,7 +219,7 @@ def row(name: str, notes: Notebook, emulated: Mapping[str, str], seconds: float)
     return Row(name, "passed", "", seconds, evidence)
 
 
-def run(
+def run_checks(
     checks: Iterable[Check],
     emulated: Emulated,
     *,
@@ -238,7 +240,7 @@ def run(
         except (CommandError, FactsError, Denied) as error:
             refused = f"you are not allowed to call {error}" if isinstance(error, Denied) else str(error)
             notes.fail(refused or type(error).__name__)
-        for outcome in _rows(check.name, notes, emulated, round(clock() - started, 1)):
+        for outcome in make_rows(check.name, notes, emulated, round(clock() - started, 1)):
             result = outcome.result if isinstance(outcome, Row) else "left out"
             if result in ("failed", "not run"):
                 bad.add(check.name)
@@ -247,9 +249,9 @@ def run(
             yield outcome
 
 
-def _rows(name: str, notes: Notebook, emulated: Emulated, seconds: float) -> Iterator[Row | LeftOut]:
+def make_rows(name: str, notes: Notebook, emulated: Emulated, seconds: float) -> Iterator[Row | LeftOut]:
     """Yield the row for a check, then one row per part. The durations of parts are unknown."""
     declared = emulated() if notes.lacks or any(part.lacks for part in notes.parts.values()) else {}
-    yield row(name, notes, declared, seconds)
+    yield make_row(name, notes, declared, seconds)
     for part, own in notes.parts.items():
-        yield LeftOut(part, own.left_out) if own.left_out else row(part, own, declared, 0.0)
+        yield LeftOut(part, own.left_out) if own.left_out else make_row(part, own, declared, 0.0)

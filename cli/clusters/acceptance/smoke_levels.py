@@ -15,11 +15,11 @@ from infra.jobs.smoke import Level
 from infra.jobs.smoke_verdict import FAILED, LEVELS, NOT_HERE, NOT_RUN, PASSED, Check
 
 
-def up_to(level: Level) -> tuple[str, ...]:
+def list_levels_up_to(level: Level) -> tuple[str, ...]:
     return LEVELS[: LEVELS.index(level) + 1]
 
 
-def smoke(options: Sequence[str]) -> Mapping[str, Any]:
+def run_smoke(options: Sequence[str]) -> Mapping[str, Any]:
     """Run `smoke --json` and return its document. Raises CommandError."""
     command = verb("smoke")
     output = io.StringIO()
@@ -41,8 +41,10 @@ def judge(notes: Notebook, document: Mapping[str, Any], source: str, pool: PoolD
     nodes = ", ".join(sorted({rank["node"] for rank in ranks}))
     notes.saw(f"{source}: reports", f"{len(ranks)} ranks on {nodes or 'no node'}, expected transport {expected.get('transport')}")
     for check in document.get("checks", ()):
-        absent = _not_in(pool, check["name"])
-        _add(notes, source, check["name"], check["result"], check["detail"], absent=absent, failed=bool(document.get("failures")))
+        absent = explain_absence(pool, check["name"])
+        record_check(
+            notes, source, check["name"], check["result"], check["detail"], absent=absent, failed=bool(document.get("failures"))
+        )
     for sentence in document.get("failures", ()):
         notes.fail(str(sentence))
     if not document.get("ok") and not notes.failures:
@@ -55,11 +57,11 @@ def add_nccl(notes: Notebook, checks: Sequence[Check], instance_type: str) -> No
     """Record each NCCL check as a separate row. `instance_type`: type of the tested nodes. Pure."""
     failed = any(check.failures for check in checks)
     for check in checks:
-        absent = _without_gpudirect(instance_type) if check.name == nccl_verdict.GPUDIRECT else ""
-        _add(notes, "all_reduce_perf", check.name, check.result, check.detail, absent=absent, failed=failed)
+        absent = explain_missing_gpudirect(instance_type) if check.name == nccl_verdict.GPUDIRECT else ""
+        record_check(notes, "all_reduce_perf", check.name, check.result, check.detail, absent=absent, failed=failed)
 
 
-def _add(notes: Notebook, source: str, name: str, result: str, detail: str, *, absent: str, failed: bool) -> None:
+def record_check(notes: Notebook, source: str, name: str, result: str, detail: str, *, absent: str, failed: bool) -> None:
     """Record one check. `absent`: why the tested feature may be absent from this hardware. `failed`: whether any check
     failed.
     """
@@ -76,7 +78,7 @@ def _add(notes: Notebook, source: str, name: str, result: str, detail: str, *, a
         part.fail(detail if result == FAILED else f"{result}: {detail}")
 
 
-def _not_in(pool: PoolDescription, check: str) -> str:
+def explain_absence(pool: PoolDescription, check: str) -> str:
     """Return why the pool lacks the tested feature, according to its description; empty if the pool must have the
     feature.
     """
@@ -84,8 +86,8 @@ def _not_in(pool: PoolDescription, check: str) -> str:
         return f"pool {pool.name} has no GPUs"
     if check == "EFA devices" and not pool.efa:
         return f"pool {pool.name} has no EFA"
-    return _without_gpudirect(pool.instance_type) if check == nccl_verdict.GPUDIRECT else ""
+    return explain_missing_gpudirect(pool.instance_type) if check == nccl_verdict.GPUDIRECT else ""
 
 
-def _without_gpudirect(instance_type: str) -> str:
+def explain_missing_gpudirect(instance_type: str) -> str:
     return f"{instance_type} has no GPUDirect RDMA" if instance_type and not gpudirect_required(instance_type) else ""

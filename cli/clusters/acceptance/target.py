@@ -17,7 +17,7 @@ EKS = "EKS"
 NOT_INCLUDED = "without NAT gateways, volumes, file systems, addresses, traffic and taxes"
 
 
-def _usd(price: Price | None) -> float | None:
+def convert_price(price: Price | None) -> float | None:
     return None if price is None else float(price.usd)
 
 
@@ -47,11 +47,11 @@ class Bill:
         return Bill(self.region, total, self.eks)
 
     def _price(self, instance_type: str) -> float | None:
-        return _usd(snapshot(self.region).on_demand(instance_type))
+        return convert_price(snapshot(self.region).on_demand(instance_type))
 
     @property
     def _eks(self) -> float | None:
-        return _usd(snapshot(self.region).item("eks-cluster-hour"))
+        return convert_price(snapshot(self.region).item("eks-cluster-hour"))
 
     @property
     def date(self) -> str:
@@ -116,7 +116,7 @@ class Cost:
         }
 
 
-def declared_by_nodes(nodes: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def read_node_declarations(nodes: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Return the declaration of each Kubernetes node with devices; empty unless all of them declare emulation."""
     labels = {node["metadata"]["name"]: node["metadata"].get("labels", {}).get(EMULATED_LABEL) for node in nodes}
     if not all(value == "true" for value in labels.values()):
@@ -124,7 +124,7 @@ def declared_by_nodes(nodes: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     return dict.fromkeys(labels, f"the nodes declare emulated devices: label {EMULATED_LABEL}")
 
 
-def declared_by_hosts(files: Mapping[str, str]) -> dict[str, str]:
+def read_host_declarations(files: Mapping[str, str]) -> dict[str, str]:
     """Return the declaration of each host; empty unless all of them declare emulation.
 
     `files`: host -> content of `EMULATED_DEVICES_FILE`, which is empty if the file does not exist on that host.

@@ -193,10 +193,10 @@ def environment(draft: Draft, container: Source) -> None:
         elif variable.at("valueFrom").value is not None and not variable.at("valueFrom", "secretKeyRef").value:
             variable.drop("valueFrom", why=f"{name} needs a value or a Secret; job files support no other sources")
         else:
-            _variable(draft, name, variable)
+            import_variable(draft, name, variable)
 
 
-def _variable(draft: Draft, name: str, variable: Source) -> None:
+def import_variable(draft: Draft, name: str, variable: Source) -> None:
     """Read an environment variable that has a literal value or refers to a Secret. As in Kubernetes, the last of
     several variables with the same name wins.
     """
@@ -215,7 +215,7 @@ def _variable(draft: Draft, name: str, variable: Source) -> None:
     if former != value:
         text = repr(value) if isinstance(value, str) else f"Secret {'/'.join(value.values())}"
         while sources:
-            _replaced(sources.pop(), text)
+            note_replaced_value(sources.pop(), text)
     sources.append(variable)
     draft.add(field, {name: value})
     for key in ("env", "secretEnv"):
@@ -223,7 +223,7 @@ def _variable(draft: Draft, name: str, variable: Source) -> None:
             del draft.values[key]
 
 
-def _replaced(former: Source, value: str) -> None:
+def note_replaced_value(former: Source, value: str) -> None:
     for path in (("value",), *(("valueFrom", "secretKeyRef", key) for key in _SECRET)):
         former.untake(*path)
     for key in ("value", "valueFrom"):
@@ -249,25 +249,25 @@ def resources(draft: Draft, source: Source) -> None:
 def _amount(draft: Draft, resources: dict[str, Any], name: str, amount: Any) -> bool:
     """Store the amount of one resource; return whether job files have a field for this resource."""
     if name == GPU_RESOURCE:
-        draft.set("gpusPerWorker", _whole(amount))
+        draft.set("gpusPerWorker", parse_whole_number(amount))
     elif name == EFA_RESOURCE:
-        resources["efa"] = _whole(amount)
+        resources["efa"] = parse_whole_number(amount)
     elif name in ("cpu", "memory"):
         resources[name] = str(amount)
     elif name == "hugepages-2Mi":
-        resources["hugepagesMib"] = _mib(amount)
+        resources["hugepagesMib"] = parse_mib(amount)
     elif name.startswith("rdma/"):
-        resources["rdma"] = _whole(amount)
+        resources["rdma"] = parse_whole_number(amount)
     else:
         return False
     return True
 
 
-def _whole(amount: Any) -> Any:
+def parse_whole_number(amount: Any) -> Any:
     return int(amount) if COUNT.fullmatch(str(amount)) else amount
 
 
-def _mib(amount: Any) -> Any:
+def parse_mib(amount: Any) -> Any:
     try:
         return bytes_of(str(amount)) // 2**20
     except ValueError:
@@ -303,7 +303,7 @@ def _shared_memory(draft: Draft, mount: Source, volume: Source) -> None:
     volume.take("name")
     volume.take("emptyDir", "medium")
     if size := volume.take("emptyDir", "sizeLimit"):
-        draft.add("resources", {"sharedMemoryMib": _mib(size)})
+        draft.add("resources", {"sharedMemoryMib": parse_mib(size)})
     volume.change("hostPath", to="every worker has its own /dev/shm; its size is resources.sharedMemoryMib")
 
 

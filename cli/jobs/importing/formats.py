@@ -102,7 +102,7 @@ def _full_image_name(draft: Draft) -> None:
 
 def _left_to_shell(draft: Draft) -> list[Note]:
     defined = {*draft.values.get("env", {}), *draft.values.get("secretEnv", {}), *_OF_RANKS}
-    names = variables.left_to_shell(draft.values.get("command", ()), defined)
+    names = variables.find_left_to_shell(draft.values.get("command", ()), defined)
     text = "the shell in the pod expands {}, which nothing sets. For a template variable, add --set"
     return [Note("command", "kept", text.format(", ".join(names)))] if names else []
 
@@ -120,7 +120,7 @@ OTHER: Final = "a job file contains only the job; create it with kubectl"
 def unset_variables(manifest: Mapping[str, Any]) -> list[variables.Unset]:
     """Return template variables that nothing expands, each with its first path."""
     missing_names: dict[str, variables.Unset] = {}
-    for variable in variables.unset(manifest):
+    for variable in variables.find_unset(manifest):
         missing_names.setdefault(variable.name, variable)
     return list(missing_names.values())
 

@@ -11,7 +11,7 @@ import typer
 from cli import options
 from cli.clusters.kubernetes_access import Access
 from cli.console import print_json
-from cli.errors import CommandError, NotFound, problem_count, problem_json
+from cli.errors import CommandError, NotFound, serialize_problem, summarize_problems
 from cli.exit_codes import OK, REFUSED, USAGE
 from cli.jobs import assignments, submit
 from cli.jobs.importing import formats, variables
@@ -50,7 +50,7 @@ def command(
     as_json: options.Json = False,
 ) -> int:
     """Prints a job file and, on stderr, each field that was dropped or changed. Needs a cluster only with --submit."""
-    assigned = dict(assignments.pairs("--set", values or ()))
+    assigned = dict(assignments.split_pairs("--set", values or ()))
     text = _text(file)
     fields = FIELDS - variables.names(text)
     imported = _read(file, text, assigned, fields)
@@ -67,7 +67,7 @@ def command(
         _print_notes(imported)
         print(imported.draft.as_yaml(f"Imported from {file.name}. Check the comments; run it with `submit`."), end="")
     if problems and not as_json:
-        raise CommandError(problem_count(file.name, len(problems), "submitted"), REFUSED, problems=problems)
+        raise CommandError(summarize_problems(file.name, len(problems), "submitted"), REFUSED, problems=problems)
     return REFUSED if problems else OK
 
 
@@ -91,11 +91,11 @@ def _read(file: Path, text: str, assigned: Mapping[str, str], fields: Set[str]) 
 
 
 def _root(path: str) -> str:
-    return str(assignments.path_of(path)[0])
+    return str(assignments.parse_path(path)[0])
 
 
 def _assign(draft: Draft, assigned: Sequence[tuple[str, str]]) -> None:
-    draft.values = assignments.edited(draft.values, assigned)
+    draft.values = assignments.apply_assignments(draft.values, assigned)
     draft.comments |= {_root(path): "from --set" for path, _ in assigned}
 
 
@@ -126,8 +126,8 @@ def _submit(file: Path, imported: Imported, access: Access, *, follow: bool, as_
     try:
         job = judged(values, described, on_warning=submit.warn)
     except JobRefused as error:
-        raise submit.refused(file.name, error.problems) from None
-    files = places.choose(PlacedJob.of(job, described), submit.sent_folder(file, job), LIMIT_MIB)
+        raise submit.make_refusal(file.name, error.problems) from None
+    files = places.choose(PlacedJob.of(job, described), submit.choose_sent_folder(file, job), LIMIT_MIB)
     return submit.create(cluster, job, files.used_by(render(job, described)), files, follow=follow, as_json=as_json)
 
 
@@ -142,5 +142,5 @@ def _document(file: Path, imported: Imported, problems: Sequence[Problem]) -> di
         "ok": not problems,
         "job": imported.draft.values,
         "notes": [{"path": note.path, "action": note.action, "text": note.text} for note in imported.notes],
-        "problems": [problem_json(problem) for problem in problems],
+        "problems": [serialize_problem(problem) for problem in problems],
     }

@@ -22,7 +22,7 @@ def problems(manifest: Mapping[str, Any], cluster: ClusterDescription, namespace
     """Return the problems, with their paths. Pure."""
     problems = [Problem(path_text(path), text) for path, text in _queue(manifest, namespace)]
     for path, spec in pods(manifest):
-        reasons = list(_sizes(spec, cluster)) or [*_labels(spec, cluster), *_taints(spec, cluster)]
+        reasons = list(check_sizes(spec, cluster)) or [*_labels(spec, cluster), *_taints(spec, cluster)]
         problems += [Problem(path_text((*path, *where)), text) for where, text in (*reasons, *_images(spec, cluster))]
     return problems
 
@@ -37,7 +37,7 @@ def _queue(manifest: Mapping[str, Any], namespace: NamespaceDescription | None) 
 # --- sizes -------------------------------------------------------------------------------------------------------------
 
 
-def _most_of(cluster: ClusterDescription) -> dict[str, tuple[str, int, Callable[[str], int], Callable[[int], str]]]:
+def find_largest_pools(cluster: ClusterDescription) -> dict[str, tuple[str, int, Callable[[str], int], Callable[[int], str]]]:
     """Return resource -> (name in messages, largest amount on any node, parser of amounts, formatter of amounts)."""
     pools = cluster.pools
     return {
@@ -53,11 +53,11 @@ def _most_of(cluster: ClusterDescription) -> dict[str, tuple[str, int, Callable[
     }
 
 
-def _sizes(spec: Mapping[str, Any], cluster: ClusterDescription) -> Iterator[tuple[Path, str]]:
+def check_sizes(spec: Mapping[str, Any], cluster: ClusterDescription) -> Iterator[tuple[Path, str]]:
     for number, container in enumerate(spec["containers"]):
         resources = container.get("resources") or {}
         limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
-        for name, (what, most, read, written) in _most_of(cluster).items():
+        for name, (what, most, read, written) in find_largest_pools(cluster).items():
             section, requested = ("requests", requests[name]) if name in requests else ("limits", limits.get(name))
             amount = _amount(requested, read)
             if amount is not None and amount > most:
@@ -102,7 +102,9 @@ def _taints(spec: Mapping[str, Any], cluster: ClusterDescription) -> Iterator[tu
     gpus = max((_amount((amounts.get("limits") or {}).get(GPU_RESOURCE), int) or 0 for amounts in resources), default=0)
     missing: dict[str, list[TaintDescription]] = {}
     for pool in (pool for pool in cluster.pools if pool.gpus >= gpus):
-        missing[pool.name] = [taint for taint in _refusing(pool) if taint.key not in requested and not _tolerates(spec, taint)]
+        missing[pool.name] = [
+            taint for taint in list_refusing_taints(pool) if taint.key not in requested and not has_toleration(spec, taint)
+        ]
     if missing and all(missing.values()):
         name, taints = next(iter(missing.items()))
         listed = all_of([f"{taint.key}={taint.value}:{taint.effect}" for taint in taints])
@@ -110,11 +112,11 @@ def _taints(spec: Mapping[str, Any], cluster: ClusterDescription) -> Iterator[tu
         yield ("tolerations",), f"{why}. Add tolerations."
 
 
-def _refusing(pool: PoolDescription) -> list[TaintDescription]:
+def list_refusing_taints(pool: PoolDescription) -> list[TaintDescription]:
     return [taint for taint in pool.taints if taint.effect != "PreferNoSchedule"]
 
 
-def _tolerates(spec: Mapping[str, Any], taint: TaintDescription) -> bool:
+def has_toleration(spec: Mapping[str, Any], taint: TaintDescription) -> bool:
     """https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/"""
     return any(
         toleration.get("key") in (None, "", taint.key)

@@ -38,7 +38,7 @@ def read(draft: Draft, source: Source) -> None:
     for replicas in roles:
         replicas.change("restartPolicy", to=containers.RANKS_RESTART)
     _template(draft, roles)
-    slots(draft, spec, "nprocPerNode")
+    read_slots(draft, spec, "nprocPerNode")
 
 
 def _number(value: Any) -> int:
@@ -64,7 +64,7 @@ def _template(draft: Draft, roles: list[Source]) -> None:
     containers.template_metadata(draft, chosen.at("template"))
     containers.workers(draft, pod, main)
     words = containers.command(main)
-    draft.set("command", words or None, how(words))
+    draft.set("command", words or None, describe_ranks(words))
     for other in unused:
         for key in ("labels", "annotations"):
             if other.at("template", "metadata", key).value == chosen.at("template", "metadata", key).value:
@@ -76,13 +76,13 @@ def _template(draft: Draft, roles: list[Source]) -> None:
             other.drop("template", why="the master differs from the workers; all workers of a job are identical")
 
 
-def how(words: list[str]) -> str:
+def describe_ranks(words: list[str]) -> str:
     """Return a comment about how the torchrun launcher starts a command."""
     starter = starters.torch_starter(words)
     return f"{starter} runs once per worker, as before" if starter else "torchrun starts the command once per rank"
 
 
-def slots(draft: Draft, source: Source, key: str) -> None:
+def read_slots(draft: Draft, source: Source, key: str) -> None:
     """Read the number of ranks per worker: a number, or a word such as `auto` for one per GPU."""
     value = source.at(key).value
     if value is None or COUNT.fullmatch(str(value)):

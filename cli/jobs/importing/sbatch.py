@@ -114,7 +114,7 @@ def read(draft: Draft, text: str) -> list[Note]:
     draft.set("command", [*shell, "-c", script], f"the script runs as before: {where}")
     if is_torch:
         notes.append(Note("script", "changed", "all of it runs on every worker; Slurm runs commands without srun on one node"))
-    return [*notes, *_of_srun(text, sizes, is_torch=is_torch), *_of_hosts(text, is_torch=is_torch)]
+    return [*notes, *read_srun(text, sizes, is_torch=is_torch), *read_hosts(text, is_torch=is_torch)]
 
 
 def _shell(text: str) -> tuple[list[str], list[Note]]:
@@ -154,12 +154,12 @@ def _body(text: str) -> tuple[str, list[Note]]:
     return plain, [Note("script", "changed", "tabs became four spaces, and trailing spaces were removed")]
 
 
-def _of_srun(text: str, sizes: Sizes, *, is_torch: bool) -> Iterator[Note]:
+def read_srun(text: str, sizes: Sizes, *, is_torch: bool) -> Iterator[Note]:
     """Yield a note for each srun option that the function in place of srun ignores, except options that request what
     the job does anyway.
     """
     same = {"nodes": sizes.workers, "ntasks": sizes.workers, "ntasks-per-node": 1 if is_torch else sizes.tasks}
-    for line, name, option in srun_options.found(text):
+    for line, name, option in srun_options.find_options(text):
         is_read = name == "ntasks" and not is_torch
         if not is_read and srun_options.value(option).strip('"') not in (
             str(same.get(name)),
@@ -169,7 +169,7 @@ def _of_srun(text: str, sizes: Sizes, *, is_torch: bool) -> Iterator[Note]:
             yield Note(f"line {line}", "dropped", f"srun {option}: {why}")
 
 
-def _of_hosts(text: str, *, is_torch: bool) -> Iterator[Note]:
+def read_hosts(text: str, *, is_torch: bool) -> Iterator[Note]:
     for number, line in enumerate(text.split("\n"), 1):
         match = (_HOST if is_torch else _SCONTROL).search(line)
         if match and not line.lstrip().startswith("#"):

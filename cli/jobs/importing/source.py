@@ -77,7 +77,7 @@ class Source:
 
     def _note(self, action: str, text: str, keys: Path) -> None:
         inner = self.at(*keys)
-        inside = [(*inner.path, *path) for path in leaves(inner.value)] or [inner.path]
+        inside = [(*inner.path, *path) for path in list_leaves(inner.value)] or [inner.path]
         is_used = all(self._is_used(path) for path in inside)
         self._record.used.add(inner.path)
         if inner.value is not None and not is_used:
@@ -85,14 +85,14 @@ class Source:
 
     def notes(self) -> list[Note]:
         """Return all notes on the document, including a note on each field that was never read."""
-        left = [Note(path_text(path), "dropped", NO_PLACE) for path in leaves(self.value) if not self._is_used(path)]
+        left = [Note(path_text(path), "dropped", NO_PLACE) for path in list_leaves(self.value) if not self._is_used(path)]
         return [*self._record.notes, *left]
 
     def _is_used(self, path: Path) -> bool:
         return any(path[:length] in self._record.used for length in range(1, len(path) + 1))
 
 
-def leaves(value: Any, path: Path = ()) -> Iterator[Path]:
+def list_leaves(value: Any, path: Path = ()) -> Iterator[Path]:
     """Yield the paths of all scalars, and of empty mappings and lists.
 
     >>> list(leaves({"a": [1, {"b": 2}], "c": {}}))
@@ -106,4 +106,4 @@ def leaves(value: Any, path: Path = ()) -> Iterator[Path]:
     if not inner and path:
         yield path
     for key, item in inner:
-        yield from leaves(item, (*path, key))
+        yield from list_leaves(item, (*path, key))

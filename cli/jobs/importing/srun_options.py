@@ -41,7 +41,7 @@ _ASSIGNMENT: Final = re.compile(
 )
 
 
-def found(text: str) -> Iterator[tuple[int, str, str]]:
+def find_options(text: str) -> Iterator[tuple[int, str, str]]:
     """Yield (line, long name, text) for each srun option in a script, including options stored in variables."""
     assigned: dict[str, list[str]] = {}
     for match in _ASSIGNMENT.finditer(text):

@@ -10,7 +10,7 @@ from cli.jobs.importing import containers
 from cli.jobs.importing.draft import Draft
 from cli.jobs.importing.errors import NotImportable
 from cli.jobs.importing.mpijob import home
-from cli.jobs.importing.pytorchjob import how, slots
+from cli.jobs.importing.pytorchjob import describe_ranks, read_slots
 from cli.jobs.importing.source import Source
 from infra.jobs import starters
 
@@ -46,7 +46,7 @@ def read(draft: Draft, source: Source, runtimes: Sequence[Source]) -> None:
     own, usual = trainer.at("numNodes"), policy.at("numNodes")
     if usual.value is None:  # numNodes cannot be combined with an elasticPolicy
         usual = policy.at("torch", "elasticPolicy", "minNodes")
-    draft.set("workers", _either(own, usual) or 1, "" if own.value else "from the runtime")
+    draft.set("workers", choose_source(own, usual) or 1, "" if own.value else "from the runtime")
     draft.set("activeDeadlineSeconds", spec.take("activeDeadlineSeconds"))
     spec.drop("initializer", why="use setup to fetch the data set and the model to a volume")
     for key in ("runtimePatches", "podTemplateOverrides"):
@@ -74,7 +74,7 @@ def _runtime(spec: Source, runtimes: Sequence[Source]) -> Source:
     raise NotImportable(f"runtime {name} is not in the file. Add it: kubectl get clustertrainingruntime {name} -o yaml")
 
 
-def _either(own: Source, usual: Source) -> Any:
+def choose_source(own: Source, usual: Source) -> Any:
     """Return the TrainJob's value or, if it is not set, the runtime's value.
 
     https://github.com/kubeflow/trainer/blob/v2.1.0/pkg/runtime/framework/plugins/jobset/builder.go (Trainer)
@@ -147,7 +147,7 @@ def _node(draft: Draft, job: Source, trainer: Source) -> Source:
 def _image_and_command(draft: Draft, trainer: Source, node: Source, starts: Source) -> None:
     """Read the image and the command. As in Kubernetes, `args` without `command` replaces only the arguments."""
     own, usual = trainer.at("image").value, node.at("image").value
-    draft.set("image", _either(trainer.at("image"), node.at("image")), "" if own or not usual else "from the runtime")
+    draft.set("image", choose_source(trainer.at("image"), node.at("image")), "" if own or not usual else "from the runtime")
     if any("sshd" in str(word) for key in ("command", "args") for word in starts.at(key).value or ()):
         for key in ("command", "args"):
             starts.drop(key, why="workers start sshd")
@@ -155,9 +155,9 @@ def _image_and_command(draft: Draft, trainer: Source, node: Source, starts: Sour
     if not trainer.at("command").value and not starts.at("command").value:
         for source in (trainer, starts):
             source.change("args", to=containers.WITHOUT_ENTRYPOINT)
-    words = [str(word) for key in ("command", "args") for word in _either(trainer.at(key), starts.at(key)) or ()]
+    words = [str(word) for key in ("command", "args") for word in choose_source(trainer.at(key), starts.at(key)) or ()]
     mpi = starters.mpi_starter(words)
-    draft.set("command", words or None, f"{mpi} runs once, in the launcher" if mpi else how(words))
+    draft.set("command", words or None, f"{mpi} runs once, in the launcher" if mpi else describe_ranks(words))
     if draft.values["launcher"] == "mpijob":
         draft.comments["command"] = f"{mpi} runs once, in the launcher" if mpi else "runs on every rank"
 
@@ -165,7 +165,7 @@ def _image_and_command(draft: Draft, trainer: Source, node: Source, starts: Sour
 def _ranks(draft: Draft, trainer: Source, policy: Source, *, mpi: bool) -> None:
     own = trainer.at("numProcPerNode")
     if mpi:
-        draft.set("slots", _either(own, policy.at("mpi", "numProcPerNode")) or 1)
+        draft.set("slots", choose_source(own, policy.at("mpi", "numProcPerNode")) or 1)
         draft.set("mpiImplementation", policy.take("mpi", "mpiImplementation"))
         home(draft, policy.at("mpi"))
         policy.drop("mpi", "runLauncherAsNode", why="the launcher runs no ranks; all nodes are workers")
@@ -174,4 +174,4 @@ def _ranks(draft: Draft, trainer: Source, policy: Source, *, mpi: bool) -> None:
         policy.change("torch", "numProcPerNode", to=_REPLACED)
     processes = trainer if own.value is not None else policy.at("torch")
     if processes.at("numProcPerNode").value is not None:
-        slots(draft, processes, "numProcPerNode")
+        read_slots(draft, processes, "numProcPerNode")

@@ -50,22 +50,22 @@ def _is_text(path: Path) -> bool:
     return "command" in path or "args" in path or path[-1:] == ("value",)
 
 
-def unset(value: Any, path: Path = ()) -> Iterator[Unset]:
+def find_unset(value: Any, path: Path = ()) -> Iterator[Unset]:
     """Yield template variables that nothing expands. Outside shell scripts, Kubernetes leaves `$NAME` unchanged."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             if key in ("command", "args") and isinstance(inner, list):
                 yield from _unset_in_command(value, key, (*path, key))
-            elif not (key == "value" and _refers_to_itself(value)):
-                yield from unset(inner, (*path, key))
+            elif not (key == "value" and is_self_reference(value)):
+                yield from find_unset(inner, (*path, key))
     elif isinstance(value, list):
         for number, inner in enumerate(value):
-            yield from unset(inner, (*path, number))
+            yield from find_unset(inner, (*path, number))
     elif isinstance(value, str):
         yield from (Unset(_name(match), path_text(path)) for match in _NAME.finditer(value))
 
 
-def left_to_shell(words: Sequence[str], defined: Set[str]) -> list[str]:
+def find_left_to_shell(words: Sequence[str], defined: Set[str]) -> list[str]:
     """Return the variables in a `sh -c` script that neither the script nor `defined` sets, except standard variables such
     as PATH.
     """
@@ -88,10 +88,10 @@ def _unset_in_command(container: Mapping[str, Any], key: str, path: Path) -> Ite
     if _is_shell([*(container.get("command") or []), *(container.get("args") or [])]):
         return
     for number, word in enumerate(container[key]):
-        yield from unset(word, (*path, number))
+        yield from find_unset(word, (*path, number))
 
 
-def _refers_to_itself(variable: Mapping[str, Any]) -> bool:
+def is_self_reference(variable: Mapping[str, Any]) -> bool:
     """Return whether an environment variable extends the value that it has in the image, such as `$PATH:/opt/bin` for
     PATH.
     """

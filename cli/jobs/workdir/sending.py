@@ -57,10 +57,10 @@ def archive(selection: Selection, paths: Collection[str], file: IO[bytes]) -> No
     """Write the files with these paths, and all links, to a compressed archive."""
     with tarfile.open(fileobj=file, mode="w:gz", compresslevel=1) as archive:
         for name in (*sorted(paths), *selection.links):
-            archive.add(selection.root / name, arcname=name, recursive=False, filter=_without_owner)
+            archive.add(selection.root / name, arcname=name, recursive=False, filter=remove_owner)
 
 
-def _without_owner(member: tarfile.TarInfo) -> tarfile.TarInfo:
+def remove_owner(member: tarfile.TarInfo) -> tarfile.TarInfo:
     member.uid = member.gid = 0
     member.uname = member.gname = ""
     return member

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from cli.clusters.kubernetes_access import Access, Cluster
 from cli.console import make_console, print_json
-from cli.errors import CommandError, problem_count, problem_json, problem_line
+from cli.errors import CommandError, format_problem, serialize_problem, summarize_problems
 from cli.exit_codes import OK, REFUSED
 from cli.jobs.importing import admission, formats, placement
 from cli.jobs.importing.errors import NotImportable
@@ -19,7 +19,7 @@ WITHOUT_CLUSTER: Final = "whether a cluster (--kubeconfig) admits the pods, and 
 def documents(path: Path) -> list[Mapping[str, Any]]:
     """Return the Kubernetes objects in a file that create pods; empty if the file contains none."""
     try:
-        return admission.documents_with_pods(formats.documents(formats.text_of(path)))
+        return admission.select_documents_with_pods(formats.documents(formats.text_of(path)))
     except NotImportable:
         return []
 
@@ -36,7 +36,7 @@ def run(path: Path, manifests: Sequence[Mapping[str, Any]], access: Access, *, o
         own += placement.problems(manifest, described, place) if described else []
         own += _variables(manifest)
         if cluster is not None and not own:
-            own += admission.refusals(manifest, cluster, where)
+            own += admission.list_refusals(manifest, cluster, where)
         label = f"{manifest['kind']} {manifest.get('metadata', {}).get('name', '')}".strip()
         problems += [Problem(f"{label}: {problem.path}", problem.message) for problem in own]
     _print(path, problems, unchecked, as_json=as_json)
@@ -64,14 +64,14 @@ def _variables(manifest: Mapping[str, Any]) -> list[Problem]:
 
 def _print(path: Path, problems: Sequence[Problem], unchecked: str, *, as_json: bool) -> None:
     if as_json:
-        document = {"file": str(path), "ok": not problems, "problems": [problem_json(problem) for problem in problems]}
+        document = {"file": str(path), "ok": not problems, "problems": [serialize_problem(problem) for problem in problems]}
         print_json({**document, "unchecked": [unchecked] if unchecked else []})
         return
     console = make_console()
     for problem in problems:
-        console.print(problem_line(problem), style="red")
+        console.print(format_problem(problem), style="red")
     if problems:
-        console.print(problem_count(path.name, len(problems), "created"), style="bold")
+        console.print(summarize_problems(path.name, len(problems), "created"), style="bold")
     else:
         console.print(f"{path.name}: no problems found; apply it with kubectl", style="bold green")
     if unchecked:

@@ -68,7 +68,11 @@ def run(stack: str, folder: Path, *, offline: bool, as_json: bool) -> int:
 
 def _check_stack(path: Path, *, offline: bool, as_json: bool) -> int:
     raw = stack_file.read(path)
-    verdict = _of_existing(path, raw, offline) if stack_file.is_existing(raw.values) else _of_aws(path, raw, offline)
+    verdict = (
+        validate_existing_stack(path, raw, offline)
+        if stack_file.is_existing(raw.values)
+        else validate_aws_stack(path, raw, offline)
+    )
     if as_json:
         print_json(verdict.as_json())
     else:
@@ -76,7 +80,7 @@ def _check_stack(path: Path, *, offline: bool, as_json: bool) -> int:
     return verdict.code
 
 
-def _of_aws(path: Path, raw: RawStack, offline: bool) -> Verdict:
+def validate_aws_stack(path: Path, raw: RawStack, offline: bool) -> Verdict:
     examined = preflight.examine_aws(raw, offline=offline)
     settings, facts = examined.settings, examined.facts
     return Verdict(
@@ -85,13 +89,13 @@ def _of_aws(path: Path, raw: RawStack, offline: bool) -> Verdict:
         offline,
         AWS_LEFT_OUT,
         unchecked=facts.unchecked if facts else (),
-        unverified=_unverified(settings) if settings else {},
-        pools=lambda: [row.as_json() for row in aws_summary.rows(settings, facts)] if settings else [],
+        unverified=list_unverified(settings) if settings else {},
+        pools=lambda: [row.as_json() for row in aws_summary.list_rows(settings, facts)] if settings else [],
         show=lambda console: aws_summary.show(console, settings, facts) if settings else None,
     )
 
 
-def _unverified(settings: Settings) -> dict[str, str]:
+def list_unverified(settings: Settings) -> dict[str, str]:
     if not settings.is_eks:
         return {}
     unused = () if settings.storage.lustre else (FSX_CSI_DRIVER,)
@@ -99,7 +103,7 @@ def _unverified(settings: Settings) -> dict[str, str]:
     return not_verified(settings.eks.kubernetes_version, own, monitoring=platform.monitoring and settings.installs_platform)
 
 
-def _of_existing(path: Path, raw: RawStack, offline: bool) -> Verdict:
+def validate_existing_stack(path: Path, raw: RawStack, offline: bool) -> Verdict:
     examined = preflight.examine_existing(raw, offline=offline)
     settings, facts = examined.settings, examined.facts
     return Verdict(
@@ -107,8 +111,8 @@ def _of_existing(path: Path, raw: RawStack, offline: bool) -> Verdict:
         examined,
         offline,
         CLUSTER_LEFT_OUT,
-        unchecked=existing_summary.unchecked(settings, facts) if settings and facts else (),
+        unchecked=existing_summary.list_unchecked(settings, facts) if settings and facts else (),
         unverified={},
-        pools=lambda: existing_summary.rows(settings, facts) if settings and facts else [],
+        pools=lambda: existing_summary.list_rows(settings, facts) if settings and facts else [],
         show=lambda console: existing_summary.show(console, settings, facts) if settings else None,
     )
