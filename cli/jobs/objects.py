@@ -17,6 +17,7 @@ from cli.jobs.state import JobState, state_of, stopped
 from cli.local import crashed_parts
 from infra.config.messages import did_you_mean
 from infra.health import documents
+from infra.jobs.cluster import PoolDescription
 from infra.jobs.pieces import Piece
 from infra.jobs.render import owner_reference
 from infra.naming import JOB_LABEL, JOB_NAMESPACE, POOL_LABEL, ROLE_LABEL
@@ -24,6 +25,14 @@ from infra.naming import JOB_LABEL, JOB_NAMESPACE, POOL_LABEL, ROLE_LABEL
 OURS = {ROLE_LABEL: "job"}
 UNSEEN_SECONDS, PAUSE_SECONDS = 15.0, 0.3
 """Time limit and interval of retries while a webhook cannot yet find the owner of a new object."""
+
+
+def find_pool(name: str, pools: Sequence[PoolDescription]) -> PoolDescription:
+    """Return the pool with the name that the user gave. Raises NotFound if there is none."""
+    pool = next((pool for pool in pools if pool.name == name), None)
+    if pool is None:
+        raise NotFound(f"there is no pool {name}{did_you_mean(name, [pool.name for pool in pools])}")
+    return pool
 
 
 def default_namespace(cluster: Cluster, requested: str | None) -> str:

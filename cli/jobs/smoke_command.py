@@ -17,7 +17,7 @@ from cli.exit_codes import FAILED, OK
 from cli.images.recipes import choose_default_image
 from cli.installation import NAME
 from cli.installation import command as program
-from cli.jobs import objects, pool_choice
+from cli.jobs import objects
 from cli.jobs.follow_log import Follower
 from cli.jobs.state import JobState
 from cli.jobs.submit import describe_result, make_refusal
@@ -110,7 +110,7 @@ def command(
 
 
 def _job(trial: Trial, described: ClusterDescription, namespace: str | None) -> Job:
-    pool = pool_choice.named(trial.pool, described.pools) if trial.pool else smoke_jobs.smoke_pool(described)
+    pool = objects.find_pool(trial.pool, described.pools) if trial.pool else smoke_jobs.smoke_pool(described)
     if pool is None:
         raise NotFound("no pool has GPUs; choose a pool with --pool")
     if problems := list_unsupported(trial, pool):

@@ -19,7 +19,7 @@ from cli.clusters.status.cluster_status import PoolStatus
 from cli.clusters.status.in_aws import EksAccount
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import REFUSED
-from cli.jobs import objects, pool_choice
+from cli.jobs import objects
 from cli.stacks import kubeconfig_command
 from infra.config.stack_file import RawStack
 from infra.facts.clients import Clients
@@ -67,8 +67,8 @@ def choose(
 ) -> Choice:
     """Return the pools to use. Prefers pools whose nodes already run, because each new node costs money."""
     compute = [candidate for candidate in described.pools if candidate.name != described.launcher_pool] or list(described.pools)
-    smoke = pool_choice.named(pool, compute) if pool else choose_smoke_pool(compute, there)
-    scale = pool_choice.named(scale_pool, compute) if scale_pool else choose_scale_pool(compute, in_aws)
+    smoke = objects.find_pool(pool, compute) if pool else choose_smoke_pool(compute, there)
+    scale = objects.find_pool(scale_pool, compute) if scale_pool else choose_scale_pool(compute, in_aws)
     return Choice(smoke, min(WORKERS, smoke.max_size), scale)
 
 

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from cli.jobs.importing.errors import NotImportable
-from cli.jobs.importing.source import Path
+from cli.jobs.importing.source import NotImportable, Path
 from infra.config.messages import shown
 from infra.config.problems import path_text
 

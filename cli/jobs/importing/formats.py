@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from cli.jobs.importing import batch_job, form, mpijob, pytorchjob, sbatch, trainjob, variables
 from cli.jobs.importing.draft import Draft
-from cli.jobs.importing.errors import NotImportable
-from cli.jobs.importing.source import Note, Source
+from cli.jobs.importing.source import Note, NotImportable, Source
 from infra.config import yaml_text
 from infra.config.secrets import names_a_secret
 from infra.jobs.image_names import is_short

@@ -16,8 +16,8 @@ from cli.exit_codes import OK, REFUSED, USAGE
 from cli.jobs import assignments, submit
 from cli.jobs.importing import formats, variables
 from cli.jobs.importing.draft import Draft
-from cli.jobs.importing.errors import NotImportable
 from cli.jobs.importing.formats import Imported
+from cli.jobs.importing.source import NotImportable
 from cli.jobs.workdir import places
 from cli.jobs.workdir.selection import LIMIT_MIB
 from infra.config.problems import Problem, without_echoes

@@ -8,9 +8,8 @@ from typing import Any, Final
 
 from cli.jobs.importing import containers
 from cli.jobs.importing.draft import Draft
-from cli.jobs.importing.errors import NotImportable
 from cli.jobs.importing.mpijob import run_policy
-from cli.jobs.importing.source import COUNT, Source
+from cli.jobs.importing.source import COUNT, NotImportable, Source
 from infra.jobs import starters
 
 CONTAINER: Final = "pytorch"

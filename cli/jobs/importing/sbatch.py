@@ -11,9 +11,8 @@ from typing import Final
 
 from cli.jobs.importing import slurm_sizes, srun_options
 from cli.jobs.importing.draft import Draft
-from cli.jobs.importing.errors import NotImportable
 from cli.jobs.importing.slurm_sizes import Options, Sizes
-from cli.jobs.importing.source import NO_PLACE, Note
+from cli.jobs.importing.source import NO_PLACE, Note, NotImportable
 
 DIRECTIVE: Final = "#SBATCH"
 _SPACES: Final = " \t\v\f\r"

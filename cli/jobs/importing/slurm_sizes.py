@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from cli.jobs.importing.errors import NotImportable
-from cli.jobs.importing.source import COUNT, Note
+from cli.jobs.importing.source import COUNT, Note, NotImportable
 
 Options = Mapping[str, tuple[int, str]]
 """Long name of an option -> line number and value."""

@@ -14,6 +14,10 @@ COUNT: Final = re.compile(r"[0-9]{1,9}")
 NO_PLACE: Final = "job files do not have such a field"
 
 
+class NotImportable(Exception):
+    """The file cannot be converted into a job file. The message contains the reason and the fix."""
+
+
 @dataclass(frozen=True)
 class Note:
     """Note on a field of the source that the job file omits, expresses in another form, or may interpret differently."""

@@ -8,10 +8,9 @@ from typing import Any, Final
 
 from cli.jobs.importing import containers
 from cli.jobs.importing.draft import Draft
-from cli.jobs.importing.errors import NotImportable
 from cli.jobs.importing.mpijob import home
 from cli.jobs.importing.pytorchjob import describe_ranks, read_slots
-from cli.jobs.importing.source import Source
+from cli.jobs.importing.source import NotImportable, Source
 from infra.jobs import starters
 
 RUNTIMES: Final = ("ClusterTrainingRuntime", "TrainingRuntime")

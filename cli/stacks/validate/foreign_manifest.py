@@ -9,7 +9,7 @@ from cli.console import make_console, print_json
 from cli.errors import CommandError, format_problem, serialize_problem, summarize_problems
 from cli.exit_codes import OK, REFUSED
 from cli.jobs.importing import admission, formats, placement
-from cli.jobs.importing.errors import NotImportable
+from cli.jobs.importing.source import NotImportable
 from infra.config.problems import Problem
 from infra.jobs.cluster import ClusterDescription
 
