@@ -96,7 +96,7 @@ class Bench:
 
     def _wait(self) -> int:
         """Wait until all nodes have joined and return their number."""
-        look = partial(hostfile_check.look, identity=self._key)
+        look = partial(hostfile_check.compare_hostfile, identity=self._key)
         nodes = wait.wait(self._cluster, LIMIT_SECONDS, wait.say, look, pause=lambda _: time.sleep(EVERY_SECONDS))
         return nodes.in_service + 1
 

@@ -24,11 +24,11 @@ def parse(text: str) -> timedelta:
     return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in parts))
 
 
-def shown(period: timedelta) -> str:
+def format_period(period: timedelta) -> str:
     """Return a period as text, in its two largest units.
 
-    >>> shown(timedelta(days=2, hours=3, minutes=20)), shown(timedelta(minutes=44, seconds=59)), shown(timedelta(seconds=20))
-    ('2 d 3 h', '44 min', '0 min')
+    >>> format_period(timedelta(days=2, hours=3, minutes=20)), format_period(timedelta(minutes=44, seconds=59))
+    ('2 d 3 h', '44 min')
     """
     minutes = int(period.total_seconds() // 60)
     days, hours, rest = minutes // 1440, minutes // 60 % 24, minutes % 60

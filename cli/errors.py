@@ -28,7 +28,6 @@ CODES: Final = {
     "localcloud.machine.ledger.StillThere": FAILED,
     "localcloud.officials.NotInstalled": NOT_FOUND,
     "localcloud.processes.StartError": FAILED,
-    "localcloud.stack.NoStack": NOT_FOUND,
     "localcloud.stack.PulumiError": FAILED,
     "localcloud.tools.build.BuildError": FAILED,
 }
@@ -78,7 +77,7 @@ class Conflict(CommandError):
         super().__init__(message, REFUSED)
 
 
-def code_of(error: BaseException) -> int | None:
+def find_exit_code(error: BaseException) -> int | None:
     """Return the exit code for an error that the user can fix; None for a bug."""
     if isinstance(error, CommandError):
         return error.code
@@ -95,22 +94,22 @@ def is_file_error(error: BaseException) -> bool:
     return error.filename is not None or error.errno in DISK_FIXES
 
 
-def problem_line(problem: "Problem") -> str:
+def format_problem(problem: "Problem") -> str:
     """Format a problem as one line of text. Warnings start with `warning:`."""
     return installation.pasteable(str(problem) if problem.is_error else f"warning: {problem}")
 
 
-def problem_json(problem: "Problem") -> dict[str, str]:
+def serialize_problem(problem: "Problem") -> dict[str, str]:
     """Format a problem for a JSON document."""
     return {"path": problem.path, "message": installation.pasteable(problem.message), "severity": problem.severity}
 
 
-def problem_count(name: str, number: int, undone: str) -> str:
+def summarize_problems(name: str, number: int, undone: str) -> str:
     """The line below the problems of a rejected file or job, such as `a.yaml: 2 problems; nothing was created`."""
     return f"{name}: {number} problem{'' if number == 1 else 's'}; nothing was {undone}"
 
 
-def message_of(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Return the message of an error; for an error of a file, with its path and a fix."""
     if not isinstance(error, OSError) or not is_file_error(error):
         return str(error)
@@ -125,14 +124,14 @@ def message_of(error: BaseException) -> str:
 
 def report(error: BaseException, code: int, verb: str, *, as_json: bool) -> None:
     """Print an error as one JSON document on stdout, or as text on stderr."""
-    message = installation.pasteable(message_of(error)) or ("interrupted" if code == INTERRUPTED else type(error).__name__)
+    message = installation.pasteable(describe_error(error)) or ("interrupted" if code == INTERRUPTED else type(error).__name__)
     problems = error.problems if isinstance(error, CommandError) else ()
     if as_json and not (isinstance(error, OSError) and error.filename == output.NAME):
-        listed = [problem_json(problem) for problem in problems]
+        listed = [serialize_problem(problem) for problem in problems]
         document = {"error": message, "exitCode": code, **({"problems": listed} if listed else {})}
         print(json.dumps(document, indent=1), flush=True)
         return
     with suppress(OSError):  # a full disk behind stderr
         for problem in problems:
-            print(problem_line(problem), file=sys.stderr)
+            print(format_problem(problem), file=sys.stderr)
         print(f"{' '.join(filter(None, (installation.NAME, verb)))}: {message}", file=sys.stderr, flush=True)

@@ -3,18 +3,20 @@
 Pattern: https://click.palletsprojects.com/en/stable/complex/#lazily-loading-subcommands
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from importlib import import_module
-from inspect import getdoc
+from inspect import Parameter, Signature, getdoc, signature
 from itertools import takewhile
-from typing import Any
+from typing import Any, Final, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from cli import errors, exit_codes, installation
 from cli.errors import CommandError
+
+KEYWORD: Final = Parameter.KEYWORD_ONLY
 
 
 @dataclass(frozen=True)
@@ -50,11 +52,37 @@ class LazyCommand(TyperCommand):
         callback = getattr(import_module(module), function)
         text = "\n\n".join(filter(None, (self._verb.summary, getdoc(callback))))
         app = typer.Typer(add_completion=False)
-        app.command(self.name, help=text, epilog=exit_codes.help_text(), context_settings=dict(self._verb.context))(callback)
+        app.command(self.name, help=text, epilog=exit_codes.render_help(), context_settings=dict(self._verb.context))(
+            flattened(callback)
+        )
         return typer.main.get_command(app)
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         return self.load().make_context(info_name, args, parent, **extra)
+
+
+def flattened(function: Callable[..., int]) -> Callable[..., int]:
+    """Return the function with one parameter per field of each parameter that is a dataclass, because Typer reads the
+    options of a verb from the parameters of its function."""
+    parameters = signature(function, eval_str=True).parameters.values()
+    groups: dict[str, Any] = {each.name: each.annotation for each in parameters if is_dataclass(each.annotation)}
+    flat: list[Parameter] = []
+    for parameter in parameters:
+        group = groups.get(parameter.name)
+        types = get_type_hints(group, include_extras=True) if group else {}
+        flat += [_option(part, types[part.name]) for part in fields(group)] if group else [parameter.replace(kind=KEYWORD)]
+
+    def call(**values: Any) -> int:
+        grouped = {name: kind(**{part.name: values.pop(part.name) for part in fields(kind)}) for name, kind in groups.items()}
+        return function(**values, **grouped)
+
+    call.__signature__ = Signature(flat)  # type: ignore[attr-defined]
+    return call
+
+
+def _option(field: "Field[Any]", annotation: Any) -> Parameter:
+    default = Parameter.empty if field.default is MISSING else field.default
+    return Parameter(field.name, KEYWORD, default=default, annotation=annotation)
 
 
 def commands(verbs: Mapping[str, Verb], panel: str | None = None, before: str = "") -> Iterator[tuple[str, Any]]:
@@ -83,18 +111,18 @@ class Program(TyperGroup):
         try:
             code = super().invoke(ctx)
         except (Exception, KeyboardInterrupt) as error:
-            known = errors.code_of(error)
-            if known is None and self._as_json and hasattr(error, "format_message"):  # usage error reported by Click
-                known, error = exit_codes.USAGE, CommandError(error.format_message())
-            if known is None:
+            exit_code = errors.find_exit_code(error)
+            if exit_code is None and self._as_json and hasattr(error, "format_message"):  # usage error reported by Click
+                exit_code, error = exit_codes.USAGE, CommandError(error.format_message())
+            if exit_code is None:
                 raise
-            errors.report(error, known, _verb(self, words), as_json=self._as_json)
-            code = known
+            errors.report(error, exit_code, _verb(self, words), as_json=self._as_json)
+            code = exit_code
         raise typer.Exit(code or exit_codes.OK)
 
 
 def _verb(group: TyperGroup, words: list[str]) -> str:
-    """Return the verb of a command line, such as `validate` or `local up`."""
+    """Return the verb of a command line, such as `validate` or `local start`."""
     first, *rest = [*words, ""]
     inner = group.commands.get(first)
     return f"{first} {_verb(inner, rest)}".strip() if isinstance(inner, TyperGroup) else first if inner else ""

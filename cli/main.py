@@ -29,16 +29,10 @@ LOCAL: Final = {
     "reset": _local("reset", "Empty the account and delete all stacks. The servers keep running."),
     "env": _local("env", "Print environment variables for `pulumi` and AWS clients."),
     "ami": _local("ami", "Build the AMI of EC2 clusters with Packer and print its ID."),
-    "preview": _local("preview", "Show what `up` would do."),
-    "up": _local("up", "Create or update the stack."),
-    "refresh": _local("refresh", "Update the stack's state to match AWS."),
-    "destroy": _local("destroy", "Delete everything the stack created."),
     "break": Verb(
         "cli.local.faults:command", "Break a local node or job: a GPU, kubelet, link, instance or rank.", needs_clone=True
     ),
     "grant": _local("grant", "Create what the stack references but does not create: VPC, reservations, AMI, users."),
-    "recover": _local("recover", "Repair the stack after `pulumi` was killed."),
-    "outputs": _local("outputs", "Print the stack's outputs as YAML or JSON."),
     "scarce": _local("scarce", "Make a zone run out of capacity for an instance type.", "cli.local.account"),
     "quota": _local("quota", "Show or set a quota of the account.", "cli.local.account"),
     "deny": _local("deny", "Deny an action to everyone in the account.", "cli.local.account"),
@@ -113,7 +107,6 @@ VERBS: Final = {
             "cli.jobs.smoke_command:command",
             "Test a pool with a job: ranks, GPUs, an allreduce, the network; on request CUDA and NCCL.",
         ),
-        "migrate-queue": Verb("cli.jobs.migrate_queue:command", "Rewrite Kueue's stored objects after an upgrade of Kueue."),
     },
     "EC2 clusters": {
         "wait": Verb("cli.ec2.wait:command", "Wait until all nodes of an EC2 cluster have joined."),
@@ -155,8 +148,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(is_set: bool) -> None:
+    if is_set:
         print(version())
         raise typer.Exit()
 
@@ -177,14 +170,14 @@ def verb(name: str) -> Any:
 
 
 def every_command() -> Iterator[tuple[str, Any]]:
-    """Yield each verb (`validate`, `local up`) with its loaded command. Imports all modules."""
+    """Yield each verb (`validate`, `local start`) with its loaded command. Imports all modules."""
     root: Any = typer.main.get_command(app)
-    for name, one in root.commands.items():
-        if isinstance(one, TyperGroup):
-            for inner, command in one.commands.items():
+    for name, entry in root.commands.items():
+        if isinstance(entry, TyperGroup):
+            for inner, command in entry.commands.items():
                 yield f"{name} {inner}", command.load()  # type: ignore[attr-defined]
         else:
-            yield name, one.load()
+            yield name, entry.load()
 
 
 def markdown() -> str:
@@ -194,7 +187,7 @@ def markdown() -> str:
         lines.append(f"| **{panel}** | |")
         for name, verb in verbs.items():
             lines.append(f"| `{name}` | {verb.summary} |")
-            lines += [f"| `{name} {inner}` | {one.summary} |" for inner, one in verb.verbs.items()]
+            lines += [f"| `{name} {inner}` | {inner_verb.summary} |" for inner, inner_verb in verb.verbs.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -203,7 +196,7 @@ def main() -> None:
     gc.set_threshold(OBJECTS_PER_COLLECTION)
     atexit.register(gc.freeze)  # skips garbage collection at exit
     if sys.stdout is not None:
-        sys.stdout = output.named(sys.stdout)
+        sys.stdout = output.name_stream(sys.stdout)
     try:
         try:
             app(prog_name=NAME)
@@ -213,7 +206,7 @@ def main() -> None:
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             raise SystemExit(FAILED) from None
-        if errors.code_of(error) is None:
+        if errors.find_exit_code(error) is None:
             raise
         errors.report(error, FAILED, "", as_json=False)
         raise SystemExit(FAILED) from None

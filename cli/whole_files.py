@@ -37,14 +37,14 @@ def _replace(path: Path, text: str, *, private: bool) -> None:
         if before is not None:
             with suppress(PermissionError):
                 os.chown(part, before.st_uid, before.st_gid)
-        Path(part).chmod(PRIVATE if private else stat.S_IMODE(before.st_mode) if before else 0o666 & ~_umask())
+        Path(part).chmod(PRIVATE if private else stat.S_IMODE(before.st_mode) if before else 0o666 & ~read_umask())
         Path(part).replace(path)
     except BaseException:
         Path(part).unlink(missing_ok=True)
         raise
 
 
-def _umask() -> int:
+def read_umask() -> int:
     """Return the umask, which can only be read by setting it."""
     umask = os.umask(0o077)
     os.umask(umask)

@@ -32,7 +32,7 @@ from rich.console import Console, RenderableType
 
 from cli.clusters.status.cluster_status import JobLine, PoolStatus, QueueStatus, Status, VolumeStatus
 from cli.clusters.status.status_screen import screen
-from cli.demo.steps import StepResult, _table
+from cli.demo.steps import StepResult, render_table
 from cli.ec2.failed_launches import FailedLaunch
 from cli.jobs.state import JobState, Phase
 from cli.stacks.plan.changes import Changes
@@ -69,7 +69,7 @@ def terminal(name: str, command: str, content: RenderableType, width: int) -> st
 
 def demo() -> str:
     results = [StepResult(**row) for row in json.loads((FOLDER / "demo.json").read_text())]
-    return terminal("demo", "make demo", _table(results, sum(result.seconds for result in results)), 122)
+    return terminal("demo", "make demo", render_table(results, sum(result.seconds for result in results)), 122)
 
 
 NOW: Final = datetime(2026, 11, 22, 12, tzinfo=UTC)

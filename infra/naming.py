@@ -127,8 +127,6 @@ KUBE_SYSTEM: Final = "kube-system"
 
 JOB_LABEL: Final = "gpumpi.io/job"
 LAUNCHER_LABEL: Final = "gpumpi.io/launcher"
-LAUNCHER_LABELS: Final = {"standalone": "openmpi"}
-"""Launchers that keep a former name as their label value: labels of objects in users' clusters must not change."""
 ROLE_LABEL: Final = "gpumpi.io/role"
 MPI_JOB_LABEL: Final = "training.kubeflow.org/job-name"
 MPI_ROLE_LABEL: Final = "training.kubeflow.org/job-role"
@@ -252,7 +250,7 @@ def pool_labels(pool: str, *, accelerator: str | None = None, efa: bool = False)
 def job_labels(job: str, launcher: str | None = None, role: str | None = None) -> dict[str, str]:
     """Return the labels of a job's objects. Without `launcher` and `role`, return the labels that select all objects of
     the job."""
-    more = {LAUNCHER_LABEL: LAUNCHER_LABELS.get(launcher or "", launcher), ROLE_LABEL: role}
+    more = {LAUNCHER_LABEL: launcher, ROLE_LABEL: role}
     managed = {"app.kubernetes.io/managed-by": PROJECT} if launcher else {}
     return {JOB_LABEL: job, **managed, **{key: value for key, value in more.items() if value}}
 

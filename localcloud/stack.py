@@ -8,8 +8,6 @@ repository.
 import codecs
 import json
 import os
-import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -24,12 +22,10 @@ from typing import Any, Literal, TextIO
 import yaml
 
 from infra.config import stack_file
-from infra.recovery import recover_stack
+from infra.recovery import file_backend, recover_stack
 from infra.recovery.pending_operations import Report
 from localcloud.engine_events import EventLog, Step
-from localcloud.images import build, stack_images
-from localcloud.instance import LocalCloud
-from localcloud.kubernetes import capability
+from localcloud.instance import PROJECT, LocalCloud
 from localcloud.processes import ROOT
 
 Verb = Literal["preview", "up", "refresh", "destroy"]
@@ -37,9 +33,6 @@ WATCH_EVERY_SECONDS = 1.0
 SERVICES = ("autoscaling", "ec2", "ecr", "efs", "eks", "fsx", "iam", "kms", "logs", "s3", "s3control", "ssm", "sts")
 """AWS services that the Pulumi program uses. An official provider is configured to send their API calls to the local
 AWS."""
-LOCKED = "the stack is currently locked by"
-"""https://github.com/pulumi/pulumi/blob/v3.246.0/pkg/backend/diy/lock.go"""
-
 Watch = Callable[[EventLog, float], None]
 """Callback that receives the operation's events so far and the seconds since its start."""
 
@@ -66,10 +59,6 @@ class Run:
     def changed(self) -> dict[str, int]:
         """Number of changed resources per operation."""
         return {operation: count for operation, count in self.changes.items() if operation != "same"}
-
-
-class NoStack(Exception):
-    """The local cloud has no stack with this name."""
 
 
 class PulumiError(Exception):
@@ -104,15 +93,6 @@ class LocalStack:
         self._copy(source)
         self._pulumi("stack", "select", "--create", "--stack", self.name)
 
-    def must_exist(self) -> None:
-        """Check that the stack exists, for commands that can use an existing copy of the stack file. Raises NoStack or
-        NotRunning."""
-        self.cloud.must_run()
-        if not self.exists():
-            fix = f"scripts/cluster local up -s {self.name}"
-            raise NoStack(f'there is no stack "{self.name}" in this local cloud; create it with: {fix}')
-        self._copy_if_missing()
-
     def grant(self) -> list[str]:
         """In the local account, create the prerequisites to which the stack refers. Return the names of these
         prerequisites."""
@@ -125,18 +105,7 @@ class LocalStack:
         """Run `pulumi config set --path` on the copy, e.g. for `gpumpi:pools[0].maxSize`."""
         self._pulumi("config", "set", "--stack", self.name, "--path", path, value)
 
-    def exists(self) -> bool:
-        """Whether the stack was ever deployed. A truncated state file counts as deployed.
-
-        The backend also lists stacks that were never deployed.
-        """
-        state = self.cloud.state_file(self.name)
-        if not _is_whole(state):
-            return state.exists()
-        return bool(json.loads(state.read_text())["checkpoint"].get("latest"))
-
     def outputs(self, *, secrets: bool = False) -> dict[str, Any]:
-        self.must_exist()
         options = ("--show-secrets",) if secrets else ()
         text = self._pulumi("stack", "output", "--json", "--stack", self.name, *options)
         outputs: dict[str, Any] = json.loads(text)
@@ -149,23 +118,12 @@ class LocalStack:
 
     def recover(self, report: Report = print) -> recover_stack.Recovered:
         """Recover from a killed engine: remove the lock, repair the state file, and resolve pending operations."""
-        self.cloud.must_run()
-        self._copy_if_missing()
         self.unlock()
         return recover_stack.recover(self._pulumi, self.name, self.cloud.clients, report)
 
     def mend(self) -> None:
-        """Repair what a killed engine left truncated: restore the state file from its backup, and delete attributes
-        files."""
-        state = self.cloud.state_file(self.name)
-        backup = state.with_name(f"{state.name}.bak")
-        if not _is_whole(state) and _is_whole(backup):
-            shutil.copy2(backup, state)
-        # The backend writes an attributes file next to each file, but does not need it to read the file:
-        # https://github.com/google/go-cloud/blob/master/blob/fileblob/attrs.go
-        for attributes in (self.cloud.folder / "backend").rglob("*.attrs"):
-            if not _is_whole(attributes):
-                attributes.unlink(missing_ok=True)
+        """Repair state files that a killed engine left truncated."""
+        file_backend.mend(self.cloud.environment()["PULUMI_BACKEND_URL"], PROJECT, self.name)
 
     def unlock(self) -> None:
         """Remove the lock left by a killed engine. `pulumi cancel` alone works only if the state file is intact."""
@@ -181,45 +139,26 @@ class LocalStack:
         verb: Verb,
         *extra: str,
         stream: TextIO | None = None,
-        color: bool = False,
         watch: Watch | None = None,
-        report: Report = print,
     ) -> Run:
-        """Run a Pulumi operation to completion. Write its output to `stream` live and call `watch` every second.
-
-        `up` first builds the platform's images that are not cached. Raises ImageError.
-        """
-        if verb == "up":
-            self._build_images(report)
+        """Run a Pulumi operation to completion. Write its output to `stream` live and call `watch` every second."""
         started = time.monotonic()
         with (
-            self.started(verb, *extra, color=color) as (process, events),
+            self.started(verb, *extra) as (process, events),
             _watching(watch, events, started),
             _interrupts_for(process),
         ):
             output = _copy_output(process, stream)
             process.wait()
         seconds = time.monotonic() - started
-        errors = (*events.errors, *filter(None, [self.how_to_unlock(output)]))
-        return Run(verb, process.returncode, seconds, events.changes, tuple(events.steps), errors, output)
-
-    def how_to_unlock(self, output: str) -> str:
-        """Return how to unlock the stack, or "" if `output` does not report a lock.
-
-        Pulumi suggests `pulumi cancel`, which does not recover resources that a killed engine was creating.
-        """
-        if LOCKED not in output:
-            return ""
-        home = "" if self.cloud.folder == ROOT / ".local" / "cloud" else f" --home {shlex.quote(str(self.cloud.folder))}"
-        repair = f"scripts/cluster local recover -s {self.name}{home}"
-        return f"the lock belongs to an operation that is running or was killed. If no operation is running: {repair}"
+        return Run(verb, process.returncode, seconds, events.changes, tuple(events.steps), tuple(events.errors), output)
 
     @contextmanager
-    def started(self, verb: Verb, *extra: str, color: bool = False) -> Iterator[tuple[subprocess.Popen[str], EventLog]]:
+    def started(self, verb: Verb, *extra: str) -> Iterator[tuple[subprocess.Popen[str], EventLog]]:
         """Start a Pulumi operation and yield its process and events, for callers that interrupt the operation."""
         events = EventLog(self.project / f"{self.name}.{verb}.events.json")
         options = ["--stack", self.name, "--non-interactive", "--event-log", str(events.file)]
-        options += ["--color", "always" if color else "never", *([] if verb == "preview" else ["--yes", "--skip-preview"])]
+        options += ["--color", "never", *([] if verb == "preview" else ["--yes", "--skip-preview"])]
         try:
             with subprocess.Popen(
                 ["pulumi", verb, *options, *extra],
@@ -242,17 +181,6 @@ class LocalStack:
         finally:
             events.close()
 
-    def _build_images(self, report: Report) -> None:
-        """Build the images of the platform that are not cached yet.
-
-        Otherwise, the registry would build them when nodes pull them, which can take longer than the ten minutes that
-        Pulumi waits for pods.
-        """
-        images = stack_images.of_platform(stack_file.read(self.config_file))
-        if images and capability.examine().real_nodes:
-            for image in images:
-                build.ensure_image(image, report)
-
     def _pulumi(self, *arguments: str, text: str | None = None) -> str:
         result = subprocess.run(
             ["pulumi", *arguments, "--non-interactive"],
@@ -264,15 +192,8 @@ class LocalStack:
             check=False,
         )
         if result.returncode:
-            said = result.stderr.strip() or result.stdout.strip()
-            fix = self.how_to_unlock(said)
-            raise PulumiError("\n".join(filter(None, [f"pulumi {' '.join(arguments)}: {said}", fix])))
+            raise PulumiError(f"pulumi {' '.join(arguments)}: {result.stderr.strip() or result.stdout.strip()}")
         return result.stdout
-
-    def _copy_if_missing(self) -> None:
-        """Copy the stack file if there is no copy yet, for example because plain `pulumi` created the stack."""
-        if not self.config_file.exists():
-            self._copy(self.source)
 
     def _copy(self, source: Path) -> None:
         self.project.mkdir(parents=True, exist_ok=True)
@@ -388,10 +309,3 @@ def _salt_line(config_file: Path) -> str:
         return ""
     lines = [line for line in config_file.read_text().splitlines() if line.startswith("encryptionsalt:")]
     return f"\n{lines[0]}\n" if lines else ""
-
-
-def _is_whole(file: Path) -> bool:
-    try:
-        return bool(json.loads(file.read_text()))
-    except (FileNotFoundError, UnicodeDecodeError, json.JSONDecodeError):
-        return False

@@ -8,11 +8,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from cli import options
+from cli import options, prompts
 from cli.capacity import order, purchase, remembered
-from cli.capacity.choices import choices
-from cli.capacity.offer_screen import recommendation, screen, usd, when
-from cli.clusters.acceptance import prompts
+from cli.capacity.choices import list_choices
+from cli.capacity.offer_screen import format_time, format_usd, recommend, render_screen
 from cli.console import make_console, print_json, say
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import NOT_FOUND, OK, REFUSED, USAGE
@@ -50,44 +49,44 @@ def find(
     """
     if days is not None and hours is not None:
         raise CommandError("give --days or --hours, not both", USAGE)
-    wanted = Wanted(instance_type, nodes, 24 * days if days else hours or 24, _utc(start), _utc(end), spot)
-    home = _home_region()
-    places = capacity.enabled_regions(home) if regions == "all" else _listed(regions)
+    request = Wanted(instance_type, nodes, 24 * days if days else hours or 24, _utc(start), _utc(end), spot)
+    home = read_home_region()
+    places = capacity.enabled_regions(home) if regions == "all" else split_list(regions)
     with _progress(quiet=as_json) as progress:
-        found = capacity.find(wanted, places, home, progress)
-    rows = choices(found)
-    remembered.save(block for region in found.regions for block in region.blocks)
+        search = capacity.find(request, places, home, progress)
+    rows = list_choices(search)
+    remembered.save(block for region in search.regions for block in region.blocks)
     if as_json:
-        print_json({**_json(found), "choices": [row.as_json() for row in rows], "next": recommendation(rows) or None})
+        print_json({**summarize_search(search), "choices": [row.as_json() for row in rows], "next": recommend(rows) or None})
     elif rows:
-        make_console().print(screen(found, rows, everything=everything))
+        make_console().print(render_screen(search, rows, everything=everything))
     if not rows:
-        _refuse_nothing(found)
+        _refuse_nothing(search)
     return OK if rows else NOT_FOUND
 
 
-def _refuse_nothing(found: Found) -> None:
-    refused = [f"{region.region}: {one}" for region in found.regions for one in region.refusals]
+def _refuse_nothing(search: Found) -> None:
+    refused = [f"{region.region}: {refusal}" for region in search.regions for refusal in region.refusals]
     if refused:
         raise CommandError(f"no Region could be queried. {refused[0]}", NOT_FOUND)
-    where = f"none of the {len(found.regions)} Regions" if len(found.regions) > 1 else found.regions[0].region
-    raise NotFound(f"{where} offers {found.wanted.instance_type}")
+    where = f"none of the {len(search.regions)} Regions" if len(search.regions) > 1 else search.regions[0].region
+    raise NotFound(f"{where} offers {search.wanted.instance_type}")
 
 
-def _json(found: Found) -> dict[str, object]:
+def summarize_search(search: Found) -> dict[str, object]:
     return {
-        "instanceType": found.wanted.instance_type,
-        "nodes": found.wanted.nodes,
-        "hours": found.wanted.hours,
-        "priceSource": found.price_source,
+        "instanceType": search.wanted.instance_type,
+        "nodes": search.wanted.nodes,
+        "hours": search.wanted.hours,
+        "priceSource": search.price_source,
         "regions": [
             {
-                "region": one.region,
-                "zones": list(one.zones),
-                "largestBlock": one.largest_block,
-                "refusals": list(one.refusals),
+                "region": region.region,
+                "zones": list(region.zones),
+                "largestBlock": region.largest_block,
+                "refusals": list(region.refusals),
             }
-            for one in found.regions
+            for region in search.regions
         ],
     }
 
@@ -96,20 +95,20 @@ def _utc(moment: datetime | None) -> datetime | None:
     return None if moment is None else moment.replace(tzinfo=UTC)
 
 
-def _home_region() -> str:
+def read_home_region() -> str:
     import boto3.session  # slow to import
 
     return boto3.session.Session().region_name or HOME_REGION
 
 
-def _listed(text: str) -> tuple[str, ...]:
-    wanted = tuple(dict.fromkeys(one.strip() for one in text.split(",") if one.strip()))
-    if not wanted:
+def split_list(text: str) -> tuple[str, ...]:
+    places = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    if not places:
         raise CommandError("--regions: list at least one Region, or use all", USAGE)
-    for one in wanted:
-        if one not in sdk_regions():
-            raise CommandError(f"--regions: {one} is not a Region{did_you_mean(one, sdk_regions())}", USAGE)
-    return wanted
+    for place in places:
+        if place not in sdk_regions():
+            raise CommandError(f"--regions: {place} is not a Region{did_you_mean(place, sdk_regions())}", USAGE)
+    return places
 
 
 @contextmanager
@@ -148,18 +147,18 @@ def reserve(
     Block cannot be cancelled.
     """
     path = stack_file.find(stack, config_dir)
-    known = remembered.find(offering_id)
-    if known is None:
+    remembered_block = remembered.find(offering_id)
+    if remembered_block is None:
         raise NotFound(f"{offering_id} is not known here; `{program()} capacity find` prints the IDs that can be bought")
-    clients = Clients(known.region)
-    offering = purchase.current(clients, known)
-    edit = purchase.edit(path, pool, offering)
+    clients = Clients(remembered_block.region)
+    offering = purchase.find_current_offering(clients, remembered_block)
+    edit = purchase.plan_edit(path, pool, offering)
     if not as_json:
-        _show(offering, edit)
+        show_order(offering, edit)
     order.dry_run(clients, offering)
     if dry_run:
         if as_json:
-            print_json(_result(offering, edit, None, None))
+            print_json(describe_result(offering, edit, None, None))
         else:
             say("dry run: AWS would accept the purchase; nothing was bought or written")
         return OK
@@ -167,20 +166,20 @@ def reserve(
     reservation = order.buy(clients, offering)
     identifier = str(reservation["CapacityReservationId"])
     edit.write(identifier)
-    bought = purchase.renewed(offering, reservation)
+    bought = purchase.renew_offering(offering, reservation)
     say(f"bought {identifier}; {path.name} now refers to it")
     state = purchase.wait_until_paid(clients, identifier, timedelta(minutes=minutes))
     if as_json:
-        print_json(_result(bought, edit, identifier, state))
+        print_json(describe_result(bought, edit, identifier, state))
         return OK
-    _show_next(stack, bought, edit, identifier, state)
+    show_next_step(stack, bought, edit, identifier, state)
     return OK
 
 
-def _show(offering: BlockOffering, edit: purchase.Edit) -> None:
-    period = f"{when(offering.start)} to {when(offering.end)} UTC ({offering.hours:g} hours)"
+def show_order(offering: BlockOffering, edit: purchase.Edit) -> None:
+    period = f"{format_time(offering.start)} to {format_time(offering.end)} UTC ({offering.hours:g} hours)"
     print(f"{offering.count} x {offering.instance_type} in {offering.zone}, {period}")
-    print(f"price: {usd(offering.fee)} {offering.currency}, paid now; a Capacity Block cannot be cancelled")
+    print(f"price: {format_usd(offering.fee)} {offering.currency}, paid now; a Capacity Block cannot be cancelled")
     print(edit.difference())
 
 
@@ -189,20 +188,20 @@ def _confirm(offering: BlockOffering, *, yes: bool) -> None:
         return
     if not prompts.interactive():
         raise CommandError("the purchase needs confirmation, but stdin is not a terminal. Add --yes", REFUSED)
-    if prompts.read_line(f"Buy for {usd(offering.fee)}? [y/N]").lower() not in ("y", "yes"):
+    if prompts.read_line(f"Buy for {format_usd(offering.fee)}? [y/N]").lower() not in ("y", "yes"):
         raise CommandError("not confirmed; nothing was bought", REFUSED)
 
 
-def _show_next(stack: str, offering: BlockOffering, edit: purchase.Edit, identifier: str, state: str) -> None:
+def show_next_step(stack: str, offering: BlockOffering, edit: purchase.Edit, identifier: str, state: str) -> None:
     print(f"{identifier} is {state}")
     if state not in purchase.PAID:
         print("AWS collects the payment within 12 hours; until then the block is not yours")
     print(f"`pulumi up -s {stack}` then does this:")
-    for line in purchase.what_up_will_do(offering, edit):
+    for line in purchase.describe_next_up(offering, edit):
         print(f"  {line}")
 
 
-def _result(offering: BlockOffering, edit: purchase.Edit, identifier: str | None, state: str | None) -> dict[str, Any]:
+def describe_result(offering: BlockOffering, edit: purchase.Edit, identifier: str | None, state: str | None) -> dict[str, Any]:
     return {
         "offering": offering.id,
         "reservationId": identifier,
@@ -214,5 +213,5 @@ def _result(offering: BlockOffering, edit: purchase.Edit, identifier: str | None
         "end": offering.end.isoformat(),
         "stackFile": str(Path(edit.path)),
         "pool": edit.pool,
-        "up": purchase.what_up_will_do(offering, edit),
+        "up": purchase.describe_next_up(offering, edit),
     }

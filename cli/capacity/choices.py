@@ -55,11 +55,11 @@ class Choice:
         }
 
 
-def choices(found: Found) -> list[Choice]:
+def list_choices(search: Found) -> list[Choice]:
     """Return the choices that have room for all nodes, then the others. Both groups are sorted by price, with unknown
     prices last.
     """
-    rows = [row for region in found.regions for row in _of_region(found, region)]
+    rows = [row for region in search.regions for row in list_choices_of_region(search, region)]
     return sorted(rows, key=_rank)
 
 
@@ -68,41 +68,41 @@ def _rank(row: Choice) -> tuple[bool, bool, Decimal, int, str, str]:
     return (not row.fits, row.total is None, row.total or Decimal(), ORDER.index(row.kind), start, row.zone)
 
 
-def _of_region(found: Found, region: RegionCapacity) -> Iterator[Choice]:
-    wanted, gpus = found.wanted, found.gpus * found.wanted.nodes
-    hours = Decimal(wanted.hours)
-    yield from (_reserved(wanted, region.region, one, gpus) for one in region.reservations)
+def list_choices_of_region(search: Found, region: RegionCapacity) -> Iterator[Choice]:
+    request, gpus = search.wanted, search.gpus * search.wanted.nodes
+    hours = Decimal(request.hours)
+    yield from (price_reservation(request, region.region, reservation, gpus) for reservation in region.reservations)
     for block in region.blocks:
-        fits = block.count >= wanted.nodes
+        fits = block.count >= request.nodes
         note = "" if fits else f"a block has at most {MAXIMUM_IN_BLOCK} nodes"
         yield Choice(
-            *("block", region.region, block.zone, block.count, block.hours, block.fee, found.gpus * block.count),
+            *("block", region.region, block.zone, block.count, block.hours, block.fee, search.gpus * block.count),
             *(block.start, block.end, block.id, note, fits),
         )
-    price = found.on_demand.get(region.region)
+    price = search.on_demand.get(region.region)
     for zone in region.zones:
         if zone in region.spot_prices or zone in region.spot_scores:
-            yield _spot(region, zone, wanted, hours, gpus)
-        total = None if price is None else price * wanted.nodes * hours
+            yield price_spot(region, zone, request, hours, gpus)
+        total = None if price is None else price * request.nodes * hours
         note = "AWS does not report whether there is capacity"
-        yield Choice("on-demand", region.region, zone, wanted.nodes, hours, total, gpus, note=note)
+        yield Choice("on-demand", region.region, zone, request.nodes, hours, total, gpus, note=note)
 
 
-def _reserved(wanted: Wanted, region: str, one: Reservation, gpus: int) -> Choice:
+def price_reservation(request: Wanted, region: str, reservation: Reservation, gpus: int) -> Choice:
     """Return a choice that uses the account's own reservation. This costs nothing extra, because the reservation is
     already paid for, or billed even if unused.
     """
-    room = one.total if one.state != "active" else one.available
-    kind = "your Capacity Block" if one.kind == "capacity-block" else "your reservation, billed even if unused"
-    note = f"{kind}: {one.state}, {room} of {one.total} free"
+    room = reservation.total if reservation.state != "active" else reservation.available
+    kind = "your Capacity Block" if reservation.kind == "capacity-block" else "your reservation, billed even if unused"
+    note = f"{kind}: {reservation.state}, {room} of {reservation.total} free"
     return Choice(
-        *("reservation", region, one.zone, wanted.nodes, Decimal(wanted.hours), Decimal(), gpus),
-        *(one.start, one.end, one.id, note, room >= wanted.nodes),
+        *("reservation", region, reservation.zone, request.nodes, Decimal(request.hours), Decimal(), gpus),
+        *(reservation.start, reservation.end, reservation.id, note, room >= request.nodes),
     )
 
 
-def _spot(region: RegionCapacity, zone: str, wanted: Wanted, hours: Decimal, gpus: int) -> Choice:
+def price_spot(region: RegionCapacity, zone: str, request: Wanted, hours: Decimal, gpus: int) -> Choice:
     price, score = region.spot_prices.get(zone), region.spot_scores.get(zone)
-    total = None if price is None else price * wanted.nodes * hours
+    total = None if price is None else price * request.nodes * hours
     note = "may be interrupted" if score is None else f"placement score {score} of 10 (scores for a single type are low)"
-    return Choice("spot", region.region, zone, wanted.nodes, hours, total, gpus, note=note)
+    return Choice("spot", region.region, zone, request.nodes, hours, total, gpus, note=note)

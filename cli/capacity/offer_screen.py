@@ -17,34 +17,42 @@ UNKNOWN = "unknown"
 SHOWN = 20
 
 
-def screen(found: Found, rows: Sequence[Choice], *, everything: bool) -> RenderableType:
-    return Group(*_parts(found, rows, everything=everything))
+def render_screen(search: Found, rows: Sequence[Choice], *, everything: bool) -> RenderableType:
+    return Group(*render_parts(search, rows, everything=everything))
 
 
-def _parts(found: Found, rows: Sequence[Choice], *, everything: bool) -> Iterator[RenderableType]:
+def render_parts(search: Found, rows: Sequence[Choice], *, everything: bool) -> Iterator[RenderableType]:
     shown = rows if everything else rows[:SHOWN]
-    yield _table(shown)
+    yield render_table(shown)
     if len(shown) < len(rows):
         yield Text(f"{len(shown)} of {len(rows)} choices; --all shows the rest", "dim")
-    for region in found.regions:
+    for region in search.regions:
         if region.largest_block is not None:
             yield Text(f"{region.region}: maximum nodes per Capacity Block in this period: {region.largest_block}", "dim")
-    refused = [f"{region.region}: {one}" for region in found.regions for one in region.refusals]
+    refused = [f"{region.region}: {refusal}" for region in search.regions for refusal in region.refusals]
     yield from (Text(line, "yellow") for line in refused)
-    empty = [region.region for region in found.regions if not region.zones and not region.refusals]
+    empty = [region.region for region in search.regions if not region.zones and not region.refusals]
     if empty:
         yield Text(f"not offered in {all_of(empty)}", "dim")
-    if hint := recommendation(rows):
+    if hint := recommend(rows):
         yield Text()
         yield Text(hint)
 
 
-def _table(rows: Sequence[Choice]) -> Listing:
+def render_table(rows: Sequence[Choice]) -> Listing:
     listing = Listing(*("kind", "zone", "nodes", "starts (UTC)", "hours", "total", "per GPU hour", "ID", "note"), right=RIGHT)
     for row in rows:
         style = "" if row.fits else "dim"
         cells = (
-            *(row.kind, row.zone, str(row.nodes), when(row.start), f"{row.hours:g}", usd(row.total), usd(row.per_gpu_hour)),
+            *(
+                row.kind,
+                row.zone,
+                str(row.nodes),
+                format_time(row.start),
+                f"{row.hours:g}",
+                format_usd(row.total),
+                format_usd(row.per_gpu_hour),
+            ),
             *(row.id, row.note),
         )
         listing.add_row(*(Text(cell, style) for cell in cells))
@@ -54,15 +62,15 @@ def _table(rows: Sequence[Choice]) -> Listing:
 RIGHT = ("nodes", "hours", "total", "per GPU hour")
 
 
-def usd(amount: Decimal | None) -> str:
+def format_usd(amount: Decimal | None) -> str:
     return UNKNOWN if amount is None else f"${amount:,.2f}"
 
 
-def when(moment: datetime | None) -> str:
+def format_time(moment: datetime | None) -> str:
     return "now" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}"
 
 
-def recommendation(rows: Sequence[Choice]) -> str:
+def recommend(rows: Sequence[Choice]) -> str:
     """Return what to do next: use a reservation that fits, or buy the cheapest block."""
     best = next((row for row in rows if row.fits and row.kind in ("reservation", "block")), None)
     if best is None:

@@ -47,7 +47,7 @@ class OutcomeUnknown(Exception):
 def dry_run(clients: Clients, offering: BlockOffering) -> None:
     """Check that AWS would accept the purchase. Raises CommandError if it would not."""
     try:
-        call_aws(clients.region, lambda: _purchase(clients.ec2, offering, _order(offering), DryRun=True))
+        call_aws(clients.region, lambda: purchase_block(clients.ec2, offering, describe_order(offering), DryRun=True))
     except CommandError as error:
         if "DryRunOperation" not in str(error):
             raise
@@ -64,9 +64,9 @@ def buy(
 
     If the answer is lost, look up the reservation. Raises CommandError if there is none, with a way to check again.
     """
-    order = _order(offering)
+    order = describe_order(offering)
     try:
-        answer = call_aws(clients.region, lambda: _purchase_once(clients, offering, order))
+        answer = call_aws(clients.region, lambda: try_purchase(clients, offering, order))
     except OutcomeUnknown as error:
         say(f"AWS's answer to the purchase was lost ({error}); looking for the reservation with the tag {ORDER_TAG}={order}")
         return _find_reservation(clients, offering, order, now, pause)
@@ -74,31 +74,31 @@ def buy(
     return reservation
 
 
-def _order(offering: BlockOffering) -> str:
+def describe_order(offering: BlockOffering) -> str:
     """Return a tag value that identifies one purchase."""
     return f"{offering.id}.{secrets.token_hex(8)}"
 
 
-def _purchase(client: Any, offering: BlockOffering, order: str, **more: Any) -> Any:
+def purchase_block(client: Any, offering: BlockOffering, order: str, **more: Any) -> Any:
     tags = [{"ResourceType": "capacity-reservation", "Tags": [{"Key": ORDER_TAG, "Value": order}]}]
     return client.purchase_capacity_block(
         CapacityBlockOfferingId=offering.id, InstancePlatform=PLATFORM, TagSpecifications=tags, **more
     )
 
 
-def _purchase_once(clients: Clients, offering: BlockOffering, order: str) -> Any:
+def try_purchase(clients: Clients, offering: BlockOffering, order: str) -> Any:
     """Send the request once. Raises OutcomeUnknown unless AWS refuses the request or cannot have received it."""
     client = clients.ec2_once
     try:
-        return _purchase(client, offering, order)
+        return purchase_block(client, offering, order)
     except _NOTHING_SENT:
         raise
     except ClientError as error:
         if error.response["ResponseMetadata"].get("HTTPStatusCode", _SERVER_ERRORS) < _SERVER_ERRORS:
             raise
-        raise OutcomeUnknown(_one_line(error)) from None
+        raise OutcomeUnknown(join_lines(error)) from None
     except (Exception, KeyboardInterrupt) as error:  # a timeout, a lost connection, an answer that is cut off
-        raise OutcomeUnknown(_one_line(error) or "interrupted") from None
+        raise OutcomeUnknown(join_lines(error) or "interrupted") from None
 
 
 def _find_reservation(
@@ -117,7 +117,7 @@ def _find_reservation(
         try:
             answer = call_aws(clients.region, lambda: clients.ec2.describe_capacity_reservations(Filters=filters))
         except (CommandError, KeyboardInterrupt) as error:
-            reason = _one_line(error) or "interrupted"
+            reason = join_lines(error) or "interrupted"
             raise CommandError(f"{offering.id}: the reservation could not be looked up: {reason}. {fix}", FAILED) from None
         reservations: list[dict[str, Any]] = answer["CapacityReservations"]
         if reservations:
@@ -142,5 +142,5 @@ def call_aws(region: str, call: Callable[[], Any]) -> Any:
         raise CommandError(str(error), code) from None
 
 
-def _one_line(error: BaseException) -> str:
+def join_lines(error: BaseException) -> str:
     return " ".join(str(error).split())

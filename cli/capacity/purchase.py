@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from cli import whole_files
 from cli.capacity import stack_edit
-from cli.capacity.offer_screen import usd, when
+from cli.capacity.offer_screen import format_time, format_usd
 from cli.capacity.order import EVERY_SECONDS, call_aws
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import FAILED, REFUSED
@@ -55,31 +55,35 @@ class Edit:
             raise CommandError(f"{reservation} was bought, but {self.path} cannot be written: {error.strerror}. {fix}") from None
 
 
-def current(clients: Clients, known: BlockOffering) -> BlockOffering:
+def find_current_offering(clients: Clients, offering: BlockOffering) -> BlockOffering:
     """Return the offering as AWS now reports it. Raises CommandError if it no longer exists or its price has changed."""
-    wanted = Wanted(known.instance_type, known.count, known.asked_hours, known.start, known.end)
-    found: list[BlockOffering] = call_aws(clients.region, lambda: offerings(clients, wanted, known.count, known.asked_hours))
-    place = known.zone, known.start, known.end
-    same = next((one for one in found if one.id == known.id), None)
-    same = same or next((one for one in found if (one.zone, one.start, one.end) == place), None)
+    request = Wanted(offering.instance_type, offering.count, offering.asked_hours, offering.start, offering.end)
+    offered: list[BlockOffering] = call_aws(
+        clients.region, lambda: offerings(clients, request, offering.count, offering.asked_hours)
+    )
+    place = offering.zone, offering.start, offering.end
+    same = next((candidate for candidate in offered if candidate.id == offering.id), None)
+    same = same or next((candidate for candidate in offered if (candidate.zone, candidate.start, candidate.end) == place), None)
     if same is None:
-        raise NotFound(f"AWS no longer offers {known.id}; search again with `capacity find`")
-    if same.fee != known.fee:
-        raise CommandError(f"{known.id} now costs {usd(same.fee)}, not {usd(known.fee)}; search again", REFUSED)
+        raise NotFound(f"AWS no longer offers {offering.id}; search again with `capacity find`")
+    if same.fee != offering.fee:
+        raise CommandError(
+            f"{offering.id} now costs {format_usd(same.fee)}, not {format_usd(offering.fee)}; search again", REFUSED
+        )
     return same
 
 
-def edit(path: Path, pool: str | None, offering: BlockOffering) -> Edit:
+def plan_edit(path: Path, pool: str | None, offering: BlockOffering) -> Edit:
     """Return the change to the stack file. Raises CommandError if the changed file would be invalid."""
     raw = stack_file.read(path)
     if raw.region != offering.region:
         raise CommandError(f"{offering.id} is in {offering.region}, but aws:region of {path.name} is {raw.region}", REFUSED)
     before = path.read_text(encoding="utf-8")
-    after, name = stack_edit.with_block(before, pool, offering.instance_type, PLACEHOLDER, offering.zone, offering.count)
-    return Edit(path, before, after, name, is_eks=_checked(path, after).is_eks)
+    after, name = stack_edit.insert_block(before, pool, offering.instance_type, PLACEHOLDER, offering.zone, offering.count)
+    return Edit(path, before, after, name, is_eks=check_edited_stack(path, after).is_eks)
 
 
-def _checked(path: Path, text: str) -> Settings:
+def check_edited_stack(path: Path, text: str) -> Settings:
     """Return the settings in the changed file. Raises CommandError if the file is invalid. This check precedes the
     purchase.
     """
@@ -117,24 +121,25 @@ def wait_until_paid(
         pause(EVERY_SECONDS)
 
 
-def what_up_will_do(offering: BlockOffering, edit: Edit) -> list[str]:
+def describe_next_up(offering: BlockOffering, edit: Edit) -> list[str]:
     """Describe the effects of `pulumi up` on the pool. EC2 clusters have no scheduled actions: docs/adr/0027."""
     uses = f"pool {edit.pool} uses the block in {offering.zone}, with at most {offering.count} nodes"
     if edit.is_eks:
         drain = offering.end - DRAIN_BEFORE_END
         return [
             uses,
-            f"its nodes start at {when(offering.start)} UTC",
-            f"its nodes are drained from {when(drain)} UTC, 45 minutes before the end; jobs get SIGTERM then",
+            f"its nodes start at {format_time(offering.start)} UTC",
+            f"its nodes are drained from {format_time(drain)} UTC, 45 minutes before the end; jobs get SIGTERM then",
         ]
     end = offering.end - TERMINATED_BEFORE_END
     return [
         uses,
-        f"nothing starts its nodes: when the block starts at {when(offering.start)} UTC, run `{program()} scale`",
-        f"nothing drains its nodes: EC2 terminates them from {when(end)} UTC, 30 minutes before the end; save checkpoints first",
+        f"nothing starts its nodes: when the block starts at {format_time(offering.start)} UTC, run `{program()} scale`",
+        f"nothing drains its nodes: EC2 terminates them from {format_time(end)} UTC, 30 minutes before the end; "
+        "save checkpoints first",
     ]
 
 
-def renewed(offering: BlockOffering, reservation: dict[str, Any]) -> BlockOffering:
+def renew_offering(offering: BlockOffering, reservation: dict[str, Any]) -> BlockOffering:
     """Return the offering with the dates of the reservation."""
     return replace(offering, start=reservation["StartDate"], end=reservation["EndDate"])

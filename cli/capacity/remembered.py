@@ -16,7 +16,7 @@ from infra.facts.capacity import BlockOffering
 KEPT: Final = 500
 
 
-def path() -> Path:
+def cache_file() -> Path:
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpumpi"
     return folder / "capacity-offerings.json"
 
@@ -25,34 +25,34 @@ def save(offerings: Iterable[BlockOffering]) -> None:
     """Add the offerings to the file. If the file cannot be written, ignore the error: the user then has to run `find`
     again before `reserve`.
     """
-    new = {one.id: _as_json(one) for one in offerings}
-    known = {name: one for name, one in _read().items() if name not in new}
-    kept = dict(list({**known, **new}.items())[-KEPT:])
+    new = {offering.id: to_json(offering) for offering in offerings}
+    earlier = {name: offering for name, offering in _read().items() if name not in new}
+    latest = dict(list({**earlier, **new}.items())[-KEPT:])
     try:
-        whole_files.write(path(), json.dumps(kept, indent=1))
+        whole_files.write(cache_file(), json.dumps(latest, indent=1))
     except OSError:
         return
 
 
 def find(identifier: str) -> BlockOffering | None:
-    found = _read().get(identifier)
-    return None if found is None else _from_json(found)
+    entry = _read().get(identifier)
+    return None if entry is None else from_json(entry)
 
 
 def _read() -> dict[str, Any]:
     try:
-        found = json.loads(path().read_text(encoding="utf-8"))
+        content = json.loads(cache_file().read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
-def _as_json(one: BlockOffering) -> dict[str, object]:
-    values = {**vars(one), "hours": str(one.hours), "fee": None if one.fee is None else str(one.fee)}
-    return values | {"start": one.start.astimezone(UTC).isoformat(), "end": one.end.astimezone(UTC).isoformat()}
+def to_json(offering: BlockOffering) -> dict[str, object]:
+    values = {**vars(offering), "hours": str(offering.hours), "fee": None if offering.fee is None else str(offering.fee)}
+    return values | {"start": offering.start.astimezone(UTC).isoformat(), "end": offering.end.astimezone(UTC).isoformat()}
 
 
-def _from_json(found: Mapping[str, Any]) -> BlockOffering:
-    dates = {name: datetime.fromisoformat(found[name]) for name in ("start", "end")}
-    amounts = {"hours": Decimal(found["hours"]), "fee": None if found["fee"] is None else Decimal(found["fee"])}
-    return BlockOffering(**{**found, **dates, **amounts})
+def from_json(entry: Mapping[str, Any]) -> BlockOffering:
+    dates = {name: datetime.fromisoformat(entry[name]) for name in ("start", "end")}
+    amounts = {"hours": Decimal(entry["hours"]), "fee": None if entry["fee"] is None else Decimal(entry["fee"])}
+    return BlockOffering(**{**entry, **dates, **amounts})

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from cli import options
 from cli.errors import CommandError, Conflict, Forbidden, NotFound
 from cli.exit_codes import REFUSED, UNREACHABLE
 from cli.local import crashed_parts
@@ -16,7 +17,6 @@ from infra.kubernetes import kubeconfigs
 
 PATHS: Final = {
     "ConfigMap": "api/v1/{namespace}configmaps",
-    "CustomResourceDefinition": "apis/apiextensions.k8s.io/v1/customresourcedefinitions",
     "DaemonSet": "apis/apps/v1/{namespace}daemonsets",
     "Event": "api/v1/{namespace}events",
     "Job": "apis/batch/v1/{namespace}jobs",
@@ -82,8 +82,10 @@ class Cluster:
     # --- requests ------------------------------------------------------------------------------------------------------
 
     def get(self, kind: str, name: str, namespace: str | None = None) -> Object:
-        found: Object = self._call("GET", _path(kind, namespace, name), doing=f"read {_words(kind, name, namespace)}")
-        return found
+        content: Object = self._call(
+            "GET", build_path(kind, namespace, name), doing=f"read {describe_object(kind, name, namespace)}"
+        )
+        return content
 
     def find(self, kind: str, name: str, namespace: str | None = None) -> Object | None:
         """Return the object, or None if the object or its kind does not exist."""
@@ -101,9 +103,13 @@ class Cluster:
     ) -> "list[Object]":
         """Return all objects of a kind, or an empty list if the cluster does not serve this kind."""
         selectors = {"labelSelector": selector, "fieldSelector": fields}
-        query = {name: ",".join(f"{key}={value}" for key, value in one.items()) for name, one in selectors.items() if one}
+        query = {
+            name: ",".join(f"{key}={value}" for key, value in selector_terms.items())
+            for name, selector_terms in selectors.items()
+            if selector_terms
+        }
         try:
-            answer = self._call("GET", _path(kind, namespace), query, doing=f"list {_words(kind, None, namespace)}")
+            answer = self._call("GET", build_path(kind, namespace), query, doing=f"list {describe_object(kind, None, namespace)}")
         except NotFound:
             return []
         items: list[Object] = answer["items"]
@@ -111,20 +117,9 @@ class Cluster:
 
     def list_labeled(self, kind: str, label: str, namespace: str | None) -> Sequence[Object]:
         """Return all objects of a kind that have the label, with any value."""
-        doing = f"list {_words(kind, None, namespace)}"
-        items: Sequence[Object] = self._call("GET", _path(kind, namespace), {"labelSelector": label}, doing=doing)["items"]
+        doing = f"list {describe_object(kind, None, namespace)}"
+        items: Sequence[Object] = self._call("GET", build_path(kind, namespace), {"labelSelector": label}, doing=doing)["items"]
         return items
-
-    def list_at(self, path: str, kind: str) -> Sequence[Object]:
-        """Return all objects of a kind that has no entry in PATHS, in all namespaces."""
-        items: Sequence[Object] = self._call("GET", path.format(namespace=""), doing=f"list {_words(kind, None, None)}")["items"]
-        return items
-
-    def replace(self, manifest: Object, path: str | None = None, subresource: str = "") -> None:
-        """Write an object that was read earlier. Raises Conflict if it has changed since."""
-        kind, name, namespace = manifest["kind"], manifest["metadata"]["name"], manifest["metadata"].get("namespace")
-        address = f"{_path(kind, namespace, name, path)}/{subresource}".rstrip("/")
-        self._call("PUT", address, body=manifest, doing=f"write {_words(kind, name, namespace)}")
 
     def create(self, manifest: Object) -> Object:
         return self._create(manifest)
@@ -137,16 +132,16 @@ class Cluster:
         kind, metadata = manifest["kind"], manifest["metadata"]
         namespace = metadata.get("namespace")
         query = {"fieldManager": "gpumpi", "fieldValidation": "Strict", **more}
-        doing = f"create {_words(kind, metadata['name'], namespace)}"
-        made: Object = self._call("POST", _path(kind, namespace), query, manifest, doing=doing)
-        return made
+        doing = f"create {describe_object(kind, metadata['name'], namespace)}"
+        created: Object = self._call("POST", build_path(kind, namespace), query, manifest, doing=doing)
+        return created
 
     def delete(
         self, kind: str, name: str, namespace: str | None, propagation: Literal["Background", "Foreground"] = "Background"
     ) -> None:
         body = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
-        doing = f"delete {_words(kind, name, namespace)}"
-        self._call("DELETE", _path(kind, namespace, name), body=body, doing=doing)
+        doing = f"delete {describe_object(kind, name, namespace)}"
+        self._call("DELETE", build_path(kind, namespace, name), body=body, doing=doing)
 
     def log(
         self, pod: str, namespace: str, *, container: str | None = None, since: str | None = None, follow: bool
@@ -159,7 +154,7 @@ class Cluster:
             query["container"] = container
         if since:
             query["sinceTime"] = since
-        path = f"{_path('Pod', namespace, pod)}/log"
+        path = f"{build_path('Pod', namespace, pod)}/log"
         answer = self._call("GET", path, query, stream=True, doing=f"read the log of pod {pod}")
         rest = b""
         try:
@@ -175,7 +170,7 @@ class Cluster:
 
     def websocket(self, pod: str, namespace: str, subresource: str, query: Sequence[tuple[str, str]], *, doing: str) -> Any:
         """Open a WebSocket to a subresource of a pod: `exec` or `portforward`."""
-        path = f"{_path('Pod', namespace, pod)}/{subresource}"
+        path = f"{build_path('Pod', namespace, pod)}/{subresource}"
         return self._reported(lambda: self._connection.websocket(path, query), doing)
 
     def _call(
@@ -202,7 +197,7 @@ class Cluster:
             raise self._refused(error, doing) from None
         except kubeconfigs.NoAnswer as error:
             crashed_parts.refuse_dead_cluster(self.server)
-            fix = crashed_parts.hint(self.server)
+            fix = crashed_parts.suggest_restart(self.server)
             raise CommandError(f"no cluster answers at {self.server} ({error}){fix}", UNREACHABLE) from None
 
     def _check_once(self) -> None:
@@ -213,7 +208,7 @@ class Cluster:
             return
         crashed_parts.refuse_dead_cluster(self.server)
         if unready := self._connection.unready():
-            parts, fix = ", ".join(unready), crashed_parts.hint(self.server)
+            parts, fix = ", ".join(unready), crashed_parts.suggest_restart(self.server)
             raise CommandError(f"the API server at {self.server} is not ready: {parts}{fix}", UNREACHABLE)
         self._is_checked = True
 
@@ -252,12 +247,12 @@ class Cluster:
     def description(self) -> ClusterDescription:
         """Return the cluster description that `pulumi up` stored in a ConfigMap."""
         try:
-            found = self.get("ConfigMap", CONFIG_MAP, CONFIG_MAP_NAMESPACE)
+            config_map = self.get("ConfigMap", CONFIG_MAP, CONFIG_MAP_NAMESPACE)
         except NotFound:
             where = f"ConfigMap {CONFIG_MAP} in namespace {CONFIG_MAP_NAMESPACE}"
             raise NotFound(f"{self.server} has no {where}: `pulumi up` with `platform.install: true` creates it") from None
         try:
-            described = ClusterDescription.from_json(found.get("data", {}).get(CONFIG_MAP_KEY, ""))
+            described = ClusterDescription.from_json(config_map.get("data", {}).get(CONFIG_MAP_KEY, ""))
         except ValueError:
             raise CommandError(f"ConfigMap {CONFIG_MAP} is corrupt; run `pulumi up` to restore it", UNREACHABLE) from None
         if described.version > VERSION:
@@ -269,15 +264,15 @@ class Cluster:
 class Access:
     """Command-line options that select a cluster and a namespace."""
 
-    kubeconfig: Path | None = None
-    context: str | None = None
-    namespace: str | None = None
+    kubeconfig: options.Kubeconfig = None
+    context: options.Context = None
+    namespace: options.Namespace = None
 
     def connect(self) -> Cluster:
         return Cluster(self.kubeconfig, self.context)
 
 
-def _path(kind: str, namespace: str | None, name: str | None = None, path: str | None = None) -> str:
+def build_path(kind: str, namespace: str | None, name: str | None = None, path: str | None = None) -> str:
     """Return the path of an object, or of all objects of a kind. Raises CommandError for a name that the API server would
     read as another path."""
     for part in (namespace, name):
@@ -287,6 +282,6 @@ def _path(kind: str, namespace: str | None, name: str | None = None, path: str |
     return where if name is None else f"{where}/{name}"
 
 
-def _words(kind: str, name: str | None, namespace: str | None) -> str:
+def describe_object(kind: str, name: str | None, namespace: str | None) -> str:
     inside = f" in namespace {namespace}" if namespace else ""
     return f"{kind} {name}{inside}" if name else f"{kind}s{inside}"

@@ -112,7 +112,7 @@ def _exit_code(status: bytes, where: Container) -> int:
     if reported.get("status") == "Success":
         return 0
     causes = reported.get("details", {}).get("causes", [])
-    code = next((one["message"] for one in causes if one.get("reason") == "ExitCode"), "")
+    code = next((cause["message"] for cause in causes if cause.get("reason") == "ExitCode"), "")
     if code.isdigit():
         return int(code)
     raise CommandError(f"cannot run the command in pod {where.pod}: {reported.get('message', 'no reason given')}", UNREACHABLE)

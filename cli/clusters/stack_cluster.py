@@ -31,49 +31,56 @@ def connect(stack: str | None, folder: Path, access: Access, scratch: Path) -> C
         if not raw.region:
             raise CommandError("; ".join(map(str, raw.problems)) or "aws:region: is missing", REFUSED)
         try:
-            return _on_eks(EksAccount(raw.stack, raw.region), scratch)
+            return connect_to_eks(EksAccount(raw.stack, raw.region), scratch)
         except UnknownRegion:
             raise
         except (FactsError, Denied) as error:
             reason = f"you are not allowed to call {error}" if isinstance(error, Denied) else str(error)
-            return _of_kubeconfig(access, Naming(raw.stack).cluster, f"AWS could not describe the cluster ({reason}), and ")
-    return _of_kubeconfig(access, Naming(raw.stack).cluster)
+            return connect_with_kubeconfig(
+                access, Naming(raw.stack).cluster, f"AWS could not describe the cluster ({reason}), and "
+            )
+    return connect_with_kubeconfig(access, Naming(raw.stack).cluster)
 
 
-def _of_kubeconfig(access: Access, name: str, before: str = "") -> Cluster:
+def connect_with_kubeconfig(access: Access, name: str, before: str = "") -> Cluster:
     try:
         cluster = access.connect()
-        must_be(cluster.description().cluster, name)
+        check_cluster_name(cluster.description().cluster, name)
     except CommandError as error:
         raise CommandError(f"{before}{error}", error.code) from None
     return cluster
 
 
-def _on_eks(account: EksAccount, scratch: Path) -> Cluster:
-    found = account.cluster()
-    if found is None:
-        raise NotFound(missing(account))
-    return described(found, account.region, scratch)
+def connect_to_eks(account: EksAccount, scratch: Path) -> Cluster:
+    description = account.cluster()
+    if description is None:
+        raise NotFound(explain_missing_cluster(account))
+    return connect_to_described(description, account.region, scratch)
 
 
-def missing(account: EksAccount) -> str:
+def explain_missing_cluster(account: EksAccount) -> str:
     return f"there is no cluster {account.name} in {account.region}; `pulumi up -s {account.stack}` creates it"
 
 
-def described(found: EksDescription, region: str, scratch: Path) -> Cluster:
+def connect_to_described(description: EksDescription, region: str, scratch: Path) -> Cluster:
     """Return a client with a kubeconfig built from what AWS reports."""
     from infra.kubernetes.eks_kubeconfig import kubeconfig  # slow, because it loads Pulumi's SDK
 
-    if not found.endpoint:
-        raise CommandError(f"cluster {found.name} is {found.state} and has no endpoint yet", UNREACHABLE)
+    if not description.endpoint:
+        raise CommandError(f"cluster {description.name} is {description.state} and has no endpoint yet", UNREACHABLE)
     file = scratch / "kubeconfig"
     file.write_text(
-        kubeconfig(name=found.name, endpoint=found.endpoint, certificate_authority=found.certificate_authority, region=region)
+        kubeconfig(
+            name=description.name,
+            endpoint=description.endpoint,
+            certificate_authority=description.certificate_authority,
+            region=region,
+        )
     )
     return Cluster(file, None)
 
 
-def must_be(cluster: str, name: str) -> None:
+def check_cluster_name(cluster: str, name: str) -> None:
     """Raise CommandError if the kubeconfig belongs to a cluster other than the stack's."""
     if cluster != name:
         fix = "choose another with --kubeconfig and --context, or omit the stack"

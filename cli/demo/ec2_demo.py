@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from cli.demo.steps import CLUSTER, Show, StepFailed, Steps, last_words, must
+from cli.demo.steps import CLUSTER, Show, StepFailed, Steps, join_last_lines, must
 from localcloud import workloads
 from localcloud.hosts import ami, capability
 from localcloud.tools.build import BuildError
@@ -67,13 +67,13 @@ class Ec2Demo(Steps):
             self.image = ami.build(self.cloud, self.stack.region, on_line, output)
         except BuildError as error:
             self.console.print(str(error), markup=False, soft_wrap=True)
-            raise StepFailed(last_words(str(error))) from None
+            raise StepFailed(join_last_lines(str(error))) from None
         finally:
             self.note(("packer", "build", "amis"), "\n".join(lines))
-        made = ami.manifest(output)
+        manifest = ami.manifest(output)
         return (
-            f"{self.image}: Open MPI {made['mpi']['version']}; {len(made['installed'])} provisioners ran,"
-            f" {len(made['skipped'])} were skipped (reasons in the manifest)"
+            f"{self.image}: Open MPI {manifest['mpi']['version']}; {len(manifest['installed'])} provisioners ran,"
+            f" {len(manifest['skipped'])} were skipped (reasons in the manifest)"
         )
 
     def create(self) -> str:
@@ -91,8 +91,8 @@ class Ec2Demo(Steps):
     def look(self) -> str:
         """Check that all hosts run the AMI that the demo built, and that their Open MPI is CUDA-aware."""
         ec2 = self.cloud.clients(self.stack.region)("ec2")
-        found = ec2.describe_instances(InstanceIds=[host.instance_id for host in self.cloud.hosts()])["Reservations"]
-        images = sorted(one["ImageId"] for entry in found for one in entry["Instances"])
+        reservations = ec2.describe_instances(InstanceIds=[host.instance_id for host in self.cloud.hosts()])["Reservations"]
+        images = sorted(instance["ImageId"] for entry in reservations for instance in entry["Instances"])
         must(images == [self.image] * HOSTS, f"the hosts started from {', '.join(images)} instead of {self.image}")
         said = self._run("mpiexec", "-n", str(HOSTS), "-N", "1", "sh", "-c", OPENMPI)
         versions = {line.rpartition(":")[2] for line in said if line.startswith("ompi:version:full:")}
@@ -173,5 +173,5 @@ SHOW = Show(
     stack="local-ec2",
     steps=Ec2Demo,
     title="The lifecycle of an EC2 cluster in a local AWS whose instances are emulated on this machine. No account, no cost.",
-    goes_on="scripts/cluster local start, then scripts/cluster local up -s local-ec2 (docs/operations.md)",
+    goes_on='scripts/cluster local start; eval "$(scripts/cluster local env)"; pulumi up -s local-ec2',
 )

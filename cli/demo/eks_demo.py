@@ -38,7 +38,7 @@ class EksDemo(Steps):
         """Build the images before the cluster is created, because a pending pod does not show why its image pull is
         slow or fails.
         """
-        _must_run_containers("nodes on this machine do not pull images")
+        skip_without_containers("nodes on this machine do not pull images")
         for image in PLATFORM_IMAGES:
             build.ensure_image(image, self.tell)
         build.ensure_image(MPI_RECIPE, self.tell)
@@ -63,23 +63,23 @@ class EksDemo(Steps):
 
     def nodes(self) -> str:
         """Check that all nodes are ready and that the device plugin advertises GPUs on the GPU nodes."""
-        wanted = sum(pool["desiredSize"] for pool in self.stack.outputs()["pools"])
+        expected = sum(pool["desiredSize"] for pool in self.stack.outputs()["pools"])
         self.kubeconfig.write_text(self.stack.outputs(secrets=True)["kubeconfig"])
         self.kubeconfig.chmod(0o600)
         nodes = json.loads(self._in_cluster("kubectl", "get", "nodes", "--output", "json"))["items"]
         ready = [node for node in nodes if is_ready(node)]
         with_gpus = [node for node in ready if int(node["status"]["allocatable"].get(GPU_RESOURCE, 0))]
         must(len(ready) == len(nodes), f"{len(nodes) - len(ready)} of {len(nodes)} nodes are not ready")
-        must(len(with_gpus) == wanted, f"{len(with_gpus)} nodes offer GPUs, expected {wanted}")
-        names = ", ".join(sorted(short(node["metadata"]["name"]) for node in with_gpus))
+        must(len(with_gpus) == expected, f"{len(with_gpus)} nodes offer GPUs, expected {expected}")
+        names = ", ".join(sorted(shorten_node_name(node["metadata"]["name"]) for node in with_gpus))
         return f"{len(ready)} ready, {len(with_gpus)} of them with GPUs: {names}"
 
     def run_job(self) -> str:
         """Run ranks over SSH on two nodes. The job itself fails unless each rank runs on the expected node."""
-        _must_run_containers("nodes on this machine do not run containers")
+        skip_without_containers("nodes on this machine do not run containers")
         verdict = self._json("smoke", "--pool", JOB_POOL, "--workers", "2")
         reports = sorted(verdict["reports"], key=lambda report: int(report["rank"]))
-        where = ", ".join(f"rank {report['rank']} on {short(report['node'])}" for report in reports)
+        where = ", ".join(f"rank {report['rank']} on {shorten_node_name(report['node'])}" for report in reports)
         return f"{where}; the sum {reports[0]['sum']} is correct, by {verdict['expected']['transport']}"
 
     def resize(self) -> str:
@@ -127,18 +127,18 @@ class EksDemo(Steps):
         group: dict[str, Any] = self._eks().describe_nodegroup(**name)["nodegroup"]
         return group
 
-    def _must_have_max_size(self, wanted: int) -> None:
+    def _must_have_max_size(self, expected: int) -> None:
         size = self._node_group()["scalingConfig"]["maxSize"]
-        must(size == wanted, f"EKS reports maxSize {size}, expected {wanted}")
+        must(size == expected, f"EKS reports maxSize {size}, expected {expected}")
 
 
-def _must_run_containers(otherwise: str) -> None:
+def skip_without_containers(otherwise: str) -> None:
     """Raise StepSkipped if nodes on this machine cannot run containers."""
     if not (machine := capability.examine()).real_nodes:
         raise StepSkipped(f"{otherwise}: {'; '.join(machine.missing)}")
 
 
-def short(node: str) -> str:
+def shorten_node_name(node: str) -> str:
     """Return the name of a node without its domain."""
     return node.partition(".")[0]
 
@@ -148,5 +148,5 @@ SHOW = Show(
     stack="local",
     steps=EksDemo,
     title="The lifecycle of a GPU cluster in a local AWS, run by the real Pulumi engine. No account, no cost.",
-    goes_on="scripts/cluster local start, then scripts/cluster local up -s 02-p4d-efa",
+    goes_on='scripts/cluster local start; eval "$(scripts/cluster local env)"; pulumi up -s 02-p4d-efa',
 )

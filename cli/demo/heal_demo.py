@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 import yaml
 from tenacity import RetryError, Retrying, retry_if_not_result, stop_after_delay, wait_fixed
 
-from cli.demo.eks_demo import JOB_POOL, EksDemo, short
+from cli.demo.eks_demo import JOB_POOL, EksDemo, shorten_node_name
 from cli.demo.steps import CLUSTER, Show, StepFailed, must
 from infra.platform.job_controller.in_pod.moments import parse_time
 from localcloud.images import build
@@ -76,26 +76,28 @@ class HealDemo(EksDemo):
         file.write_text(yaml.safe_dump(job))
         self._in_cluster(*CLUSTER, "submit", str(file))
         _wait_for(self._steps_done, lambda steps: steps >= SEEN, "the first steps of the job")
-        (row,) = [one for one in self._json("health")["nodes"] if one["jobs"]]
+        (row,) = [node for node in self._json("health")["nodes"] if node["jobs"]]
         self.node = row["name"]
-        return f"step {SEEN} on {short(self.node)}; {SAVED_EVERY} steps are saved; maxRestarts is 0"
+        return f"step {SEEN} on {shorten_node_name(self.node)}; {SAVED_EVERY} steps are saved; maxRestarts is 0"
 
     def break_gpu(self) -> str:
         self.broken = datetime.now(UTC)
         self._in_cluster(*CLUSTER, "local", "break", self.node, "--xid", str(XID), "--home", str(self.cloud.folder))
-        return f"Xid {XID} on {short(self.node)}: the GPU has fallen off the bus (simulated)"
+        return f"Xid {XID} on {shorten_node_name(self.node)}: the GPU has fallen off the bus (simulated)"
 
     def await_cordon(self) -> str:
-        found = _wait_for(
+        events = _wait_for(
             lambda: self._json("health", self.node)["history"],
-            lambda history: any(one["source"] == "controller" for one in history),
+            lambda history: any(entry["source"] == "controller" for entry in history),
             "the job controller",
         )
-        taken = next(one for one in found if one["source"] == "controller")
+        taken = next(entry for entry in events if entry["source"] == "controller")
         return f"{self._since(taken['at'])} s after the fault: {taken['text']}"
 
     def await_end(self) -> str:
-        record = _wait_for(self._record, lambda one: one["phases"][-1]["phase"] in ("Succeeded", "Failed"), "the job to end")
+        record = _wait_for(
+            self._record, lambda job_record: job_record["phases"][-1]["phase"] in ("Succeeded", "Failed"), "the job to end"
+        )
         must(record["phases"][-1]["phase"] == "Succeeded", f"the job failed: {record['attempts'][-1]['cause']}")
         first, second = record["attempts"]
         counts = f"{record['disruptions']} disruption, {record['failures']} failures"
@@ -111,19 +113,20 @@ class HealDemo(EksDemo):
             lambda: self._json("health", self.node)["state"], lambda state: state == "healthy", f"{self.node} to be healthy"
         )
         seconds = (datetime.now(UTC) - began).total_seconds()
-        return f"{short(self.node)} accepts jobs again {seconds:.0f} s after the reboot, once its GPU has worked for 30 s"
+        node = shorten_node_name(self.node)
+        return f"{node} accepts jobs again {seconds:.0f} s after the reboot, once its GPU has worked for 30 s"
 
     def goodput(self) -> str:
-        (found,) = self._json("goodput", NAME)["jobs"]
-        spent = ", ".join(f"{phase} {seconds:.0f} s" for phase, seconds in found["seconds"].items() if seconds >= 1)
-        return f"goodput {found['goodput']:.0%}: {spent}"
+        (account,) = self._json("goodput", NAME)["jobs"]
+        spent = ", ".join(f"{phase} {seconds:.0f} s" for phase, seconds in account["seconds"].items() if seconds >= 1)
+        return f"goodput {account['goodput']:.0%}: {spent}"
 
     def _since(self, at: str) -> int:
         return max(0, round((parse_time(at) - self.broken).total_seconds()))
 
     def _record(self) -> dict[str, Any]:
-        (found,) = [one for one in self._json("jobs", "--all") if one["name"] == NAME]
-        return dict(found)
+        (record,) = [job for job in self._json("jobs", "--all") if job["name"] == NAME]
+        return dict(record)
 
     def _steps_done(self) -> int:
         try:
@@ -133,7 +136,7 @@ class HealDemo(EksDemo):
 
 
 def _wait_for(look: Callable[[], Answer], is_there: Callable[[Answer], object], what: str) -> Answer:
-    again = retry_if_not_result(lambda found: bool(is_there(found)))
+    again = retry_if_not_result(lambda answer: bool(is_there(answer)))
     try:
         return Retrying(retry=again, wait=wait_fixed(0.5), stop=stop_after_delay(LIMIT_SECONDS))(look)
     except RetryError:

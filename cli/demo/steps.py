@@ -19,9 +19,9 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from cli.console import make_console
+from cli.demo import operation_progress
 from cli.errors import CommandError
 from cli.exit_codes import FAILED, OK, REFUSED
-from cli.stacks import operation_progress
 from localcloud.instance import LocalCloud
 from localcloud.processes import ROOT
 from localcloud.stack import LocalStack, Run, Verb
@@ -124,7 +124,7 @@ class Steps(ABC):
         except Exception as error:  # show any error in the table, and run the step that stops the cloud
             result.detail = str(error) if isinstance(error, StepFailed) else f"{type(error).__name__}: {error}"
         result.seconds = round(time.monotonic() - started, 1)
-        self.console.print(Text.assemble("  ", _mark(result), f" {result.seconds} s  "), end="")
+        self.console.print(Text.assemble("  ", format_mark(result), f" {result.seconds} s  "), end="")
         self.console.print(result.detail, markup=False, soft_wrap=True)
 
     def pulumi(self, verb: Verb) -> Run:
@@ -145,7 +145,9 @@ class Steps(ABC):
         done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         self.note(command, done.stdout + done.stderr)
         if done.returncode:
-            raise StepFailed(last_words(done.stderr) or last_words(done.stdout) or f"exited with code {done.returncode}")
+            raise StepFailed(
+                join_last_lines(done.stderr) or join_last_lines(done.stdout) or f"exited with code {done.returncode}"
+            )
         return done.stdout
 
     def tell(self, line: str) -> None:
@@ -158,12 +160,12 @@ class Steps(ABC):
             log.write(f"$ {shlex.join(command)}\n{said}\n")
 
 
-def _mark(result: StepResult) -> Text:
+def format_mark(result: StepResult) -> Text:
     word, style = ("skipped", "yellow") if result.skipped else ("ok", "green") if result.ok else ("failed", "red")
     return Text(word, style)
 
 
-def last_words(text: str) -> str:
+def join_last_lines(text: str) -> str:
     """Return the last lines of a failed program's output, joined into one line."""
     return "; ".join(text.strip().splitlines()[-3:])
 
@@ -208,9 +210,9 @@ class Show:
             raise
         table.write_text(json.dumps([asdict(result) for result in steps.results], indent=2) + "\n")
         console.print()
-        console.print(_table(steps.results, time.monotonic() - started))
+        console.print(render_table(steps.results, time.monotonic() - started))
         console.print()
-        console.print(f"Pulumi's output: {_shown(log)}; this table: {_shown(table)}", style="dim", soft_wrap=True)
+        console.print(f"Pulumi's output: {shorten_path(log)}; this table: {shorten_path(table)}", style="dim", soft_wrap=True)
         if ok:
             console.print(f"next: {self.goes_on}", style="dim", soft_wrap=True)
         if as_json:
@@ -229,7 +231,7 @@ def _only_one(folder: Path, name: str) -> Iterator[None]:
         yield
 
 
-def _table(results: list[StepResult], seconds: float) -> Table:
+def render_table(results: list[StepResult], seconds: float) -> Table:
     table = Table(
         "step",
         "result",
@@ -241,10 +243,10 @@ def _table(results: list[StepResult], seconds: float) -> Table:
         padding=(0, 2, 0, 0),
     )
     for result in results:
-        table.add_row(result.step, _mark(result), f"{result.seconds:.1f}", result.detail)
+        table.add_row(result.step, format_mark(result), f"{result.seconds:.1f}", result.detail)
     table.add_row("total", "", f"{seconds:.1f}", "", style="bold")
     return table
 
 
-def _shown(path: Path) -> str:
+def shorten_path(path: Path) -> str:
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

@@ -83,16 +83,18 @@ class DeployedEc2Cluster:
     # --- instances -----------------------------------------------------------------------------------------------------
 
     def group(self) -> WorkerGroup:
-        found = self._groups()
-        if not found:
+        groups = self._groups()
+        if not groups:
             fix = f"`pulumi up -s {self.stack}` creates it"
             raise NotFound(f"there is no cluster {self.naming.cluster} in {self.region}; {fix}")
-        one = found[0]
-        return WorkerGroup(one["AutoScalingGroupName"], one["MinSize"], one["DesiredCapacity"], one["MaxSize"])
+        group = groups[0]
+        return WorkerGroup(group["AutoScalingGroupName"], group["MinSize"], group["DesiredCapacity"], group["MaxSize"])
 
     def nodes(self) -> list[Ec2Node]:
         """Return the head node first, then the workers sorted by address."""
-        states = {one["InstanceId"]: one["LifecycleState"] for group in self._groups() for one in group["Instances"]}
+        states = {
+            instance["InstanceId"]: instance["LifecycleState"] for group in self._groups() for instance in group["Instances"]
+        }
         workers = self._described([{"Name": "instance-id", "Values": sorted(states)}]) if states else []
         head_nodes = [
             {"Name": f"tag:{STACK_TAG}", "Values": [self.stack]},
@@ -100,18 +102,18 @@ class DeployedEc2Cluster:
             {"Name": "instance-state-name", "Values": list(ALIVE)},
         ]
         # two head nodes may run while one replaces the other
-        newest = sorted(self._described(head_nodes), key=lambda one: str(one["LaunchTime"]))[-1:]
-        found = [_node(one, HEAD_NODE, one["State"]["Name"]) for one in newest]
-        found += sorted((_node(one, "worker", states[one["InstanceId"]]) for one in workers), key=_by_address)
-        return found
+        newest = sorted(self._described(head_nodes), key=lambda instance: str(instance["LaunchTime"]))[-1:]
+        nodes = [_node(instance, HEAD_NODE, instance["State"]["Name"]) for instance in newest]
+        nodes += sorted((_node(instance, "worker", states[instance["InstanceId"]]) for instance in workers), key=_by_address)
+        return nodes
 
     def head_node(self) -> Ec2Node:
-        found = next((one for one in self.nodes() if one.is_head_node), None)
-        if found is None:
+        head_node = next((node for node in self.nodes() if node.is_head_node), None)
+        if head_node is None:
             self.group()
             fix = f"`pulumi refresh -s {self.stack}` and `pulumi up -s {self.stack}` create another"
             raise NotFound(f"{self.naming.cluster} has no running head node; {fix}")
-        return found
+        return head_node
 
     def scale(self, size: int) -> None:
         autoscaling, name = self._clients.autoscaling, self.naming.workers
@@ -125,18 +127,18 @@ class DeployedEc2Cluster:
 
     def failed_launches(self) -> dict[str, str]:
         """Return the reason for each failed launch, keyed by activity ID."""
-        failed = [one for one in self.activities() if one["StatusCode"] == "Failed"]
-        return {one["ActivityId"]: one.get("StatusMessage") or one["Description"] for one in failed}
+        failed = [activity for activity in self.activities() if activity["StatusCode"] == "Failed"]
+        return {activity["ActivityId"]: activity.get("StatusMessage") or activity["Description"] for activity in failed}
 
     def _groups(self) -> list[Any]:
         name = self.naming.workers
         autoscaling = self._clients.autoscaling
-        found = self._ask(lambda: autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"])
-        return list(found)
+        groups = self._ask(lambda: autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"])
+        return list(groups)
 
     def _described(self, filters: list[dict[str, Any]]) -> list[Any]:
         pages = self._ask(lambda: list(self._clients.ec2.get_paginator("describe_instances").paginate(Filters=filters)))
-        return [one for page in pages for reservation in page["Reservations"] for one in reservation["Instances"]]
+        return [instance for page in pages for reservation in page["Reservations"] for instance in reservation["Instances"]]
 
     # --- key bucket ----------------------------------------------------------------------------------------------------
 
@@ -162,22 +164,22 @@ class DeployedEc2Cluster:
     def _uploads(self, name: str) -> Iterator[BootLog]:
         s3, bucket = self._clients.s3, self.bucket
         pages = self._ask(lambda: list(s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=NODES)))
-        listed = [one for page in pages for one in page.get("Contents", ()) if one["Key"].endswith(f"/{name}")]
-        for one in sorted(listed, key=lambda one: one["LastModified"]):
-            text = self._object(one["Key"])
+        listed = [item for page in pages for item in page.get("Contents", ()) if item["Key"].endswith(f"/{name}")]
+        for item in sorted(listed, key=lambda item: item["LastModified"]):
+            text = self._object(item["Key"])
             if text is not None:
-                instance = one["Key"].split("/")[1].partition(":")[2]
-                yield BootLog(instance, f"{one['LastModified']:%Y-%m-%dT%H:%M:%SZ}", text.decode(errors="replace"))
+                instance = item["Key"].split("/")[1].partition(":")[2]
+                yield BootLog(instance, f"{item['LastModified']:%Y-%m-%dT%H:%M:%SZ}", text.decode(errors="replace"))
 
     @property
     def bucket(self) -> str:
         if self._bucket is None:
             pattern = re.compile(rf"{re.escape(self.naming.name('keys'))}-[0-9a-f]{{7}}")  # Pulumi's suffix
             buckets = self._ask(self._clients.s3.list_buckets)["Buckets"]
-            found = [one for one in buckets if pattern.fullmatch(one["Name"])]
-            if not found:
+            matching = [bucket for bucket in buckets if pattern.fullmatch(bucket["Name"])]
+            if not matching:
                 raise NotFound(f"{self.naming.cluster} has no key bucket in this account")
-            self._bucket = str(max(found, key=lambda one: one["CreationDate"])["Name"])
+            self._bucket = str(max(matching, key=lambda bucket: bucket["CreationDate"])["Name"])
         return self._bucket
 
     def _object(self, key: str) -> bytes | None:
@@ -190,8 +192,8 @@ class DeployedEc2Cluster:
                 return None
             return body
 
-        found: bytes | None = self._ask(get)
-        return found
+        content: bytes | None = self._ask(get)
+        return content
 
     def _role_id(self, node: Ec2Node) -> str:
         """Return the node's role ID. The bucket policy limits each instance's writes to its role ID and instance ID."""

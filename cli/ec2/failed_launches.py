@@ -27,13 +27,13 @@ class FailedLaunch:
         return {"at": self.at.isoformat(), "reason": self.reason, "laterLaunchSucceeded": self.is_over}
 
 
-def last_failed(activities: Iterable[Mapping[str, Any]]) -> FailedLaunch | None:
+def find_last_failed_launch(activities: Iterable[Mapping[str, Any]]) -> FailedLaunch | None:
     """Return the newest failed launch from a group's activities, which AWS returns newest first."""
     succeeded = False
-    for one in activities:
-        if one["StatusCode"] == "Successful" and one["Description"].startswith(LAUNCHING):
+    for activity in activities:
+        if activity["StatusCode"] == "Successful" and activity["Description"].startswith(LAUNCHING):
             succeeded = True
-        elif one["StatusCode"] in FAILED and one["Description"].startswith(LAUNCHING):
-            reason = " ".join((one.get("StatusMessage") or one["Description"]).split())
-            return FailedLaunch(one["StartTime"].astimezone(UTC), reason, succeeded)
+        elif activity["StatusCode"] in FAILED and activity["Description"].startswith(LAUNCHING):
+            reason = " ".join((activity.get("StatusMessage") or activity["Description"]).split())
+            return FailedLaunch(activity["StartTime"].astimezone(UTC), reason, succeeded)
     return None

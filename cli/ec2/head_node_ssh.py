@@ -60,8 +60,14 @@ class HeadNodeSsh:
     def command(self, *remote: str, batch: bool = True, tty: bool = False) -> list[str]:
         """Return the ssh command. `remote` is the command to run on the head node, as a list of words."""
         options = {**self.options(), **({"BatchMode": "yes"} if batch else {})}
-        given = [part for name, value in options.items() for part in ("-o", f"{name}={value}")]
-        return ["ssh", *(["-t"] if tty else []), *given, f"{self.user}@{self.instance_id}", *(shlex.quote(one) for one in remote)]
+        flags = [part for name, value in options.items() for part in ("-o", f"{name}={value}")]
+        return [
+            "ssh",
+            *(["-t"] if tty else []),
+            *flags,
+            f"{self.user}@{self.instance_id}",
+            *(shlex.quote(word) for word in remote),
+        ]
 
 
 def known_host_lines(instance_id: str, host_keys: Sequence[str]) -> str:

@@ -23,11 +23,11 @@ class Unseen(Exception):
     """The hostfile cannot be read from this machine; the message gives the reason. The cluster may still be ready."""
 
 
-def look(cluster: DeployedEc2Cluster, nodes: Sequence[Ec2Node], *, identity: Path | None) -> str:
+def compare_hostfile(cluster: DeployedEc2Cluster, nodes: Sequence[Ec2Node], *, identity: Path | None) -> str:
     """Implement `Look` over SSH. An unreachable head node counts as a difference, because it may become reachable
     later.
     """
-    expected, silent = wanted(cluster, nodes)
+    expected, silent = read_expected_slots(cluster, nodes)
     if silent:
         return f"these nodes have not published their keys yet: {', '.join(silent)}"
     try:
@@ -41,36 +41,36 @@ def look(cluster: DeployedEc2Cluster, nodes: Sequence[Ec2Node], *, identity: Pat
         raise Unseen(f"the head node rejected the SSH keys for {cluster.user}; pass another key with --identity")
     if done.returncode == SSH_FAILED:
         return f"the head node cannot be reached: {done.stderr.strip()}"
-    return difference(expected, parsed(done.stdout))
+    return describe_difference(expected, parse_hostfile(done.stdout))
 
 
-def wanted(cluster: DeployedEc2Cluster, nodes: Sequence[Ec2Node]) -> tuple[Slots, list[str]]:
+def read_expected_slots(cluster: DeployedEc2Cluster, nodes: Sequence[Ec2Node]) -> tuple[Slots, list[str]]:
     """Return the expected hostfile and the IDs of nodes that have not published their slots.
 
     The hostfile follows the rules of `ssh_files.hostfile` in the join service.
     """
     notices = {node: cluster.notice(node) for node in nodes}
-    known = {node: notice for node, notice in notices.items() if notice is not None}
-    alone = not any(notice["slots"] for notice in known.values())
+    joined = {node: notice for node, notice in notices.items() if notice is not None}
+    alone = not any(notice["slots"] for notice in joined.values())
     slots = {
         node.address: int(notice["idle_slots"] if alone and node.is_head_node else notice["slots"])
-        for node, notice in known.items()
+        for node, notice in joined.items()
     }
     return {address: count for address, count in slots.items() if count}, [node.id for node in nodes if notices[node] is None]
 
 
-def parsed(text: str) -> Slots:
+def parse_hostfile(text: str) -> Slots:
     """Parse lines of the form `address slots=N`. A missing or invalid count means zero slots."""
-    found = {}
+    listed = {}
     for words in filter(None, map(str.split, text.splitlines())):
         slots = next((word.removeprefix("slots=") for word in words[1:] if word.startswith("slots=")), "")
-        found[words[0]] = int(slots) if slots.isdecimal() else 0
-    return found
+        listed[words[0]] = int(slots) if slots.isdecimal() else 0
+    return listed
 
 
-def difference(expected: Slots, found: Slots) -> str:
-    parts = [f"lacks {address}" for address in expected if address not in found]
-    parts += [f"still has {address}" for address in found if address not in expected]
-    both = [address for address in expected if address in found and expected[address] != found[address]]
-    parts += [f"has {found[address]} slots of {address} instead of {expected[address]}" for address in both]
+def describe_difference(expected: Slots, actual: Slots) -> str:
+    parts = [f"lacks {address}" for address in expected if address not in actual]
+    parts += [f"still has {address}" for address in actual if address not in expected]
+    both = [address for address in expected if address in actual and expected[address] != actual[address]]
+    parts += [f"has {actual[address]} slots of {address} instead of {expected[address]}" for address in both]
     return f"the head node's hostfile {', '.join(parts)}" if parts else ""

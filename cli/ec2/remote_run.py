@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import AnyStr, BinaryIO, Final
 
-from cli.ec2.remote_restarts import repeated
+from cli.ec2.remote_restarts import wrap_in_restarts
 
 RUNS: Final = "~/.gpumpi/runs"
 PAUSES: Final = (1.0, 2.0, 5.0, 10.0)
@@ -44,7 +44,7 @@ def start_script(id: str, words: Sequence[str], folder: str | None, restarts: in
     """
     line = shlex.join(words)
     if restarts:
-        line = repeated(line, restarts)
+        line = wrap_in_restarts(line, restarts)
     place = f"cd {shlex.quote(folder)}" if folder else "cd"
     inner = f'{line}; code=$?; echo "$code" >"$GPUMPI_RUN/exit.part"; mv "$GPUMPI_RUN/exit.part" "$GPUMPI_RUN/exit"'
     return f"""set -e
@@ -163,5 +163,5 @@ def _read(command: Sequence[str], output: BinaryIO) -> tuple[int, bytes]:
             raise
 
 
-def stdout() -> BinaryIO:
+def open_stdout() -> BinaryIO:
     return sys.stdout.buffer

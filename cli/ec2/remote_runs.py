@@ -94,15 +94,15 @@ def parse(text: str) -> list[Run]:
     >>> [(run.id, run.phase, run.command) for run in parse('a\\t0\\t1\\t2\\t0\\t["true"]\\n')]
     [('a', 'Succeeded', ('true',))]
     """
-    found = []
+    runs = []
     for line in text.splitlines():
         id, state, started, ended, restarts, command = line.split("\t", 5)
-        end = _time(ended) if ended != "-" else None
-        found.append(Run(id, state, _time(started), end, int(restarts), tuple(json.loads(command))))
-    return sorted(found, key=lambda run: (run.started, run.id), reverse=True)
+        end = parse_time(ended) if ended != "-" else None
+        runs.append(Run(id, state, parse_time(started), end, int(restarts), tuple(json.loads(command))))
+    return sorted(runs, key=lambda run: (run.started, run.id), reverse=True)
 
 
-def _time(seconds: str) -> datetime:
+def parse_time(seconds: str) -> datetime:
     return datetime.fromtimestamp(int(seconds), UTC)
 
 
@@ -120,10 +120,10 @@ class Runs:
         return parse(self._output(_LIST))
 
     def find(self, id: str) -> Run:
-        found = next((run for run in self.list() if run.id == id), None)
-        if found is None:
+        match = next((run for run in self.list() if run.id == id), None)
+        if match is None:
             raise NotFound(f"the head node of {self.cluster.naming.cluster} has no run {id}")
-        return found
+        return match
 
     def log(self, id: str) -> str:
         self.find(id)
@@ -179,7 +179,7 @@ def on_head_node(stack: str, config_dir: Path, identity: Path | None) -> Iterato
         yield Runs(cluster, head_node)
 
 
-def selected(cluster: DeployedEc2Cluster, folder: Path, limit_mib: int) -> Selection:
+def select_workdir(cluster: DeployedEc2Cluster, folder: Path, limit_mib: int) -> Selection:
     """Select the files of a folder to send. Raises CommandError if they cannot be sent."""
     if not cluster.shared:
         fix = "Set storage.efs in the stack, or copy the folder into the AMI"

@@ -15,11 +15,11 @@ from cli.ec2 import remote_run
 from cli.ec2.ec2_instances import DeployedEc2Cluster
 from cli.ec2.head_node_ssh import HeadNodeSsh, to_head_node
 from cli.ec2.remote_run import Lost
-from cli.ec2.remote_runs import Runs, selected
+from cli.ec2.remote_runs import Runs, select_workdir
 from cli.errors import CommandError
 from cli.exit_codes import INTERRUPTED, NOT_FOUND, NOT_STARTED, OK, USAGE
 from cli.installation import command as program
-from cli.jobs.assignments import pairs
+from cli.jobs.assignments import split_pairs
 from cli.jobs.workdir.selection import LIMIT_MIB
 
 
@@ -62,15 +62,15 @@ def command(
         workdir, directory = None, workdir
     with not_started(stack):
         cluster = DeployedEc2Cluster(stack, config_dir)
-        selection = selected(cluster, Path(workdir), workdir_limit) if workdir else None
+        selection = select_workdir(cluster, Path(workdir), workdir_limit) if workdir else None
         with to_head_node(cluster, identity) as head_node:
             if attach:
                 return _follow(head_node, attach, stack)
             id = remote_run.new_id()
-            environment = [f"{name}={value}" for name, value in pairs("--env", variables)]
+            environment = [f"{name}={value}" for name, value in split_pairs("--env", variables)]
             line = [*(["env", *environment] if environment else []), *(words or [])]
             folder = Runs(cluster, head_node).send(selection, id) if selection else directory or cluster.shared
-            remote_run.start(_bash(head_node), id, line, folder, restarts)
+            remote_run.start(make_bash_command(head_node), id, line, folder, restarts)
             if detach:
                 print_json({"id": id}) if as_json else print(id)
                 return OK
@@ -83,28 +83,30 @@ def not_started(stack: str = "") -> Iterator[None]:
     try:
         yield
     except Lost as error:
-        raise CommandError(f"{error}{_hint(str(error), stack)}", NOT_STARTED) from None
+        raise CommandError(f"{error}{explain_permission(str(error), stack)}", NOT_STARTED) from None
     except CommandError as error:
         error.code = error.code if error.code in (USAGE, NOT_FOUND, INTERRUPTED) else NOT_STARTED
         raise
 
 
-def _bash(head_node: HeadNodeSsh) -> remote_run.Command:
+def make_bash_command(head_node: HeadNodeSsh) -> remote_run.Command:
     return lambda script: head_node.command("bash", "-c", script)
 
 
 def _follow(head_node: HeadNodeSsh, id: str, stack: str) -> int:
     try:
-        return remote_run.follow(_bash(head_node), id, remote_run.stdout(), report=lambda line: print(line, file=sys.stderr))
+        return remote_run.follow(
+            make_bash_command(head_node), id, remote_run.open_stdout(), report=lambda line: print(line, file=sys.stderr)
+        )
     except KeyboardInterrupt:
-        stop = _bash(head_node)(remote_run.stop_script(id))
+        stop = make_bash_command(head_node)(remote_run.stop_script(id))
         subprocess.run(stop, stdin=subprocess.DEVNULL, capture_output=True, check=False)
         raise CommandError(f"{id} was stopped", INTERRUPTED) from None
     except Lost as error:
         raise Lost(f"{error}; to follow it again: {program()} run -s {stack} --attach {id}") from None
 
 
-def _hint(message: str, stack: str) -> str:
+def explain_permission(message: str, stack: str) -> str:
     if "Permission denied" in message:
         return f"; add your public key to target.ssh.publicKeys of {stack}, or pass the matching private key with --identity"
     return ""

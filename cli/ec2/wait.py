@@ -48,8 +48,8 @@ class Snapshot:
     @property
     def has_joined(self) -> bool:
         """Whether AWS reports that all nodes have joined."""
-        others = sum(not node.is_head_node for node in self.nodes) - self.in_service
-        return self.head_node_joined and self.in_service == self.group.desired and others == 0
+        workers = sum(not node.is_head_node for node in self.nodes) - self.in_service
+        return self.head_node_joined and self.in_service == self.group.desired and workers == 0
 
     def __str__(self) -> str:
         parts = [
@@ -73,7 +73,7 @@ def command(
     """
     ready = until_ready(DeployedEc2Cluster(stack, config_dir), minutes, identity)
     if as_json:
-        head_node = next(one.id for one in ready.nodes if one.is_head_node)
+        head_node = next(node.id for node in ready.nodes if node.is_head_node)
         print_json({"ready": True, "workers": ready.in_service, "master": head_node})
     return OK
 
@@ -81,7 +81,7 @@ def command(
 def until_ready(cluster: DeployedEc2Cluster, minutes: float, identity: Path | None) -> Snapshot:
     """Call `wait` and print its progress on stderr. Raises CommandError."""
     must_exist(identity)
-    return wait(cluster, minutes * 60, say, partial(hostfile_check.look, identity=identity))
+    return wait(cluster, minutes * 60, say, partial(hostfile_check.compare_hostfile, identity=identity))
 
 
 def wait(
@@ -100,30 +100,30 @@ def wait(
     began, failures, last = clock(), _Failures(report), ""
     joined_since: float | None = None
     while True:
-        seen = _poll(cluster)
-        if seen.has_joined:
-            seen = replace(seen, difference=_difference(cluster, seen, look, report))
-        if str(seen) != last:
-            last = str(seen)
+        snapshot = _poll(cluster)
+        if snapshot.has_joined:
+            snapshot = replace(snapshot, difference=find_difference(cluster, snapshot, look, report))
+        if str(snapshot) != last:
+            last = str(snapshot)
             report(f"{clock() - began:4.0f} s: {last}")
-        if seen.has_joined and not seen.difference:
-            return seen
-        failures.check(cluster, seen)
+        if snapshot.has_joined and not snapshot.difference:
+            return snapshot
+        failures.check(cluster, snapshot)
         now = clock()
-        joined_since = (now if joined_since is None else joined_since) if seen.has_joined else None
+        joined_since = (now if joined_since is None else joined_since) if snapshot.has_joined else None
         if joined_since is not None and now - joined_since > HOSTFILE_SECONDS:
             fix = f"`{program()} ssh -s {cluster.stack} -- systemctl status gpumpi-join` shows why"
             minutes = f"{HOSTFILE_SECONDS / 60:g}"
-            raise CommandError(f"all nodes have joined, but after {minutes} minutes {seen.difference}; {fix}", FAILED)
+            raise CommandError(f"all nodes have joined, but after {minutes} minutes {snapshot.difference}; {fix}", FAILED)
         if now - began > seconds:
-            raise CommandError(f"not ready after {seconds / 60:g} minutes: {seen}", FAILED)
+            raise CommandError(f"not ready after {seconds / 60:g} minutes: {snapshot}", FAILED)
         pause(POLL_SECONDS)
 
 
-def _difference(cluster: DeployedEc2Cluster, seen: Snapshot, look: Look, report: Callable[[str], None]) -> str:
+def find_difference(cluster: DeployedEc2Cluster, snapshot: Snapshot, look: Look, report: Callable[[str], None]) -> str:
     """Return how the hostfile differs from the nodes. If the hostfile cannot be read, report why and return ""."""
     try:
-        return look(cluster, seen.nodes)
+        return look(cluster, snapshot.nodes)
     except Unseen as reason:
         report(f"the head node's hostfile was not checked: {reason}")
         return ""
@@ -147,20 +147,20 @@ class _Failures:
         self._is_first_check = True
         self._failed_workers = 0
 
-    def check(self, cluster: DeployedEc2Cluster, seen: Snapshot) -> None:
+    def check(self, cluster: DeployedEc2Cluster, snapshot: Snapshot) -> None:
         """Report failed boots, nodes that have not joined yet, and launches that failed during the wait.
 
         At the first call, ignore the boot logs of instances that no longer exist.
         """
-        existing = {node.id for node in seen.nodes}
+        existing = {node.id for node in snapshot.nodes}
         for boot_log in cluster.boot_logs():
             if boot_log.instance_id in self._seen:
                 continue
             self._seen.add(boot_log.instance_id)
             if self._is_first_check and boot_log.instance_id not in existing:
                 continue  # the log is from an instance that was terminated before the wait began
-            self._report(_shown(boot_log))
-            if any(node.is_head_node and node.id == boot_log.instance_id for node in seen.nodes):
+            self._report(format_snapshot(boot_log))
+            if any(node.is_head_node and node.id == boot_log.instance_id for node in snapshot.nodes):
                 raise CommandError(f"the head node {boot_log.instance_id} could not boot; its log is above", FAILED)
             self._failed_workers += 1
             if self._failed_workers == MAX_FAILED_WORKERS:
@@ -176,12 +176,12 @@ class _Failures:
 
     def _is_known(self, waiting: BootLog) -> bool:
         """Return whether this reason was already reported for this node, and record it."""
-        known = self._reasons.get(waiting.instance_id) == waiting.text
+        is_repeated = self._reasons.get(waiting.instance_id) == waiting.text
         self._reasons[waiting.instance_id] = waiting.text
-        return known
+        return is_repeated
 
 
-def _shown(boot_log: BootLog) -> str:
+def format_snapshot(boot_log: BootLog) -> str:
     lines = boot_log.text.splitlines()[-TAIL_LINES:]
     heading = f"{boot_log.instance_id} could not join ({boot_log.written}); the end of its log:"
     return "\n".join([heading, *(f"  | {line}" for line in lines)])

@@ -23,8 +23,8 @@ class Builder:
     name: str
 
     def build_command(self, context: Path, dockerfile: str, reference: str, arguments: Mapping[str, str]) -> list[str]:
-        given = [part for name, value in arguments.items() for part in ("--build-arg", f"{name}={value}")]
-        options = ["--platform", PLATFORM, "--file", str(context / dockerfile), "--tag", reference, *given]
+        flags = [part for name, value in arguments.items() for part in ("--build-arg", f"{name}={value}")]
+        options = ["--platform", PLATFORM, "--file", str(context / dockerfile), "--tag", reference, *flags]
         return [self.name, "build", *options, str(context)]
 
     def build(self, context: Path, dockerfile: str, reference: str, arguments: Mapping[str, str]) -> None:
@@ -40,7 +40,7 @@ class Builder:
         command = [self.name, "login", "--username", user, "--password-stdin", registry]
         done = subprocess.run(command, input=password, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise CommandError(f"{self.name} could not log in to {registry}: {_last_line(done.stderr)}")
+            raise CommandError(f"{self.name} could not log in to {registry}: {read_last_line(done.stderr)}")
 
     def _run(self, command: list[str], purpose: str) -> None:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=STDERR, check=False)
@@ -51,23 +51,23 @@ class Builder:
 def choose(name: str | None) -> Builder:
     """Return the requested builder, or the first that works on this machine."""
     reasons = []
-    for one in [name] if name else NAMES:
-        if (reason := _unusable(one)) is None:
-            return Builder(one)
+    for program in [name] if name else NAMES:
+        if (reason := explain_unusable(program)) is None:
+            return Builder(program)
         reasons.append(reason)
     fix = f"Install or start {'it' if name else 'one of them'}"
     raise CommandError(f"no program can build images: {'; '.join(reasons)}. {fix}")
 
 
-def _unusable(name: str) -> str | None:
+def explain_unusable(name: str) -> str | None:
     """Return why a builder cannot be used; None if it can. `version` fails if docker's daemon or finch's virtual
     machine is not running.
     """
     if shutil.which(name) is None:
         return f"{name} is not on PATH"
     done = subprocess.run([name, "version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    return f"`{name} version` fails ({_last_line(done.stderr)})" if done.returncode else None
+    return f"`{name} version` fails ({read_last_line(done.stderr)})" if done.returncode else None
 
 
-def _last_line(text: str) -> str:
+def read_last_line(text: str) -> str:
     return (text.strip().splitlines() or ["no reason given"])[-1].rstrip(".")

@@ -13,7 +13,7 @@ from cli.console import Listing, make_console, print_json
 from cli.errors import CommandError
 from cli.exit_codes import OK, REFUSED, USAGE
 from cli.images import builders, recipes, repositories
-from cli.images.recipes import NOT_VERIFIED, Recipe
+from cli.images.recipes import Recipe
 from cli.images.repositories import USER, Ecr
 
 
@@ -33,9 +33,10 @@ class _Order:
 
     @property
     def not_verified(self) -> list[str]:
-        marks = [f"recipe {self.recipe.name}: {NOT_VERIFIED}"]
+        note = self.recipe.not_verified
+        marks = [f"recipe {self.recipe.name}: {note}"] if note else []
         if "@sha256:" not in self.base:
-            marks.append(f"base {self.base}: AWS may move this tag; --base IMAGE@sha256:... pins it")
+            marks.append(f"base {self.base}: its publisher may move this tag; --base IMAGE@sha256:... pins it")
         return marks
 
 
@@ -66,12 +67,12 @@ def build(
     The default tag changes when the recipe, its base or an argument changes. Tags that exist in ECR are not overwritten.
     """
     recipe = recipes.find(name)
-    arguments = _arguments(build_arg or [])
+    arguments = parse_arguments(build_arg or [])
     chosen = base or recipe.base
-    prefix = _prefix(stack, repository, push=push)
+    prefix = choose_prefix(stack, repository, push=push)
     place = f"{prefix}/{recipe.name}" if prefix else recipe.name
-    order = _Order(recipe, chosen, arguments, place, recipes.valid_tag(tag) if tag else recipe.tag(chosen, arguments))
-    document = _made(order, builder, push=push)
+    order = _Order(recipe, chosen, arguments, place, recipes.check_tag(tag) if tag else recipe.tag(chosen, arguments))
+    document = build_and_push(order, builder, push=push)
     if as_json:
         print_json(document)
     else:
@@ -79,24 +80,24 @@ def build(
     return OK
 
 
-def _arguments(given: Sequence[str]) -> dict[str, str]:
-    for one in given:
-        if not one.partition("=")[1]:
-            raise CommandError(f"--build-arg: {one} has no value. Write NAME=VALUE", USAGE)
-        if one.startswith("BASE="):
+def parse_arguments(assignments: Sequence[str]) -> dict[str, str]:
+    for assignment in assignments:
+        if not assignment.partition("=")[1]:
+            raise CommandError(f"--build-arg: {assignment} has no value. Write NAME=VALUE", USAGE)
+        if assignment.startswith("BASE="):
             raise CommandError("--build-arg: BASE is set by --base", USAGE)
-    return {name: value for name, _, value in (one.partition("=") for one in given)}
+    return {name: value for name, _, value in (assignment.partition("=") for assignment in assignments)}
 
 
-def _prefix(stack: str | None, repository: str | None, *, push: bool) -> str:
+def choose_prefix(stack: str | None, repository: str | None, *, push: bool) -> str:
     if stack and repository:
         raise CommandError("--stack and --repository exclude each other", USAGE)
     if push and not (stack or repository):
         raise CommandError("--push needs a repository. Add -s STACK or --repository PREFIX", USAGE)
-    return repositories.of_stack(stack) if stack else (repository or "").rstrip("/")
+    return repositories.read_stack_repository(stack) if stack else (repository or "").rstrip("/")
 
 
-def _made(order: _Order, wanted: str | None, *, push: bool) -> dict[str, object]:
+def build_and_push(order: _Order, builder_name: str | None, *, push: bool) -> dict[str, object]:
     """Build the image, and push it on request. All checks that need no build run first."""
     report = make_console(stderr=True).print
     ecr = Ecr.of(order.repository) if push else None
@@ -104,7 +105,7 @@ def _made(order: _Order, wanted: str | None, *, push: bool) -> dict[str, object]
         fix = "the tags of its repository are immutable. Use that image, or give another --tag"
         raise CommandError(f"{order.reference} already exists, and {fix}", REFUSED)
     password = ecr.password() if ecr else ""
-    builder = builders.choose(wanted)
+    builder = builders.choose(builder_name)
     for mark in order.not_verified:
         report(f"NOT VERIFIED: {mark}")
     report(f"building {order.reference} with {builder.name} from {order.recipe.dockerfile}")
@@ -130,25 +131,27 @@ def _made(order: _Order, wanted: str | None, *, push: bool) -> dict[str, object]
 
 def list_recipes(as_json: options.Json = False) -> int:
     """Shows the default tag that `image build` would use."""
-    every = recipes.every_recipe()
+    every = recipes.list_every_recipe()
     if as_json:
         print_json(
             [
                 {
-                    "name": one.name,
-                    "tag": one.default_tag,
-                    "content": one.content,
-                    "base": one.base,
-                    "recipe": one.dockerfile,
-                    "notVerified": NOT_VERIFIED,
+                    "name": recipe.name,
+                    "tag": recipe.default_tag,
+                    "content": recipe.content,
+                    "base": recipe.base,
+                    "recipe": recipe.dockerfile,
+                    "notVerified": recipe.not_verified,
                 }
-                for one in every
+                for recipe in every
             ]
         )
         return OK
     listing = Listing("recipe", "tag", "content", "base")
-    for one in every:
-        listing.add_row(one.name, one.default_tag, one.content, one.base)
+    for item in every:
+        listing.add_row(item.name, item.default_tag, item.content, item.base)
     make_console().print(listing)
-    make_console(stderr=True).print(f"NOT VERIFIED: {NOT_VERIFIED}")
+    for recipe in every:
+        if recipe.not_verified:
+            make_console(stderr=True).print(f"NOT VERIFIED: {recipe.name}: {recipe.not_verified}")
     return OK

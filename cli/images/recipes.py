@@ -18,7 +18,7 @@ from infra.jobs.smoke import IMAGES
 ROOT: Final = CLONE or Path()
 TAG_CHARACTERS: Final = 12
 NOT_VERIFIED: Final = "written from the sources of AWS's images (2026-08-21) and tested with stubs; see docs/images.md"
-"""Note that is printed for each recipe until a user has reported a build from AWS's images."""
+"""Printed for each recipe with a base of AWS until a user has reported a build from AWS's images."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,11 @@ class Recipe:
     @property
     def dockerfile(self) -> str:
         return self.files[0]
+
+    @property
+    def not_verified(self) -> str | None:
+        """What nobody has tested about the recipe."""
+        return NOT_VERIFIED if "deep-learning-containers" in self.base else None
 
     def tag(self, base: str, arguments: Mapping[str, str]) -> str:
         """Return the default tag, which changes with the Dockerfile, the copied files, the base image and the build
@@ -64,43 +69,48 @@ class Recipe:
 def read(dockerfile: Path) -> Recipe:
     text = dockerfile.read_text(encoding="utf-8")
     joined = text.replace("\\\n", " ")
-    copied = [word for line in re.findall(r"^COPY (.+)", joined, re.MULTILINE) for word in line.split()[:-1]]
-    files = (str(dockerfile.relative_to(ROOT)), *sorted(copied))
-    return Recipe(dockerfile.parent.name, _only(r'image\.title="(.+?)"', text), _only(r"^ARG BASE=(\S+)", text), files)
+    sources = [ROOT / word for line in re.findall(r"^COPY (.+)", joined, re.MULTILINE) for word in line.split()[:-1]]
+    copied = [path for source in sources for path in ([source] if source.is_file() else list_files(source))]
+    files = tuple(str(path.relative_to(ROOT)) for path in (dockerfile, *sorted(copied)))
+    return Recipe(dockerfile.parent.name, match_once(r'image\.title="(.+?)"', text), match_once(r"^ARG BASE=(\S+)", text), files)
 
 
-def _only(pattern: str, text: str) -> str:
-    (found,) = re.findall(pattern, text, re.MULTILINE)
-    return str(found)
+def list_files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file() and path.parent.name != "__pycache__"]
 
 
-def every_recipe() -> list[Recipe]:
+def match_once(pattern: str, text: str) -> str:
+    (match,) = re.findall(pattern, text, re.MULTILINE)
+    return str(match)
+
+
+def list_every_recipe() -> list[Recipe]:
     return [read(file) for file in sorted((ROOT / "images").glob("*/Dockerfile"))]
 
 
-def _by_name() -> dict[str, Recipe]:
-    return {recipe.name: recipe for recipe in every_recipe()}
+def index_by_name() -> dict[str, Recipe]:
+    return {recipe.name: recipe for recipe in list_every_recipe()}
 
 
 def find(name: str) -> Recipe:
-    known = _by_name()
-    if name not in known:
-        raise NotFound(f"there is no recipe {name}{did_you_mean(name, known) or f'. The recipes are {all_of(known)}'}")
-    return known[name]
+    by_name = index_by_name()
+    if name not in by_name:
+        raise NotFound(f"there is no recipe {name}{did_you_mean(name, by_name) or f'. The recipes are {all_of(by_name)}'}")
+    return by_name[name]
 
 
-def default_image(pool: PoolDescription | None, implementation: MpiImplementation) -> str:
+def choose_default_image(pool: PoolDescription | None, implementation: MpiImplementation) -> str:
     """Return the image for jobs that this program itself runs on a pool.
 
     For Open MPI on GPU nodes, this is the image of the recipe `mpi`, which contains CUDA, NCCL and EFA. If the recipes
     are not installed, GPU nodes use the same image as other nodes.
     """
-    if pool and pool.gpus and implementation == "OpenMPI" and (recipe := _by_name().get("mpi")):
+    if pool and pool.gpus and implementation == "OpenMPI" and (recipe := index_by_name().get("mpi")):
         return f"{recipe.name}:{recipe.default_tag}"
     return IMAGES[implementation]
 
 
-def valid_tag(tag: str) -> str:
+def check_tag(tag: str) -> str:
     """Return the tag unchanged. Raises CommandError if a registry would reject the tag.
 
     https://github.com/opencontainers/distribution-spec/blob/v1.1.0/spec.md#pulling-manifests

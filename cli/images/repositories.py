@@ -17,13 +17,13 @@ OUTPUT: Final = "imageRepository"
 """
 
 
-def of_stack(stack: str) -> str:
+def read_stack_repository(stack: str) -> str:
     outputs = json.loads(pulumi_program.run("stack", "output", "--json", "--stack", stack))
-    found = outputs.get(OUTPUT)
-    if not found:
+    address = outputs.get(OUTPUT)
+    if not address:
         fix = "Set platform.imageRepositories: true and run `pulumi up`, or give --repository"
         raise CommandError(f"stack {stack} has no image repositories. {fix}", REFUSED)
-    return str(found)
+    return str(address)
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Ecr:
     @classmethod
     def of(cls, repository: str) -> "Ecr | None":
         """Return the registry of a repository, or None if the repository is not in ECR."""
-        found = ecr_repository(repository)
-        return cls(repository.partition("/")[0], *found[:2]) if found else None
+        match = ecr_repository(repository)
+        return cls(repository.partition("/")[0], *match[:2]) if match else None
 
     def digest(self, repository: str, tag: str) -> str | None:
         """Return the digest of an image, or None if the tag does not exist. Raises NotFound if the repository does not
@@ -58,8 +58,8 @@ class Ecr:
                     raise NotFound(f"{self.registry} has no repository {name}. {fix}") from None
                 raise
 
-        found = self._query(describe)
-        return str(found["imageDetails"][0]["imageDigest"]) if found else None
+        described = self._query(describe)
+        return str(described["imageDetails"][0]["imageDigest"]) if described else None
 
     def password(self) -> str:
         """Return a password that is valid for 12 hours."""

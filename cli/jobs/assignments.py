@@ -31,16 +31,16 @@ _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
 Path = tuple[str | int, ...]
 
 
-def pairs(option: str, given: Sequence[str] | None) -> list[tuple[str, str]]:
+def split_pairs(option: str, texts: Sequence[str] | None) -> list[tuple[str, str]]:
     """Split `NAME=VALUE` at the first `=`. Raises CommandError for a text without a name or a value."""
-    found = [one.partition("=") for one in given or ()]
-    for name, equals, _ in found:
+    parts = [text.partition("=") for text in texts or ()]
+    for name, equals, _ in parts:
         if not name or not equals:
             raise CommandError(f"{option} {name}: has no {'value' if name else 'name'}. Use {option} NAME=VALUE", USAGE)
-    return [(name, value) for name, _, value in found]
+    return [(name, value) for name, _, value in parts]
 
 
-def path_of(text: str) -> Path:
+def parse_path(text: str) -> Path:
     """Split a path into keys and indexes.
 
     >>> path_of("volumes[0].mountPath"), path_of("env.NCCL_DEBUG")
@@ -56,18 +56,20 @@ def path_of(text: str) -> Path:
     return tuple(steps)
 
 
-def edited(values: Mapping[str, Any], assigned: Sequence[tuple[str, str]], variables: Sequence[tuple[str, str]] = ()) -> Any:
+def apply_assignments(
+    values: Mapping[str, Any], assigned: Sequence[tuple[str, str]], variables: Sequence[tuple[str, str]] = ()
+) -> Any:
     """Return a job's values, overridden first by `--set`, then by `--env`; later options win."""
     changed = deepcopy(dict(values))
     for path, text in assigned:
-        _assign(changed, path_of(path), text)
+        _assign(changed, parse_path(path), text)
     if variables:
         env = changed.get("env") or {}
         changed["env"] = {**env, **dict(variables)} if isinstance(env, dict) else env
     return changed
 
 
-def value_of(path: Path, text: str) -> Any:
+def parse_value(path: Path, text: str) -> Any:
     """Return the text unchanged if the field is a string and the value is not quoted; otherwise parse it as YAML."""
     types: list[Any] = [Job]
     for step in path:
@@ -82,28 +84,28 @@ def _assign(values: Any, path: Path, text: str) -> None:
         if isinstance(step, str) and isinstance(holder, dict):
             holder = holder.setdefault(step, {} if isinstance(path[number + 1], str) else [])
         else:
-            holder = _element(holder, step, path)
+            holder = find_element(holder, step, path)
     if isinstance(last, str) and isinstance(holder, dict):
-        holder[last] = _parsed(path, text)
+        holder[last] = parse_yaml_value(path, text)
     elif isinstance(last, int) and isinstance(holder, list) and last == len(holder):
-        holder.append(_parsed(path, text))
+        holder.append(parse_yaml_value(path, text))
     else:
-        _element(holder, last, path)
-        holder[last] = _parsed(path, text)
+        find_element(holder, last, path)
+        holder[last] = parse_yaml_value(path, text)
 
 
-def _element(holder: Any, step: str | int, path: Path) -> Any:
+def find_element(holder: Any, step: str | int, path: Path) -> Any:
     if isinstance(step, int) and isinstance(holder, list) and step < len(holder):
         return holder[step]
-    raise CommandError(f"--set {_shown(path)}: the job has no such element. Set all of {path[0]} instead", USAGE)
+    raise CommandError(f"--set {format_path(path)}: the job has no such element. Set all of {path[0]} instead", USAGE)
 
 
-def _parsed(path: Path, text: str) -> Any:
+def parse_yaml_value(path: Path, text: str) -> Any:
     try:
-        return value_of(path, text)
+        return parse_value(path, text)
     except yaml_text.NotYaml as error:
-        raise CommandError(f"--set {_shown(path)}: the value {error}; quote it as in a job file", REFUSED) from None
+        raise CommandError(f"--set {format_path(path)}: the value {error}; quote it as in a job file", REFUSED) from None
 
 
-def _shown(path: Path) -> str:
-    return "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in path).lstrip(".")
+def format_path(path: Path) -> str:
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")

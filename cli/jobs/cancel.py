@@ -27,9 +27,8 @@ def command(
     name: Annotated[str, typer.Argument(help="Job name.")],
     stack: options.Ec2Stack = None,
     wait: Annotated[bool, typer.Option(help="Wait until the pods of the job are gone.")] = True,
-    kubeconfig: options.Kubeconfig = None,
-    context: options.Context = None,
-    namespace: options.Namespace = None,
+    *,
+    access: Access,
     identity: options.Identity = None,
     config_dir: options.ConfigDir = options.STACK_FILES,
     as_json: options.Json = False,
@@ -44,8 +43,8 @@ def command(
             was = runs.delete(name).phase
         print_json({"name": name, "was": was}) if as_json else print(f"run {name} deleted")
         return OK
-    cluster = Access(kubeconfig, context).connect()
-    place = objects.default_namespace(cluster, namespace)
+    cluster = access.connect()
+    place = objects.default_namespace(cluster, access.namespace)
     try:
         state = objects.find(cluster, name, place)
     except NotFound:
@@ -57,21 +56,21 @@ def command(
     if as_json:
         print_json({"name": name, "namespace": place, "was": state.phase})
     else:
-        kept = any(one.content["name"] == name for one in records.all_records(cluster, place))
-        print(f"job {name} canceled" + (f"; its record stays until: {program()} delete {name}" if kept else ""))
+        has_record = any(record.content["name"] == name for record in records.all_records(cluster, place))
+        print(f"job {name} canceled" + (f"; its record stays until: {program()} delete {name}" if has_record else ""))
     return OK
 
 
 def end(cluster: Cluster, state: JobState, *, wait: bool) -> None:
     """Delete the objects of a job, and wait until its pods are gone."""
-    limit = PODS_GONE_SECONDS + _grace_seconds(objects.pods(cluster, state)) if wait else 0
+    limit = PODS_GONE_SECONDS + compute_grace_seconds(objects.pods(cluster, state)) if wait else 0
     cluster.delete(state.kind, state.object_name, state.namespace)
     if wait:
         wait_for_pods(cluster, state, limit)
     remove_workdir(cluster, state.namespace, state.name)
 
 
-def _grace_seconds(pods: Sequence[Mapping[str, Any]]) -> int:
+def compute_grace_seconds(pods: Sequence[Mapping[str, Any]]) -> int:
     """Return the longest grace period of any of the pods."""
     return max((pod["spec"].get("terminationGracePeriodSeconds") or 0 for pod in pods), default=0)
 

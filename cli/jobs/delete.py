@@ -16,24 +16,23 @@ from infra.config.messages import did_you_mean
 
 def command(
     name: Annotated[str, typer.Argument(help="Job name.")],
-    kubeconfig: options.Kubeconfig = None,
-    context: options.Context = None,
-    namespace: options.Namespace = None,
+    *,
+    access: Access,
     as_json: options.Json = False,
 ) -> int:
     """Cancels the job if it exists, and deletes the records, sent folders and logs of all jobs that had this name.
 
     Does not delete logs in CloudWatch.
     """
-    cluster = Access(kubeconfig, context).connect()
-    place = objects.default_namespace(cluster, namespace)
-    found = records.all_records(cluster, place)
-    mine = [one for one in found if one.content["name"] == name]
+    cluster = access.connect()
+    place = objects.default_namespace(cluster, access.namespace)
+    all_records = records.all_records(cluster, place)
+    own_records = [record for record in all_records if record.content["name"] == name]
     try:
         state = objects.find(cluster, name, place)
     except NotFound:
-        if not remove_workdir(cluster, place, name) and not mine:
-            hint = did_you_mean(name, sorted({one.content["name"] for one in found}))
+        if not remove_workdir(cluster, place, name) and not own_records:
+            hint = did_you_mean(name, sorted({record.content["name"] for record in all_records}))
             raise NotFound(f"there is no job or record {name} in namespace {place}{hint}") from None
     else:
         cancel.end(cluster, state, wait=True)
@@ -42,7 +41,7 @@ def command(
     for one in mine:
         cluster.delete("ConfigMap", one.config_map, place)
     if as_json:
-        print_json({"name": name, "namespace": place, "records": len(mine)})
+        print_json({"name": name, "namespace": place, "records": len(own_records)})
     else:
-        print(f"job {name} deleted, with {len(mine)} record{'' if len(mine) == 1 else 's'}")
+        print(f"job {name} deleted, with {len(own_records)} record{'' if len(own_records) == 1 else 's'}")
     return OK

@@ -22,9 +22,8 @@ def command(
     worker: options.Worker = 0,
     launcher: options.Launcher = False,
     stdin: Annotated[bool, typer.Option("--stdin", "-i", help="Pass standard input to the command.")] = False,
-    kubeconfig: options.Kubeconfig = None,
-    context: options.Context = None,
-    namespace: options.Namespace = None,
+    *,
+    access: Access,
     as_json: options.JsonErrors = False,
 ) -> int:
     """Example: `exec train --worker 1 -- nvidia-smi`.
@@ -35,8 +34,8 @@ def command(
         raise CommandError("give a command after --, such as `-- nvidia-smi`", USAGE)
     tty = sys.stdin.isatty() and sys.stdout.isatty()
     with not_started():
-        cluster = Access(kubeconfig, context).connect()
-        state = objects.find(cluster, name, objects.default_namespace(cluster, namespace))
+        cluster = access.connect()
+        state = objects.find(cluster, name, objects.default_namespace(cluster, access.namespace))
         where = running_container(cluster, state, worker, launcher=launcher)
         running = Command(cluster, where, words, stdin=stdin or tty, tty=tty)
         with connected(running, stdin=stdin or tty, tty=tty):

@@ -32,7 +32,7 @@ API_SERVER_SECONDS = 120.0
 """How long the API server may be unavailable while a job is followed, for example during a control plane upgrade."""
 
 
-def log_pods(pods: Sequence[Object], state: JobState) -> list[Object]:
+def select_log_pods(pods: Sequence[Object], state: JobState) -> list[Object]:
     """Return the pods whose logs make up the job's log: the launcher of each attempt or, without one, rank 0's pod."""
     if state.launcher == "torchrun":
         chosen = [pod for pod in pods if _index(pod) == "0" or find_role(pod) == "setup"]
@@ -57,7 +57,7 @@ def _index(pod: Object) -> str:
     return str(pod["metadata"].get("annotations", {}).get(COMPLETION_INDEX, ""))
 
 
-def job_containers(pod: Object) -> list[Mapping[str, Any]]:
+def list_job_containers(pod: Object) -> list[Mapping[str, Any]]:
     """Return the statuses of the containers whose logs make up the job's log, in the order of the logs.
 
     Sidecars are left out because they never end.
@@ -161,13 +161,13 @@ class Follower:
 
     def _print_new(self, state: JobState) -> None:
         if state.is_over or not lacks_workers(state.pods, state):
-            for number, pod in enumerate(log_pods(state.pods, state)):
+            for number, pod in enumerate(select_log_pods(state.pods, state)):
                 self._stream(pod, number)
 
     def _stream(self, pod: Object, number: int) -> None:
         """Print the logs of a pod's containers in order, each until the container or the connection ends."""
         name = pod["metadata"]["name"]
-        for container in job_containers(pod):
+        for container in list_job_containers(pod):
             state = container.get("state", {})
             if not ("running" in state or "terminated" in state):
                 return
@@ -187,7 +187,7 @@ class Follower:
         """
         end = time.monotonic() + DRAIN_SECONDS
         while True:
-            for number, pod in enumerate(log_pods(state.pods, state)):
+            for number, pod in enumerate(select_log_pods(state.pods, state)):
                 self._stream(pod, number)
             if all(log.is_complete for log in self._logs.values()) or time.monotonic() > end:
                 return

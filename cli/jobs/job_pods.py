@@ -8,7 +8,7 @@ from cli.errors import CommandError, NotFound
 from cli.exit_codes import USAGE
 from cli.installation import command as program
 from cli.jobs import objects
-from cli.jobs.follow_log import job_containers
+from cli.jobs.follow_log import list_job_containers
 from cli.jobs.state import JobState, find_role
 from infra.naming import COMPLETION_INDEX
 
@@ -36,17 +36,17 @@ def worker_index(pod: Object) -> int | None:
     return int(number) if number.isdecimal() and len(number) < 10 else None
 
 
-def workers(pods: Sequence[Object], index: int | None = None) -> list[Object]:
+def select_workers(pods: Sequence[Object], index: int | None = None) -> list[Object]:
     """Return the pods of all workers, or of one worker, sorted by worker and age."""
     numbered = [(number, pod) for pod in pods if (number := worker_index(pod)) is not None and index in (None, number)]
-    return [pod for _, pod in sorted(numbered, key=lambda entry: (entry[0], _age(entry[1])))]
+    return [pod for _, pod in sorted(numbered, key=lambda entry: (entry[0], read_creation_time(entry[1])))]
 
 
-def launchers(pods: Sequence[Object]) -> list[Object]:
-    return sorted((pod for pod in pods if find_role(pod) == "launcher"), key=_age)
+def select_launchers(pods: Sequence[Object]) -> list[Object]:
+    return sorted((pod for pod in pods if find_role(pod) == "launcher"), key=read_creation_time)
 
 
-def _age(pod: Object) -> tuple[str, str]:
+def read_creation_time(pod: Object) -> tuple[str, str]:
     return pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]
 
 
@@ -68,10 +68,10 @@ def running_container(cluster: Cluster, state: JobState, worker: int, *, launche
     """
     check_worker(state, None if launcher else worker)
     pods = objects.pods(cluster, state)
-    chosen = launchers(pods) if launcher else workers(pods, worker)
+    chosen = select_launchers(pods) if launcher else select_workers(pods, worker)
     name = "launcher" if launcher else f"worker {worker}"
     for pod in reversed(chosen):
-        for container in job_containers(pod):
+        for container in list_job_containers(pod):
             if "running" in container.get("state", {}):
                 return Container(pod["metadata"]["name"], state.namespace, container["name"])
     if launcher and state.launcher == "torchrun":

@@ -26,9 +26,8 @@ def command(
     stack: options.Ec2Stack = None,
     all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="List jobs of all namespaces.")] = False,
     everything: Annotated[bool, typer.Option("--all", help="Also list deleted jobs, from their records.")] = False,
-    kubeconfig: options.Kubeconfig = None,
-    context: options.Context = None,
-    namespace: options.Namespace = None,
+    *,
+    access: Access,
     identity: options.Identity = None,
     config_dir: options.ConfigDir = options.STACK_FILES,
     as_json: options.Json = False,
@@ -37,8 +36,8 @@ def command(
     if stack:
         with remote_runs.on_head_node(stack, config_dir, identity) as runs:
             return remote_runs.print_list(runs.list(), as_json=as_json)
-    cluster = Access(kubeconfig, context).connect()
-    place = None if all_namespaces else objects.default_namespace(cluster, namespace)
+    cluster = access.connect()
+    place = None if all_namespaces else objects.default_namespace(cluster, access.namespace)
     states = objects.list_jobs(cluster, place)
     if place and not states:
         cluster.get("Namespace", place)  # fails if the namespace does not exist

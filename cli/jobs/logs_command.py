@@ -13,12 +13,12 @@ from cli.errors import CommandError, NotFound
 from cli.exit_codes import OK, USAGE
 from cli.installation import NAME
 from cli.jobs import cloudwatch_logs, objects, records, worker_logs
-from cli.jobs.follow_log import PodLog, log_pods
+from cli.jobs.follow_log import PodLog, select_log_pods
 from cli.jobs.job_pods import check_worker
 from cli.jobs.state import JobState
 from cli.jobs.submit import follow_job
 from cli.jobs.waits import Waits
-from cli.jobs.workdir.in_cluster import kept_logs
+from cli.jobs.workdir.in_cluster import read_kept_logs
 
 
 def command(
@@ -32,9 +32,8 @@ def command(
         bool, typer.Option("--hang", help="Show why the job was last restarted after a hang, and what each rank was doing.")
     ] = False,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow the log through restarts until the job ends.")] = False,
-    kubeconfig: options.Kubeconfig = None,
-    context: options.Context = None,
-    namespace: options.Namespace = None,
+    *,
+    access: Access,
     identity: options.Identity = None,
     config_dir: options.ConfigDir = options.STACK_FILES,
     as_json: options.Json = False,
@@ -61,15 +60,15 @@ def command(
             )
         with remote_runs.on_head_node(stack, config_dir, identity) as runs:
             return remote_runs.print_log(runs, name, follow=follow, as_json=as_json)
-    cluster = Access(kubeconfig, context).connect()
-    place = objects.default_namespace(cluster, namespace)
+    cluster = access.connect()
+    place = objects.default_namespace(cluster, access.namespace)
     if hang:
         return _show_hang(cluster, place, name, as_json=as_json)
-    choose = worker_logs.of_all if every else worker_logs.of_worker(worker) if worker is not None else None
+    choose = worker_logs.select_all if every else worker_logs.select_worker(worker) if worker is not None else None
     try:
         state = objects.find(cluster, name, place)
     except NotFound:
-        lines = kept(cluster, place, name, worker, every=every)
+        lines = find_logs(cluster, place, name, worker, every=every)
         if lines is None:
             raise
         _show(lines, {"name": name, "namespace": place, "phase": "Deleted", "reason": ""}, every=every, as_json=as_json)
@@ -77,9 +76,12 @@ def command(
     check_worker(state, worker)
     if follow:
         return follow_job(cluster, name, place, as_json=as_json, choose=choose, prefixed=every)
-    lines = dict(worker_logs.latest(cluster, choose(state.pods, state), state)) if choose else _last_log(cluster, state)
+    if choose:
+        lines = dict(worker_logs.read_latest_logs(cluster, choose(state.pods, state), state))
+    else:
+        lines = read_last_log(cluster, state)
     if not lines:
-        lines = kept(cluster, place, name, worker, every=every) or {}
+        lines = find_logs(cluster, place, name, worker, every=every) or {}
     reason = state.reason or Waits(cluster).reason(state)
     about = {"name": name, "namespace": place, "phase": state.phase, "reason": reason}
     _show(lines, about, every=every, as_json=as_json)
@@ -107,21 +109,21 @@ def _show(by_pod: Mapping[str, Sequence[str]], about: Mapping[str, str], *, ever
         say(f"{NAME}: job {about['name']}: {about['reason']}")
 
 
-def kept(cluster: Cluster, namespace: str, name: str, worker: int | None, *, every: bool) -> dict[str, list[str]] | None:
+def find_logs(cluster: Cluster, namespace: str, name: str, worker: int | None, *, every: bool) -> dict[str, list[str]] | None:
     """Return the stored logs of deleted pods, keyed by label; None if there are none."""
     try:
-        found = _kept(cluster, namespace, name)
+        stored = read_stored_logs(cluster, namespace, name)
     except NotFound:
         return None
-    by_label = {kept_label(pod, name): lines for pod, lines in found.items()}  # for each label, keep the last attempt
+    by_label = {label_kept_pod(pod, name): lines for pod, lines in stored.items()}  # for each label, keep the last attempt
     if every:
         return dict(sorted(by_label.items()))
     first = "launcher" if "launcher" in by_label else "worker-0"
-    wanted = first if worker is None else f"worker-{worker}"
-    return {wanted: by_label.get(wanted, [])}
+    pod_name = first if worker is None else f"worker-{worker}"
+    return {pod_name: by_label.get(pod_name, [])}
 
 
-def _kept(cluster: Cluster, namespace: str, name: str) -> dict[str, list[str]]:
+def read_stored_logs(cluster: Cluster, namespace: str, name: str) -> dict[str, list[str]]:
     """Return the stored log lines, keyed by pod.
 
     If CloudWatch has none, read the volume: it has the logs of jobs submitted before `platform.jobLogs` changed.
@@ -129,13 +131,13 @@ def _kept(cluster: Cluster, namespace: str, name: str) -> dict[str, list[str]]:
     described = cluster.description()
     if described.log_group:
         try:
-            return cloudwatch_logs.kept(described, namespace, name)
+            return cloudwatch_logs.read_logs(described, namespace, name)
         except NotFound:
             pass
-    return kept_logs(cluster, namespace, name)
+    return read_kept_logs(cluster, namespace, name)
 
 
-def kept_label(pod: str, job: str) -> str:
+def label_kept_pod(pod: str, job: str) -> str:
     """Return the label that precedes each log line of a deleted pod.
 
     >>> [kept_label(pod, "a") for pod in ("a-launcher-x2x4b", "a-worker-3", "a-1-fghij")]
@@ -146,9 +148,9 @@ def kept_label(pod: str, job: str) -> str:
     return f"worker-{number}" if number.isdigit() else number
 
 
-def _last_log(cluster: Cluster, state: JobState) -> dict[str, list[str]]:
+def read_last_log(cluster: Cluster, state: JobState) -> dict[str, list[str]]:
     """Return the log of the last attempt that has started, keyed by pod."""
-    started = [pod for pod in log_pods(state.pods, state) if pod["status"].get("phase") != "Pending"]
+    started = [pod for pod in select_log_pods(state.pods, state) if pod["status"].get("phase") != "Pending"]
     if not started:
         return {}
     name = started[-1]["metadata"]["name"]

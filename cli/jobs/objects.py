@@ -20,6 +20,7 @@ from cli.jobs.state import JobState, derive_foreign_state, derive_state, explain
 from cli.local import crashed_parts
 from infra.config.messages import did_you_mean
 from infra.health import documents
+from infra.jobs.cluster import PoolDescription
 from infra.jobs.placed import Piece, build_owner_reference
 from infra.naming import JOB_LABEL, JOB_NAMESPACE, ROLE_LABEL
 from infra.platform.job_controller.in_pod.cluster import assemble
@@ -29,6 +30,14 @@ from infra.platform.job_controller.in_pod.phases import Phase
 
 UNSEEN_SECONDS, PAUSE_SECONDS = 15.0, 0.3
 """Time limit and interval of retries while a webhook cannot yet find the owner of a new object."""
+
+
+def find_pool(name: str, pools: Sequence[PoolDescription]) -> PoolDescription:
+    """Return the pool with the name that the user gave. Raises NotFound if there is none."""
+    pool = next((pool for pool in pools if pool.name == name), None)
+    if pool is None:
+        raise NotFound(f"there is no pool {name}{did_you_mean(name, [pool.name for pool in pools])}")
+    return pool
 
 
 def default_namespace(cluster: Cluster, requested: str | None) -> str:
@@ -53,7 +62,7 @@ def list_jobs(cluster: Cluster, namespace: str | None) -> list[JobState]:
     states = [state for place, own in by_namespace.items() for state in _states_in(cluster, place, own)]
     if any(state.phase == Phase.QUEUED for state in states):
         workloads = cluster.list("Workload", namespace)
-        states = [_if_stopped(cluster, state, workloads) for state in states]
+        states = [add_stopped_workers(cluster, state, workloads) for state in states]
     return sorted(states, key=lambda state: state.created, reverse=True)
 
 
@@ -128,7 +137,7 @@ def find(cluster: Cluster, name: str, namespace: str) -> JobState:
         listed += _listed(cluster, "StatefulSet", namespace, {JOB_LABEL: name})
     kind = "Job" if main is None else "MPIJob"
     states = _states(listed, _pods(cluster, name, namespace, kind), _records(cluster, namespace, name))
-    return _if_stopped(cluster, _existing(states, kind, name, namespace))
+    return add_stopped_workers(cluster, _existing(states, kind, name, namespace))
 
 
 def _find_foreign(cluster: Cluster, name: str, namespace: str) -> JobState:
@@ -138,7 +147,7 @@ def _find_foreign(cluster: Cluster, name: str, namespace: str) -> JobState:
         existing = [state.name for state in list_jobs(cluster, namespace)]
         raise NotFound(f"there is no job {name} in namespace {namespace}{did_you_mean(name, existing)}")
     states = _states([main], _pods(cluster, name, namespace, main["kind"]), ())
-    return _if_stopped(cluster, _existing(states, main["kind"], name, namespace))
+    return add_stopped_workers(cluster, _existing(states, main["kind"], name, namespace))
 
 
 def _existing(states: Sequence[JobState], kind: str, name: str, namespace: str) -> JobState:
@@ -148,12 +157,12 @@ def _existing(states: Sequence[JobState], kind: str, name: str, namespace: str) 
     return states[0]
 
 
-def _if_stopped(cluster: Cluster, state: JobState, workloads: Sequence[Object] | None = None) -> JobState:
+def add_stopped_workers(cluster: Cluster, state: JobState, workloads: Sequence[Object] | None = None) -> JobState:
     """Return the state. The phase is `Failed` if Kueue has stopped the job permanently because its pods did not start."""
     if state.phase != Phase.QUEUED:
         return state
     listed = workloads if workloads is not None else cluster.list("Workload", state.namespace)
-    own = next((item for item in listed if is_of(item, state)), None)
+    own = next((item for item in listed if is_workload_of(item, state)), None)
     if own is None or own.get("spec", {}).get("active", True):
         return state
     return replace(state, phase=Phase.FAILED, reason=explain_stop(state, own, warnings(cluster, state.namespace)))
@@ -179,10 +188,10 @@ def _pods(cluster: Cluster, name: str, namespace: str, kind: str) -> list[Object
 
 def workload(cluster: Cluster, state: JobState) -> Object | None:
     """Return Kueue's Workload for the job; None if the job has no Workload."""
-    return next((item for item in cluster.list("Workload", state.namespace) if is_of(item, state)), None)
+    return next((item for item in cluster.list("Workload", state.namespace) if is_workload_of(item, state)), None)
 
 
-def is_of(workload: Object, state: JobState) -> bool:
+def is_workload_of(workload: Object, state: JobState) -> bool:
     """Return whether Kueue created the Workload for this job."""
     owners = workload["metadata"].get("ownerReferences", ())
     place = workload["metadata"].get("namespace", state.namespace)

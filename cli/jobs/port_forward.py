@@ -28,15 +28,14 @@ def command(
     port: Annotated[str, typer.Argument(metavar="[LOCAL:]PORT", help="Port of the pod, such as 6006 or 8888:6006.")],
     worker: options.Worker = 0,
     launcher: options.Launcher = False,
-    kubeconfig: options.Kubeconfig = None,
-    context: options.Context = None,
-    namespace: options.Namespace = None,
+    *,
+    access: Access,
     as_json: options.JsonErrors = False,
 ) -> int:
     """Example: `port-forward train 6006` for TensorBoard. Listens on 127.0.0.1 only, until ^C."""
-    local, remote = ports(port)
-    cluster = Access(kubeconfig, context).connect()
-    state = objects.find(cluster, name, objects.default_namespace(cluster, namespace))
+    local, remote = parse_ports(port)
+    cluster = access.connect()
+    state = objects.find(cluster, name, objects.default_namespace(cluster, access.namespace))
     running_container(cluster, state, worker, launcher=launcher)
     with _listener(local) as listener:
         where = "the launcher" if launcher else f"worker {worker}"
@@ -48,14 +47,14 @@ def command(
             return OK
 
 
-def ports(text: str) -> tuple[int, int]:
+def parse_ports(text: str) -> tuple[int, int]:
     """Parse `[LOCAL:]PORT` into the local and the remote port.
 
     >>> ports("6006"), ports("8888:6006"), ports("0:80")
     ((6006, 6006), (8888, 6006), (0, 80))
     """
-    found = _PORT.fullmatch(text)
-    numbers = (int(found[1] or found[2]), int(found[2])) if found else (0, 0)
+    match = _PORT.fullmatch(text)
+    numbers = (int(match[1] or match[2]), int(match[2])) if match else (0, 0)
     if not 0 < numbers[1] < 65536 or numbers[0] > 65535:
         raise CommandError(f"PORT: {text} is not a port. Use PORT or LOCAL:PORT with numbers from 1 to 65535.", USAGE)
     return numbers

@@ -4,7 +4,7 @@ import io
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
@@ -14,13 +14,13 @@ from cli.clusters.kubernetes_access import Access, Cluster
 from cli.console import Listing, make_console, print_json
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import FAILED, OK
-from cli.images.recipes import default_image
+from cli.images.recipes import choose_default_image
 from cli.installation import NAME
 from cli.installation import command as program
-from cli.jobs import objects, pool_choice
+from cli.jobs import objects
 from cli.jobs.follow_log import Follower
 from cli.jobs.state import JobState
-from cli.jobs.submit import refused, result
+from cli.jobs.submit import describe_result, make_refusal
 from infra.config.problems import Problem
 from infra.jobs import nccl_verdict, smoke_verdict
 from infra.jobs import smoke as smoke_jobs
@@ -41,14 +41,29 @@ STYLES = {smoke_verdict.PASSED: "green", smoke_verdict.FAILED: "red"}
 class Trial:
     """Options of a smoke test."""
 
-    pool: str | None
-    workers: int
-    image: str | None
-    launcher: LauncherName
-    mpi: MpiImplementation
-    transport: Transport | None
-    name: str
-    level: smoke_jobs.Level
+    level: Annotated[
+        smoke_jobs.Level,
+        typer.Option(
+            help="What to check; each level includes the ones before it. `devices`: ranks, device files, a sum, MPI's network. "
+            "`cuda`: a kernel runs on every GPU. `nccl`: network, GPUDirect and bandwidth of NCCL."
+        ),
+    ] = "devices"
+    pool: Annotated[str | None, typer.Option(help="Pool to test.", show_default="the first pool with GPUs")] = None
+    workers: Annotated[int, typer.Option(help="Number of nodes to use.")] = 2
+    image: Annotated[
+        str | None,
+        typer.Option(
+            help="Image with sshd, MPI, Python and mpi4py; for `--level nccl` also all_reduce_perf.",
+            show_default="this project's image",
+        ),
+    ] = None
+    launcher: Annotated[
+        LauncherName,
+        typer.Option(help="Launcher of the job: `mpijob` or `standalone`."),
+    ] = "mpijob"
+    mpi: Annotated[MpiImplementation, typer.Option(help="MPI implementation of the image.")] = "OpenMPI"
+    transport: Annotated[Transport | None, typer.Option(help="Network to expect.", show_default="the network of the pool")] = None
+    name: Annotated[str, typer.Option(help="Name of the job.")] = smoke_jobs.NAME
 
 
 @dataclass
@@ -64,54 +79,28 @@ class Outcome:
 
     @property
     def failures(self) -> list[str]:
-        return [sentence for one in self.checks for sentence in one.failures]
+        return [sentence for check in self.checks for sentence in check.failures]
 
-    def add(self, checks: Sequence[Check], state: JobState | None, told: Sequence[str]) -> None:
-        """Add a job's checks. If the job failed without reporting a failure (`told`), add a failed check for it."""
+    def add(self, checks: Sequence[Check], state: JobState | None, reported: Sequence[str]) -> None:
+        """Add a job's checks. If the job failed without reporting a failure (`reported`), add a failed check for it."""
         self.checks += checks
-        if state is not None and state.phase != "Succeeded" and not told:
-            self.checks.append(smoke_verdict.judged("job", [result(state)], ""))
+        if state is not None and state.phase != "Succeeded" and not reported:
+            self.checks.append(smoke_verdict.judged("job", [describe_result(state)], ""))
 
 
 def command(
-    level: Annotated[
-        smoke_jobs.Level,
-        typer.Option(
-            help="What to check; each level includes the ones before it. `devices`: ranks, device files, a sum, MPI's network. "
-            "`cuda`: a kernel runs on every GPU. `nccl`: network, GPUDirect and bandwidth of NCCL."
-        ),
-    ] = "devices",
-    pool: Annotated[str | None, typer.Option(help="Pool to test.", show_default="the first pool with GPUs")] = None,
-    workers: Annotated[int, typer.Option(help="Number of nodes to use.")] = 2,
-    image: Annotated[
-        str | None,
-        typer.Option(
-            help="Image with sshd, MPI, Python and mpi4py; for `--level nccl` also all_reduce_perf.",
-            show_default="this project's image",
-        ),
-    ] = None,
-    launcher: Annotated[
-        Literal["mpijob", "standalone", "torchrun"],
-        typer.Option(help="Launcher of the job: `mpijob` or `standalone`."),
-    ] = "mpijob",
-    mpi: Annotated[MpiImplementation, typer.Option(help="MPI implementation of the image.")] = "OpenMPI",
-    transport: Annotated[
-        Transport | None, typer.Option(help="Network to expect.", show_default="the network of the pool")
-    ] = None,
-    name: Annotated[str, typer.Option(help="Name of the job.")] = smoke_jobs.NAME,
+    trial: Trial,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the job afterwards.")] = False,
-    kubeconfig: options.Kubeconfig = None,
-    context: options.Context = None,
-    namespace: options.Namespace = None,
+    *,
+    access: Access,
     as_json: options.Json = False,
 ) -> int:
     """Runs one worker on each of the requested nodes, and prints what it checked. The exit code is 1 if a check failed. A
     check that this hardware does not support neither passes nor fails."""
-    cluster = Access(kubeconfig, context).connect()
+    cluster = access.connect()
     described = cluster.description()
-    trial = Trial(pool, workers, image, launcher, mpi, transport, name, level)
-    job = _job(trial, described, namespace or cluster.namespace)
-    expected = smoke_jobs.expected(job, described, transport, level, _emulated(cluster))
+    job = _job(trial, described, access.namespace or cluster.namespace)
+    expected = smoke_jobs.expected(job, described, trial.transport, trial.level, has_emulated_devices(cluster))
     outcome = _test(cluster, job, expected, described, keep=keep)
     if as_json:
         print_json(_document(outcome, smoke_jobs.nccl_expected(job, described)))
@@ -121,38 +110,38 @@ def command(
 
 
 def _job(trial: Trial, described: ClusterDescription, namespace: str | None) -> Job:
-    pool = pool_choice.named(trial.pool, described.pools) if trial.pool else smoke_jobs.smoke_pool(described)
+    pool = objects.find_pool(trial.pool, described.pools) if trial.pool else smoke_jobs.smoke_pool(described)
     if pool is None:
         raise NotFound("no pool has GPUs; choose a pool with --pool")
-    if problems := _unsupported(trial, pool):
-        raise refused("smoke", problems)
+    if problems := list_unsupported(trial, pool):
+        raise make_refusal("smoke", problems)
     job = smoke_jobs.smoke_job(
         pool.name,
         trial.workers,
         name=trial.name,
-        image=trial.image or default_image(pool, trial.mpi),
+        image=trial.image or choose_default_image(pool, trial.mpi),
         launcher=trial.launcher,
         implementation=trial.mpi,
         namespace=namespace,
     )
     jobs = [job, smoke_jobs.nccl_job(job, described)] if trial.level == "nccl" and not check(job, described) else [job]
-    if problems := [problem for one in jobs for problem in check(one, described) if problem.is_error]:
-        raise refused("smoke", problems)
+    if problems := [problem for job in jobs for problem in check(job, described) if problem.is_error]:
+        raise make_refusal("smoke", problems)
     return job
 
 
-def _unsupported(trial: Trial, pool: PoolDescription) -> list[Problem]:
-    found = []
+def list_unsupported(trial: Trial, pool: PoolDescription) -> list[Problem]:
+    problems = []
     if trial.launcher == "torchrun":
         fix = f"Use mpijob or standalone, with an image that has MPI ({program()} image build mpi)."
-        found.append(Problem("--launcher", f"torchrun does not start MPI ranks, which every level of smoke needs. {fix}"))
+        problems.append(Problem("--launcher", f"torchrun does not start MPI ranks, which every level of smoke needs. {fix}"))
     if trial.level != "devices" and not pool.gpus:
         fix = "Use --level devices, or a pool with GPUs."
-        found.append(Problem("--level", f"pool {pool.name} has no GPUs for level {trial.level}. {fix}"))
-    return found
+        problems.append(Problem("--level", f"pool {pool.name} has no GPUs for level {trial.level}. {fix}"))
+    return problems
 
 
-def _emulated(cluster: Cluster) -> list[str]:
+def has_emulated_devices(cluster: Cluster) -> list[str]:
     """Return the nodes that are labeled as having emulated devices; empty if the caller may not list nodes."""
     try:
         nodes = cluster.list("Node", selector={EMULATED_LABEL: "true"})
@@ -165,12 +154,12 @@ def _test(cluster: Cluster, job: Job, expected: Expected, described: ClusterDesc
     """Run the jobs of the test's level. Devices count as emulated if their node has the label EMULATED_LABEL."""
     log, state = _run(cluster, smoke_jobs.with_program(job, expected), described, keep=keep)
     reports = smoke_jobs.reports("\n".join(log))
-    told = smoke_verdict.failures(reports, expected)
-    outcome = Outcome(replace(expected, emulated=tuple(_emulated(cluster))), reports=reports, log=log)
-    outcome.add(smoke_verdict.checks(reports, outcome.expected), state, told)
+    reported = smoke_verdict.failures(reports, expected)
+    outcome = Outcome(replace(expected, emulated=tuple(has_emulated_devices(cluster))), reports=reports, log=log)
+    outcome.add(smoke_verdict.checks(reports, outcome.expected), state, reported)
     if expected.level != "nccl":
         return outcome
-    failed = [one.name for one in outcome.checks if one.failures]
+    failed = [check.name for check in outcome.checks if check.failures]
     emulated = smoke_verdict.emulated_nodes(reports, outcome.expected)
     if failed:
         outcome.checks += nccl_verdict.not_checked(smoke_verdict.NOT_RUN, f"failed before: {listed(failed)}")
@@ -181,7 +170,7 @@ def _test(cluster: Cluster, job: Job, expected: Expected, described: ClusterDesc
         outcome.log, state = _run(cluster, smoke_jobs.nccl_job(job, described), described, keep=keep)
         outcome.nccl = smoke_jobs.nccl_reports("\n".join(outcome.log))
         checks = nccl_verdict.checks(outcome.nccl, smoke_jobs.nccl_expected(job, described))
-        outcome.add(checks, state, [sentence for one in checks for sentence in one.failures])
+        outcome.add(checks, state, [sentence for check in checks for sentence in check.failures])
     return outcome
 
 
@@ -215,7 +204,7 @@ def _document(outcome: Outcome, nccl: nccl_verdict.NcclExpected) -> dict[str, An
         "ok": not outcome.failures,
         "level": outcome.expected.level,
         "failures": outcome.failures,
-        "checks": [{"name": one.name, "result": one.result, "detail": one.detail} for one in outcome.checks],
+        "checks": [{"name": check.name, "result": check.result, "detail": check.detail} for check in outcome.checks],
         "expected": expected,
         "reports": outcome.reports,
         "nccl": outcome.nccl,
@@ -229,24 +218,24 @@ def _print(outcome: Outcome) -> None:
             console.print(line, style="dim")
     if outcome.reports:
         listing = Listing("rank", "worker", "node", "GPUs", "sum", "transport")
-        for report in sorted(outcome.reports, key=lambda one: int(one["rank"])):
+        for report in sorted(outcome.reports, key=lambda report: int(report["rank"])):
             values = [str(report[key]) for key in ("rank", "host", "node", "gpus", "sum")]
             listing.add_row(*values, ", ".join(report["transports"]))
         console.print(listing)
         console.print(Text(str(outcome.reports[0].get("library", "")), "dim"))
     listing = Listing("check", "result", "detail")
-    for one in outcome.checks:
-        listing.add_row(one.name, Text(one.result, STYLES.get(one.result, "yellow")), one.detail)
+    for checked in outcome.checks:
+        listing.add_row(checked.name, Text(checked.result, STYLES.get(checked.result, "yellow")), checked.detail)
     console.print(listing)
     console.print(Text(_summary(outcome), "bold red" if outcome.failures else "bold green"))
 
 
 def _summary(outcome: Outcome) -> str:
     """Return the last line of the output: names of the passed checks, and the number of checks with other results."""
-    number: Callable[[str], int] = lambda wanted: sum(one.result == wanted for one in outcome.checks)  # noqa: E731
-    names = [one.name for one in outcome.checks if one.result == smoke_verdict.PASSED]
+    number: Callable[[str], int] = lambda verdict: sum(check.result == verdict for check in outcome.checks)  # noqa: E731
+    names = [check.name for check in outcome.checks if check.result == smoke_verdict.PASSED]
     parts = [f"{number(smoke_verdict.PASSED)} passed" + (f" ({', '.join(names)})" if names else "")]
-    for wanted in (smoke_verdict.FAILED, smoke_verdict.NOT_HERE, smoke_verdict.NOT_RUN):
-        if number(wanted):
-            parts.append(f"{number(wanted)} {wanted}")
+    for verdict in (smoke_verdict.FAILED, smoke_verdict.NOT_HERE, smoke_verdict.NOT_RUN):
+        if number(verdict):
+            parts.append(f"{number(verdict)} {verdict}")
     return f"{'FAILED' if outcome.failures else 'ok'}: {'; '.join(parts)}"

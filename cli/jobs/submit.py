@@ -14,7 +14,7 @@ import yaml
 from cli import options
 from cli.clusters.kubernetes_access import Access, Cluster
 from cli.console import print_json
-from cli.errors import CommandError, NotFound, problem_count, problem_line
+from cli.errors import CommandError, NotFound, format_problem, summarize_problems
 from cli.exit_codes import INTERRUPTED, OK, REFUSED
 from cli.installation import NAME
 from cli.installation import command as program
@@ -48,26 +48,25 @@ def command(
     variables: assignments.Env = None,
     workdir: options.Workdir = None,
     workdir_limit: options.WorkdirLimit = LIMIT_MIB,
-    kubeconfig: options.Kubeconfig = None,
-    context: options.Context = None,
-    namespace: options.Namespace = None,
+    *,
+    access: Access,
     as_json: options.Json = False,
 ) -> int:
     """With --follow, the exit code shows whether the job succeeded, and --json prints the log on stderr."""
     if not job.is_file():
         raise NotFound(f"there is no job file {job}")
-    changes = assignments.pairs("--set", assigned), assignments.pairs("--env", variables)
-    cluster = Access(kubeconfig, context).connect()
+    changes = assignments.split_pairs("--set", assigned), assignments.split_pairs("--env", variables)
+    cluster = access.connect()
     described = cluster.description()
     try:
-        edit = partial(assignments.edited, assigned=changes[0], variables=changes[1])
-        placed = read_job(job, described, namespace, cluster.namespace, on_warning=warn, edit=edit)
+        edit = partial(assignments.apply_assignments, assigned=changes[0], variables=changes[1])
+        placed = read_job(job, described, access.namespace, cluster.namespace, on_warning=warn, edit=edit)
     except JobRefused as error:
-        raise refused(job.name, error.problems) from None
+        raise make_refusal(job.name, error.problems) from None
     requested = placed.job.model_copy(update={} if workdir is None else {"workdir": str(workdir)})
     if problems := tuple(pod_rules.check_working_dir(requested)):
-        raise refused(job.name, problems)
-    files = places.choose(placed, workdir or sent_folder(job, requested), workdir_limit)
+        raise make_refusal(job.name, problems)
+    files = places.choose(placed, workdir or choose_sent_folder(job, requested), workdir_limit)
     pieces = render(replace(placed, storage=files.storage))
     if dry_run:
         return _print_objects(pieces, as_json=as_json)
@@ -76,17 +75,17 @@ def command(
     return create(cluster, requested, pieces, files, follow=follow, as_json=as_json)
 
 
-def sent_folder(file: Path, job: Job) -> Path | None:
+def choose_sent_folder(file: Path, job: Job) -> Path | None:
     """Return the path of the job's `workdir`, resolved relative to the job file; None if the job has none."""
     return file.parent / job.workdir if job.workdir else None
 
 
 def warn(warning: Problem) -> None:
-    print(problem_line(warning), file=sys.stderr, flush=True)
+    print(format_problem(warning), file=sys.stderr, flush=True)
 
 
-def refused(name: str, problems: Sequence[Problem]) -> CommandError:
-    return CommandError(problem_count(name, len(problems), "submitted"), REFUSED, problems=problems)
+def make_refusal(name: str, problems: Sequence[Problem]) -> CommandError:
+    return CommandError(summarize_problems(name, len(problems), "submitted"), REFUSED, problems=problems)
 
 
 def create(
@@ -126,11 +125,11 @@ def follow_job(
         now = datetime.now(UTC)
         print_json(state.as_json(now) if state else {"name": name, "namespace": namespace, "phase": "Removed"})
     elif state:
-        print(f"{NAME}: {result(state)}", file=sys.stderr)
+        print(f"{NAME}: {describe_result(state)}", file=sys.stderr)
     return code
 
 
-def result(state: JobState) -> str:
+def describe_result(state: JobState) -> str:
     """Return the result as text, such as `job train succeeded in 12 s`."""
     seconds = state.seconds(datetime.now(UTC))
     after = f", after {state.failures} failed attempt{'' if state.failures == 1 else 's'}" if state.failures else ""

@@ -34,7 +34,7 @@ class Waits:
         if not state.is_waiting and state.phase != Phase.RUNNING:
             return ""
         workloads = self._list("Workload", state.namespace) if state.phase == Phase.QUEUED else []
-        workload = next((item for item in workloads if objects.is_of(item, state)), None)
+        workload = next((item for item in workloads if objects.is_workload_of(item, state)), None)
         events = self._list("Event", state.namespace) if lacks_reason(state, state.pods) else []
         reason = explain_wait(state, state.pods, workload, events)
         return reason or (state.record.slow or state.record.hang if state.record else "")

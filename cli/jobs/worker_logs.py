@@ -8,28 +8,28 @@ from dataclasses import dataclass, field, replace
 from cli.clusters.kubernetes_access import Cluster, Object
 from cli.errors import CommandError, NotFound
 from cli.jobs import objects
-from cli.jobs.follow_log import DRAIN_SECONDS, EVERY_SECONDS, Follower, PodLog, job_containers, log_pods
-from cli.jobs.job_pods import label, launchers, workers
+from cli.jobs.follow_log import DRAIN_SECONDS, EVERY_SECONDS, Follower, PodLog, list_job_containers, select_log_pods
+from cli.jobs.job_pods import label, select_launchers, select_workers
 from cli.jobs.state import JobState
 
 Choice = Callable[[Sequence[Object], JobState], list[Object]]
 """Selects the pods whose logs are printed."""
 
 
-def of_worker(index: int) -> Choice:
-    return lambda pods, state: workers(pods, index)
+def select_worker(index: int) -> Choice:
+    return lambda pods, state: select_workers(pods, index)
 
 
-def of_all(pods: Sequence[Object], state: JobState) -> list[Object]:
-    return [*launchers(pods), *workers(pods)] or log_pods(pods, state)
+def select_all(pods: Sequence[Object], state: JobState) -> list[Object]:
+    return [*select_launchers(pods), *select_workers(pods)] or select_log_pods(pods, state)
 
 
-def latest(cluster: Cluster, pods: Sequence[Object], state: JobState) -> Iterator[tuple[str, list[str]]]:
+def read_latest_logs(cluster: Cluster, pods: Sequence[Object], state: JobState) -> Iterator[tuple[str, list[str]]]:
     """Yield the label and the log lines of each pod, except pods that a newer pod has replaced."""
     newest: Mapping[str, Object] = {label(pod, state): pod for pod in pods if pod["status"].get("phase") != "Pending"}
     for name, pod in newest.items():
         lines: list[str] = []
-        for container in job_containers(pod):
+        for container in list_job_containers(pod):
             if {"running", "terminated"} & set(container.get("state", {})):
                 lines += PodLog(cluster, pod["metadata"]["name"], state.namespace, container["name"]).lines(follow=False)
         yield name, lines
@@ -39,14 +39,14 @@ def latest(cluster: Cluster, pods: Sequence[Object], state: JobState) -> Iterato
 class FollowerOfPods(Follower):
     """Follows the logs of several pods and prints new lines. Each log has its own thread."""
 
-    choose: Choice = of_all
+    choose: Choice = select_all
     prefixed: bool = True
     _threads: dict[tuple[str, str, int], threading.Thread] = field(default_factory=dict)
     _writing: threading.Lock = field(default_factory=threading.Lock)
 
     def _print_new(self, state: JobState) -> None:
         for pod in self.choose(state.pods, state):
-            for container in job_containers(pod):
+            for container in list_job_containers(pod):
                 key = (pod["metadata"]["name"], container["name"], container.get("restartCount", 0))
                 ended = "terminated" in container.get("state", {})
                 if ended or "running" in container.get("state", {}):

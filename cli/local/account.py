@@ -36,18 +36,18 @@ def scarce(
     seconds = None if until is None else durations.parse(until).total_seconds()
     control = LocalCloud(home).control()
     if clear:
-        asked(control, "DELETE", "scarcity")
+        send_request(control, "DELETE", "scarcity")
     if instance_type is not None:
-        asked(control, "POST", "scarcity", {"type": instance_type, "zone": zone, "seconds": seconds})
-    found = asked(control, "GET", "scarcity")
+        send_request(control, "POST", "scarcity", {"type": instance_type, "zone": zone, "seconds": seconds})
+    shortages = send_request(control, "GET", "scarcity")
     if as_json:
-        print_json(found)
-    elif not found:
+        print_json(shortages)
+    elif not shortages:
         report("every zone has capacity")
     else:
         listing = Listing("type", "zone", "until")
-        for one in found:
-            listing.add_row(one["type"], one["zone"], one["until"] or "local reset")
+        for shortage in shortages:
+            listing.add_row(shortage["type"], shortage["zone"], shortage["until"] or "local reset")
         make_console().print(listing)
     return OK
 
@@ -61,17 +61,17 @@ def quota(
     """The local AWS rejects requests that exceed a quota, with AWS's error. `local reset` restores all quotas."""
     control = LocalCloud(home).control()
     if code is not None and value is not None:
-        asked(control, "PUT", "quotas", {code: value})
-    found = asked(control, "GET", "quotas")
-    if code is not None and code not in found:
+        send_request(control, "PUT", "quotas", {code: value})
+    quotas = send_request(control, "GET", "quotas")
+    if code is not None and code not in quotas:
         raise CommandError(f"{code} is not a quota of the local AWS. `local quota` lists them.", REFUSED)
-    found = {name: one for name, one in found.items() if code in (None, name)}
+    quotas = {name: entry for name, entry in quotas.items() if code in (None, name)}
     if as_json:
-        print_json(found)
+        print_json(quotas)
         return OK
     listing = Listing("code", "value", "quota", right=("value",))
-    for name, one in found.items():
-        listing.add_row(name, f"{one['value']:g}", one["name"])
+    for name, entry in quotas.items():
+        listing.add_row(name, f"{entry['value']:g}", entry["name"])
     make_console().print(listing)
     return OK
 
@@ -85,14 +85,14 @@ def deny(
     """Every request that needs the action is denied, as by a service control policy. `local reset` ends the denial."""
     control = LocalCloud(home).control()
     if clear:
-        asked(control, "DELETE", "denials")
+        send_request(control, "DELETE", "denials")
     if action is not None:
-        asked(control, "POST", "denials", {"action": action})
-    found = asked(control, "GET", "denials")
+        send_request(control, "POST", "denials", {"action": action})
+    denials = send_request(control, "GET", "denials")
     if as_json:
-        print_json(found)
+        print_json(denials)
     else:
-        report(f"denied: {', '.join(found)}" if found else "no action is denied")
+        report(f"denied: {', '.join(denials)}" if denials else "no action is denied")
     return OK
 
 
@@ -106,9 +106,9 @@ def clock(
     """Capacity Blocks and scheduled actions follow this calendar. `local reset` restores the current date."""
     control = LocalCloud(home).control()
     if advance is None:
-        now = asked(control, "GET", "clock")
+        now = send_request(control, "GET", "clock")
     else:
-        now = asked(control, "POST", "clock", {"seconds": durations.parse(advance).total_seconds()})
+        now = send_request(control, "POST", "clock", {"seconds": durations.parse(advance).total_seconds()})
     if as_json:
         print_json(now)
     else:
@@ -116,7 +116,7 @@ def clock(
     return OK
 
 
-def asked(control: Control, method: str, path: str, body: Any = None) -> Any:
+def send_request(control: Control, method: str, path: str, body: Any = None) -> Any:
     """Send a request to the control API of the local AWS. Raises CommandError if the local AWS rejects the request."""
     try:
         return control.send(method, path, body)

@@ -29,7 +29,7 @@ The largest set comes first, because `refuse_other_providers` uses the first mat
 """
 
 
-def home_option(cloud: "LocalCloud") -> str:
+def make_home_option(cloud: "LocalCloud") -> str:
     """Return the option that selects this local cloud; empty for the default one."""
     return "" if cloud.folder == DEFAULT_HOME else f" --home {shlex.quote(str(cloud.folder))}"
 
@@ -43,27 +43,27 @@ def refuse_dead(cloud: "LocalCloud") -> None:
 
 def _refuse(cloud: "LocalCloud", dead: list[str]) -> None:
     if dead:
-        fix = f"{program()} local start{home_option(cloud)}"
+        fix = f"{program()} local start{make_home_option(cloud)}"
         raise CommandError(f"not running: {', '.join(dead)}. Restart with: {fix}", UNREACHABLE)
 
 
-def refuse_other_account(cloud: "LocalCloud", wanted: str | None) -> None:
-    """Raise CommandError if the local cloud is running with another kind of account than `wanted`."""
-    if wanted is None or not cloud.is_running():
+def refuse_other_account(cloud: "LocalCloud", requested: str | None) -> None:
+    """Raise CommandError if the local cloud is running with another kind of account than `requested`."""
+    if requested is None or not cloud.is_running():
         return
     kind = cloud.control().send("GET", "account")["kind"]
-    if kind != wanted:
-        fix = f"{program()} local stop{home_option(cloud)}"
+    if kind != requested:
+        fix = f"{program()} local stop{make_home_option(cloud)}"
         raise CommandError(f"the running local cloud's account is {kind}. Stop it first: {fix}", REFUSED)
 
 
-def refuse_other_providers(cloud: "LocalCloud", wanted: str | None) -> None:
-    """Raise CommandError if the local cloud is running with other resource providers than `wanted`."""
-    if wanted is None or not cloud.is_running():
+def refuse_other_providers(cloud: "LocalCloud", requested: str | None) -> None:
+    """Raise CommandError if the local cloud is running with other resource providers than `requested`."""
+    if requested is None or not cloud.is_running():
         return
     present = next(name for name, official in OFFICIAL.items() if not official & cloud.emulators.keys())
-    if present != wanted:
-        fix = f"{program()} local stop{home_option(cloud)}"
+    if present != requested:
+        fix = f"{program()} local stop{make_home_option(cloud)}"
         raise CommandError(f"the running local cloud uses --providers {present}. Stop it first: {fix}", REFUSED)
 
 
@@ -77,11 +77,11 @@ def refuse_dead_cluster(server: str, *, nodes: bool = False) -> None:
     from localcloud import mending
     from localcloud.instance import LocalCloud
 
-    for cloud in map(LocalCloud, _homes()):
+    for cloud in map(LocalCloud, list_homes()):
         _refuse(cloud, mending.dead_parts_behind(cloud, server, nodes=nodes))
 
 
-def hint(server: str) -> str:
+def suggest_restart(server: str) -> str:
     """Return a hint to append to the error that the API server at this address does not answer.
 
     Empty if the address cannot belong to a local cloud.
@@ -90,7 +90,7 @@ def hint(server: str) -> str:
     return f"; if it belongs to a local cloud, `{program()} local start` restarts its dead parts" if local else ""
 
 
-def _homes() -> Iterator[Path]:
+def list_homes() -> Iterator[Path]:
     """Yield the folder of the default local cloud and of the local cloud that `local env` selected in this shell."""
     yield DEFAULT_HOME
     kind, _, folder = os.environ.get(BACKEND, "").partition("://")

@@ -2,38 +2,31 @@
 
 import os
 import shlex
-import signal
-import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-import yaml
 
 from cli import options
 from cli.console import make_console, print_json
-from cli.errors import CommandError, NotFound, problem_count
+from cli.errors import CommandError, NotFound, summarize_problems
 from cli.exit_codes import FAILED, NOT_FOUND, OK, REFUSED
 from cli.installation import command as program
-from cli.installation import pasteable
 from cli.local import crashed_parts
 from cli.local.crashed_parts import DEFAULT_HOME
-from cli.stacks import operation_progress
-from cli.stacks.recover import describe
 from infra import preflight
 from infra.config import stack_file
 from infra.facts import regions
 from localcloud import mending
-from localcloud.engine_events import Step
 from localcloud.environment import foreign
 from localcloud.hosts.ami import MANIFESTS, build
 from localcloud.hosts.state import HostState
 from localcloud.instance import LocalCloud
 from localcloud.kubernetes.state import ClusterState
 from localcloud.processes import ROOT
-from localcloud.stack import LocalStack, Run, Verb
+from localcloud.stack import LocalStack
 
 Home = Annotated[
     Path,
@@ -80,7 +73,7 @@ def start(
 ) -> int:
     """The first start builds Pulumi and Kubernetes, which takes several minutes."""
     cloud = LocalCloud(home)
-    factor, plugins = delay_factor or 0.0, _plugins(providers or "emulated")
+    factor, plugins = delay_factor or 0.0, find_plugins(providers or "emulated")
     crashed_before = cloud.crashed()
     crashed_parts.refuse_other_account(cloud, account)
     crashed_parts.refuse_other_providers(cloud, providers)
@@ -100,21 +93,21 @@ def start(
     if not started and delay_factor is not None:
         report(f"its delay factor is now {delay_factor:g}")
     local = f"{program()} local"
-    option = crashed_parts.home_option(cloud)
-    progress_line(f'next: {local} up -s local{option}; or for plain pulumi: eval "$({local} env{option})"')
+    option = crashed_parts.make_home_option(cloud)
+    progress_line(f'next: eval "$({local} env{option})"; pulumi up -s local')
     return OK
 
 
-def _plugins(providers: str) -> dict[str, Path]:
+def find_plugins(providers: str) -> dict[str, Path]:
     """Return the official plugins to use instead of emulators. Raises NotInstalled."""
     if not crashed_parts.OFFICIAL[providers]:
         return {}
     from localcloud import officials  # imports grpc, which is slow
 
-    found = {name: officials.provider(name) for name in sorted(crashed_parts.OFFICIAL[providers])}
-    for plugin in found.values():
+    plugins = {name: officials.provider(name) for name in sorted(crashed_parts.OFFICIAL[providers])}
+    for plugin in plugins.values():
         progress_line(f"using {plugin.path}, version {plugin.version}")
-    return {name: plugin.path for name, plugin in found.items()}
+    return {name: plugin.path for name, plugin in plugins.items()}
 
 
 def stop(home: Home = DEFAULT_HOME, as_json: options.Json = False) -> int:
@@ -155,7 +148,7 @@ def status(home: Home = DEFAULT_HOME, as_json: options.Json = False) -> int:
             _print_host(host)
     if not servers:
         return NOT_FOUND
-    is_well = all(one.is_well for one in clusters) and all(one.is_well for one in hosts)
+    is_well = all(part.is_well for part in clusters) and all(part.is_well for part in hosts)
     return OK if cloud.is_running() and is_well and not problems else FAILED
 
 
@@ -188,8 +181,11 @@ def reset(home: Home = DEFAULT_HOME, as_json: options.Json = False) -> int:
 
 
 def env(home: Home = DEFAULT_HOME, as_json: options.Json = False) -> int:
-    """Usage: eval "$(scripts/cluster local env)"."""
-    variables = LocalCloud(home).environment()
+    """Usage: eval "$(scripts/cluster local env)". After that, run `pulumi up -s STACK` in the same shell."""
+    cloud = LocalCloud(home)
+    variables = cloud.environment()
+    if dead := mending.dead_parts(cloud):
+        report(f"not running: {', '.join(dead)}. Restart with: {program()} local start{crashed_parts.make_home_option(cloud)}")
     if as_json:
         print_json({"unset": list(foreign(os.environ)), "export": dict(variables)})
         return OK
@@ -215,42 +211,6 @@ def ami(
     return OK
 
 
-def preview(
-    stack: options.Stack,
-    home: Home = DEFAULT_HOME,
-    config_dir: options.ConfigDir = options.STACK_FILES,
-    as_json: options.Json = False,
-) -> int:
-    return _run("preview", LocalStack(LocalCloud(home), stack, config_dir), as_json)
-
-
-def up(
-    stack: options.Stack,
-    home: Home = DEFAULT_HOME,
-    config_dir: options.ConfigDir = options.STACK_FILES,
-    as_json: options.Json = False,
-) -> int:
-    return _run("up", LocalStack(LocalCloud(home), stack, config_dir), as_json)
-
-
-def refresh(
-    stack: options.Stack,
-    home: Home = DEFAULT_HOME,
-    config_dir: options.ConfigDir = options.STACK_FILES,
-    as_json: options.Json = False,
-) -> int:
-    return _run("refresh", LocalStack(LocalCloud(home), stack, config_dir), as_json)
-
-
-def destroy(
-    stack: options.Stack,
-    home: Home = DEFAULT_HOME,
-    config_dir: options.ConfigDir = options.STACK_FILES,
-    as_json: options.Json = False,
-) -> int:
-    return _run("destroy", LocalStack(LocalCloud(home), stack, config_dir), as_json)
-
-
 def grant(
     stack: options.Stack,
     home: Home = DEFAULT_HOME,
@@ -261,7 +221,7 @@ def grant(
     source = local.source
     local.cloud.server("aws")
     raw = stack_file.read(source)
-    _refuse(source, _examination(raw)(raw, offline=True))
+    refuse_problems(source, choose_examination(raw)(raw, offline=True))
     if raw.region:
         regions.require_known(raw.region)
     created = local.grant()
@@ -272,94 +232,11 @@ def grant(
     return OK
 
 
-def recover(
-    stack: options.Stack,
-    home: Home = DEFAULT_HOME,
-    config_dir: options.ConfigDir = options.STACK_FILES,
-    as_json: options.Json = False,
-) -> int:
-    """Removes the lock and records what AWS created, so that the next `up` or `destroy` continues."""
-    cloud = LocalCloud(home)
-    crashed_parts.refuse_dead(cloud)
-    recovered = LocalStack(cloud, stack, config_dir).recover(progress_line)
-    if as_json:
-        print_json(recovered._asdict())
-    else:
-        describe(recovered, report)
-        report("ready for the next up")
-    return OK
-
-
-def outputs(
-    stack: options.Stack,
-    home: Home = DEFAULT_HOME,
-    config_dir: options.ConfigDir = options.STACK_FILES,
-    as_json: options.Json = False,
-    show_secrets: Annotated[bool, typer.Option(help="Also print secrets, such as the kubeconfig.")] = False,
-) -> int:
-    values = LocalStack(LocalCloud(home), stack, config_dir).outputs(secrets=show_secrets)
-    if as_json:
-        print_json(values)
-    else:
-        print(yaml.safe_dump(values, sort_keys=False, width=10_000), end="")
-    return OK
-
-
-def _run(verb: Verb, stack: LocalStack, as_json: bool) -> int:
-    """Run one Pulumi operation and print its output. With --json, print JSON on stdout and progress on stderr."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM stops the engine cleanly, as ^C does
-    crashed_parts.refuse_dead(stack.cloud)
-    if verb in ("preview", "up"):
-        _check_file(stack)
-        stack.prepare()
-        if not stack.cloud.has_kubernetes:
-            progress_line("EKS clusters exist only in the API of this local cloud: platform and jobs are left out")
-    else:
-        stack.must_exist()
-    if as_json:
-        with operation_progress.shown(make_console(stderr=True), verb) as watch:
-            run = stack.run(verb, watch=watch, report=progress_line)
-        print_json(summary(stack.name, run))
-    else:
-        console = make_console()
-        run = stack.run(verb, stream=sys.stdout, color=console.is_terminal and not console.no_color, report=progress_line)
-        if fix := stack.how_to_unlock(run.output):
-            report(pasteable(fix))
-    return OK if run.ok else FAILED
-
-
-def _check_file(stack: LocalStack) -> None:
-    """Reject an invalid stack file before the engine starts, with the same messages and exit code as `validate`."""
-    variables = stack.cloud.process_environment()
-    os.environ.clear()
-    os.environ.update(variables)
-    raw = stack_file.read(stack.source)
-    _refuse(stack.source, _examination(raw)(raw))
-
-
-def _examination(raw: stack_file.RawStack) -> Callable[..., preflight.Examined[Any, Any]]:
+def choose_examination(raw: stack_file.RawStack) -> Callable[..., preflight.Examined[Any, Any]]:
     return preflight.examine_existing if stack_file.is_existing(raw.values) else preflight.examine_aws
 
 
-def _refuse(source: Path, examined: preflight.Examined[Any, Any]) -> None:
+def refuse_problems(source: Path, examined: preflight.Examined[Any, Any]) -> None:
     if number := len(examined.problems):
-        message = problem_count(source.name, number, "created")
+        message = summarize_problems(source.name, number, "created")
         raise CommandError(message, REFUSED, problems=(*examined.warnings, *examined.problems))
-
-
-def summary(name: str, run: Run) -> dict[str, Any]:
-    """Return the result of a Pulumi operation as a JSON document."""
-    slowest = sorted((step for step in run.steps if not step.is_component), key=lambda step: -step.seconds)
-    return {
-        "stack": name,
-        "verb": run.verb,
-        "ok": run.ok,
-        "seconds": round(run.seconds, 2),
-        "changes": run.changes,
-        "errors": [pasteable(error) for error in run.errors],
-        "slowest": [_step(step) for step in slowest[:10]],
-    }
-
-
-def _step(step: Step) -> dict[str, Any]:
-    return {"type": step.type, "name": step.name, "operation": step.operation, "seconds": round(step.seconds, 2)}

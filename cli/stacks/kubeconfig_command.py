@@ -41,11 +41,11 @@ def command(
         reason = "; ".join(str(problem) for problem in raw.problems) or "aws:region: is missing"
         raise CommandError(reason, REFUSED)
     name = Naming(raw.stack).cluster
-    config = _config(name, raw.region)
+    config = build_kubeconfig(name, raw.region)
     if config is None:
         raise NotFound(f"there is no cluster {name} in {raw.region}; `pulumi up -s {stack}` creates it")
     if output is not None:
-        config = _merged(output, config)
+        config = merge_kubeconfigs(output, config)
     text = f"{json.dumps(config, indent=1)}\n" if as_json else yaml.safe_dump(config, sort_keys=False)
     if output is not None:
         whole_files.write(output, text, private=True)
@@ -56,7 +56,7 @@ def command(
     return OK
 
 
-def _merged(file: Path, config: dict[str, Any]) -> dict[str, Any]:
+def merge_kubeconfigs(file: Path, config: dict[str, Any]) -> dict[str, Any]:
     """Return the content of an existing kubeconfig with the cluster, user and context of `config`, which becomes the current
     context. Raises CommandError if the file is not a kubeconfig."""
     if not file.is_file():
@@ -82,7 +82,7 @@ def _merged(file: Path, config: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _config(name: str, region: str) -> Any:
+def build_kubeconfig(name: str, region: str) -> Any:
     """Return the kubeconfig, or None if the cluster does not exist or has no endpoint yet.
 
     Raises FactsError if AWS cannot be queried.
@@ -101,9 +101,11 @@ def _config(name: str, region: str) -> Any:
         return {"endpoint": cluster.get("endpoint", ""), "ca": cluster.get("certificateAuthority", {}).get("data", "")}
 
     try:
-        found = query(region, describe)
+        description = query(region, describe)
     except Denied as denied:
         raise CommandError(f"you are not allowed to call {denied}; ask for that permission", UNREACHABLE) from None
-    if found is None or not found["endpoint"]:
+    if description is None or not description["endpoint"]:
         return None
-    return json.loads(kubeconfig(name=name, endpoint=found["endpoint"], certificate_authority=found["ca"], region=region))
+    return json.loads(
+        kubeconfig(name=name, endpoint=description["endpoint"], certificate_authority=description["ca"], region=region)
+    )

@@ -45,11 +45,13 @@ def _reason(output: str, errors: str) -> str:
     `preview --json` prints the reason on stdout, in a JSON document that also contains the settings.
     """
     try:
-        found = [(one["severity"], str(one["message"]).strip()) for one in json.loads(output)["diagnostics"]]
+        messages = [
+            (diagnostic["severity"], str(diagnostic["message"]).strip()) for diagnostic in json.loads(output)["diagnostics"]
+        ]
     except (ValueError, KeyError, TypeError):
-        found = []
-    for wanted in SEVERITIES:
-        if texts := [text for severity, text in found if severity == wanted and text and PROGRAM_ENDED not in text]:
+        messages = []
+    for level in SEVERITIES:
+        if texts := [text for severity, text in messages if severity == level and text and PROGRAM_ENDED not in text]:
             return "; ".join(texts)
     return errors.strip() or output.strip()
 

@@ -1,13 +1,15 @@
 """`recover`: repair a stack after `pulumi` was killed or interrupted."""
 
+import json
 import sys
-from collections.abc import Callable
 
 from cli import options
 from cli.console import print_json
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import OK
 from cli.stacks import pulumi_program
+from infra.naming import PROJECT
+from infra.recovery import file_backend
 from infra.recovery.recover_stack import Recovered, clients, recover
 
 
@@ -16,16 +18,17 @@ def command(stack: options.Stack, as_json: options.Json = False) -> int:
 
     The next `pulumi up` or `pulumi destroy` continues from there and creates no duplicates.
     """
+    file_backend.mend(json.loads(pulumi_program.run("whoami", "--json"))["url"], PROJECT, stack)
     _unlock(stack)
     recovered = recover(pulumi_program.run, stack, clients, lambda line: print(line, file=sys.stderr))
     if as_json:
         print_json(recovered._asdict())
     else:
-        describe(recovered, print)
+        _print(recovered)
     return OK
 
 
-def describe(recovered: Recovered, report: Callable[[str], None]) -> None:
+def _print(recovered: Recovered) -> None:
     texts = {
         "found": "exists and is now in the state",
         "changed": "was being changed or deleted; the state now matches AWS",
@@ -34,9 +37,9 @@ def describe(recovered: Recovered, report: Callable[[str], None]) -> None:
     }
     for kind, text in texts.items():
         for name in getattr(recovered, kind):
-            report(f"{name} {text}")
+            print(f"{name} {text}")
     if not any(recovered):
-        report("nothing was interrupted")
+        print("nothing was interrupted")
 
 
 def _unlock(stack: str) -> None:

@@ -36,7 +36,7 @@ class Setting:
     change: str
 
 
-def rows(model: type[BaseModel] = Settings, prefix: str = "") -> Iterator[Setting]:
+def list_settings(model: type[BaseModel] = Settings, prefix: str = "") -> Iterator[Setting]:
     """Yield a row for every field of the model and its nested models, in declaration order.
 
     Fields of jobs are omitted from stack settings, because they have their own table.
@@ -45,35 +45,35 @@ def rows(model: type[BaseModel] = Settings, prefix: str = "") -> Iterator[Settin
         if model in (Settings, ExistingSettings) and name in INTERNAL:
             continue
         path = f"{prefix}{info.alias or name}"
-        inner = [part for part in _models(info.annotation) if part is not Job and (model, name) != LIKE_WORKER]
-        if _discriminator(model, name):
+        inner = [part for part in list_models(info.annotation) if part is not Job and (model, name) != LIKE_WORKER]
+        if find_discriminator(model, name):
             continue
         meaning, _, change = (info.description or "").partition(" Change: ")
         if change != FURTHER_DOWN:
-            yield Setting(path, meaning, _default(info), change)
+            yield Setting(path, meaning, format_default(info), change)
         listed = any(get_origin(leaf) is tuple for leaf in leaf_types(info.annotation))
-        seen: set[str] = set()
+        printed: set[str] = set()
         for part in inner:
-            for row in rows(part, f"{path}[]." if listed else f"{path}."):
-                if row.path not in seen:
-                    seen.add(row.path)
+            for row in list_settings(part, f"{path}[]." if listed else f"{path}."):
+                if row.path not in printed:
+                    printed.add(row.path)
                     yield row
 
 
-def _discriminator(model: type[BaseModel], name: str) -> bool:
+def find_discriminator(model: type[BaseModel], name: str) -> bool:
     """Return whether the field is a `kind` discriminator, which the enclosing field describes."""
     return name == "kind" and model.model_fields[name].description is None
 
 
-def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+def list_models(annotation: Any) -> Iterator[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     else:
         for argument in get_args(annotation):
-            yield from _models(argument)
+            yield from list_models(argument)
 
 
-def _default(info: FieldInfo) -> str:
+def format_default(info: FieldInfo) -> str:
     if info.is_required():
         return "(required)"
     if isinstance(info.default, BaseModel):
@@ -87,7 +87,7 @@ def _default(info: FieldInfo) -> str:
 def job_markdown() -> str:
     """Return the Markdown table of job fields for docs/jobs.md."""
     lines = ["| field | meaning | default |", "|---|---|---|"]
-    lines += [f"| `{row.path}` | {row.meaning} | {f'`{row.default}`' if row.default else ''} |" for row in rows(Job)]
+    lines += [f"| `{row.path}` | {row.meaning} | {f'`{row.default}`' if row.default else ''} |" for row in list_settings(Job)]
     return "\n".join(lines) + "\n"
 
 
@@ -100,7 +100,8 @@ def markdown(model: type[BaseModel] = Settings) -> str:
     """Return the settings of the model as a Markdown table."""
     lines = ["| setting | meaning | default | a change |", "|---|---|---|---|"]
     lines += [
-        f"| `{row.path}` | {row.meaning} | {f'`{row.default}`' if row.default else ''} | {row.change} |" for row in rows(model)
+        f"| `{row.path}` | {row.meaning} | {f'`{row.default}`' if row.default else ''} | {row.change} |"
+        for row in list_settings(model)
     ]
     return "\n".join(lines) + "\n"
 
@@ -118,12 +119,12 @@ def command(
 ) -> int:
     """Prints the meaning and default of each setting, and what a change does to a live cluster."""
     if as_json or form == "json":
-        print_json([asdict(row) for row in rows(OF[of])])
+        print_json([asdict(row) for row in list_settings(OF[of])])
     elif form == "markdown":
         print(job_markdown() if of == "job" else markdown(OF[of]), end="")
     else:
         listing = Listing("setting", "meaning", "default", "a change")
-        for row in rows(OF[of]):
+        for row in list_settings(OF[of]):
             listing.add_row(row.path, row.meaning, row.default, row.change)
         make_console().print(listing)
     return OK

@@ -190,7 +190,7 @@ def _platform(
         volume = LustreVolume(found.file_system_id, found.dns_name, found.mount_name)
         owned = lustre_plan.owned_directories(settings)
         lustre = Lustre(volume, owned, [services.named(versions.FSX_CSI_DRIVER), *found.mounting])
-    has_efa = bool(wanted.efa_plugin) and any(pool.efa for pool in description.pools)
+    has_efa = wanted.efa_plugin and any(pool.efa for pool in description.pools)
     args = PlatformArgs(
         naming,
         settings.eks.kubernetes_version,
@@ -207,7 +207,6 @@ def _platform(
         manifests=facts.manifests,
         description=description,
         efa_registry=eks_registry(settings.region) if has_efa else None,
-        hardened_efa_plugin=wanted.efa_plugin == "hardened",
         volume=EfsVolume(storage.file_system_id, storage.access_point_id) if storage else None,
         volume_needs=[services.named(versions.EFS_CSI_DRIVER), *storage.mounting] if storage else (),
         lustre=lustre,

@@ -13,7 +13,7 @@ def of_eks(settings: Settings, description: ClusterDescription) -> Monitored | N
     platform = settings.platform
     if not platform.monitoring:
         return None
-    has_efa = bool(platform.efa_plugin) and any(pool.efa for pool in description.pools)
+    has_efa = platform.efa_plugin and any(pool.efa for pool in description.pools)
     more = (
         *([parts.AUTOSCALER] if platform.autoscaler else []),
         *([parts.EFA_DEVICE_PLUGIN] if has_efa else []),

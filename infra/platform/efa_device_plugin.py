@@ -7,7 +7,7 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from infra.naming import COMPONENT, EFA_LABEL, KUBE_SYSTEM
-from infra.platform.pods import AGENT_CONTAINER, DEVICE_PLUGINS, EVERY_TAINT
+from infra.platform.pods import DEVICE_PLUGINS, EVERY_TAINT
 from infra.platform.site import Site
 from infra.versions import EFA_DEVICE_PLUGIN
 
@@ -16,10 +16,8 @@ INFINIBAND: Final = "/dev/infiniband"
 NEURON: Final = "/opt/aws/neuron"
 
 # aws/eks-charts@5239609:stable/aws-efa-k8s-device-plugin (chart v0.5.30, app v0.5.20). The chart has run the plugin as
-# privileged since app v0.5.9 (2025-09-03); AWS gives no reason. Earlier versions of the chart dropped all capabilities,
-# as HARDENED does.
+# privileged since app v0.5.9 (2025-09-03); AWS gives no reason.
 PRIVILEGED: Final = {"privileged": True, "allow_privilege_escalation": True, "run_as_non_root": False, "run_as_user": 0}
-HARDENED: Final = {**AGENT_CONTAINER, "privileged": False}
 
 _AUTO_MODE: Final = {"key": "eks.amazonaws.com/compute-type", "operator": "NotIn", "values": ["auto"]}
 NOT_IN_AUTO_MODE: Final[Any] = {
@@ -34,8 +32,6 @@ class EfaDevicePluginArgs:
     site: Site
     registry: str
     """EKS's own registry in the Region."""
-    hardened: bool = False
-    """Whether the plugin runs without the privileges that AWS's chart gives it. NOT VERIFIED on a node with EFA."""
 
 
 class EfaDevicePlugin(pulumi.ComponentResource):
@@ -63,9 +59,12 @@ class EfaDevicePlugin(pulumi.ComponentResource):
 
     def _pod(self, args: EfaDevicePluginArgs) -> Any:
         site = args.site
-        # AWS's chart mounts the folder of the Neuron tools, which the kubelet creates on nodes without it.
-        neuron = [] if args.hardened else [("neuron-tools", NEURON, "DirectoryOrCreate")]
-        folders = [("device-plugins", DEVICE_PLUGINS, ""), ("infiniband", INFINIBAND, ""), *neuron]
+        folders = [
+            ("device-plugins", DEVICE_PLUGINS, ""),
+            ("infiniband", INFINIBAND, ""),
+            # AWS's chart mounts the folder of the Neuron tools, which the kubelet creates on nodes without it.
+            ("neuron-tools", NEURON, "DirectoryOrCreate"),
+        ]
         return {
             "automount_service_account_token": False,
             "priority_class_name": "system-node-critical",
@@ -78,7 +77,7 @@ class EfaDevicePlugin(pulumi.ComponentResource):
                 {
                     "name": NAME,
                     "image": site.image(f"{args.registry}/eks/{NAME}:{EFA_DEVICE_PLUGIN}"),
-                    "security_context": HARDENED if args.hardened else PRIVILEGED,
+                    "security_context": PRIVILEGED,
                     "resources": {"requests": {"cpu": site.cpu(10), "memory": "32Mi"}, "limits": {"memory": "128Mi"}},
                     "volume_mounts": [{"name": name, "mount_path": path} for name, path, _ in folders],
                 }

@@ -107,7 +107,6 @@ class PlatformArgs:
     """Context in the kubeconfig; by default the current context."""
     efa_registry: str | None = None
     """EKS's own registry in the Region. If this is set, the EFA device plugin is installed."""
-    hardened_efa_plugin: bool = False
     autoscaler: AutoscalerSpec | None = None
     monitoring: Monitored | None = None
     job_keys: JobKeys | None = None
@@ -164,7 +163,7 @@ class Platform(pulumi.ComponentResource):
             wanted = NvidiaDevicePluginArgs(site, args.manifests, selectors)
             NvidiaDevicePlugin(self._naming.name("nvidia-device-plugin"), wanted, self._child)
         if args.efa_registry is not None:
-            efa = EfaDevicePluginArgs(site, args.efa_registry, args.hardened_efa_plugin)
+            efa = EfaDevicePluginArgs(site, args.efa_registry)
             EfaDevicePlugin(self._naming.name("efa-device-plugin"), efa, self._child)
 
     def _install_operators(self) -> list[pulumi.Resource]:

@@ -183,10 +183,10 @@ class PlatformSettings(CommonPlatformSettings):
         "`cloudwatch`: in a log group of CloudWatch Logs, for `target.logRetentionDays`; images need python3 with boto3. "
         "Change: affects jobs submitted later; `volume` deletes the log group with all logs.",
     )
-    efa_plugin: bool | Literal["hardened"] = Field(
+    efa_plugin: bool = Field(
         True,
-        description="AWS's EFA device plugin, if a pool has EFA. `true`: privileged, as in AWS's chart; `hardened`: without "
-        "privileges, which AWS neither tests nor documents. Change: in place; without it, no pod gets EFA.",
+        description="AWS's EFA device plugin, if a pool has EFA; privileged, as in AWS's chart. Change: in place; without it, no "
+        "pod gets EFA.",
     )
     autoscaler: bool = Field(
         True,

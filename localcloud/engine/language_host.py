@@ -23,11 +23,9 @@ import grpc
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import language_pb2, language_pb2_grpc, plugin_pb2
 
-from localcloud.engine import language_packages, peers
+from localcloud.engine import before_program, language_packages, peers
 from localcloud.tools import language_exec
 
-SHOWN = 32
-"""Exit code of a failed program whose error has already been shown to the user."""
 LOOK_FOR_ENGINE_SECONDS = 0.5
 PATIENCE_SECONDS = 3.0
 """A program has this long to end after SIGTERM, before it gets SIGKILL. After a cancellation, the engine has this long to
@@ -56,27 +54,38 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         return language_pb2.GetRequiredPackagesResponse(packages=needed)
 
     def Run(self, request: Any, context: grpc.ServicerContext) -> Any:
+        call_ended = threading.Event()
+        context.add_callback(call_ended.set)
+        code, environment = 0, _configuration(request)
+        if before_program.is_needed(request.config):
+            words = (self.engine, request.stack, str(request.dryRun).lower())
+            code = self._run([sys.executable, "-m", before_program.__name__, *words], environment, context)
+        if not code:
+            program = [str(_interpreter(request.info)), str(language_exec.path()), *self._arguments(request)]
+            code = self._run(program, environment, context)
+        if self._canceled.is_set():
+            # A canceled engine does not wait for this response. If it arrived early, the engine could report the exit
+            # code instead of the cancellation: pulumi/pulumi@v3.246.0:pkg/resource/deploy/deployment_executor.go
+            call_ended.wait(PATIENCE_SECONDS)
+        if code == before_program.SHOWN:
+            return language_pb2.RunResponse(bail=True)
+        return language_pb2.RunResponse(error=f"Program exited with non-zero exit code: {code}" if code else "")
+
+    def _run(self, command: list[str], environment: dict[str, str], context: grpc.ServicerContext) -> int:
+        """Run a program until it ends or the engine ends the call."""
         program = subprocess.Popen(
-            [_interpreter(request.info), language_exec.path(), *self._arguments(request)],
-            env=os.environ | _configuration(request) | {"PYTHONUNBUFFERED": "1"},
+            command,
+            env=os.environ | environment | {"PYTHONUNBUFFERED": "1"},
             stdin=subprocess.DEVNULL,
             start_new_session=True,  # the engine interrupts our process group, but only this host stops the program
         )
         with self._lock:
             self._programs.add(program)
-        call_ended = threading.Event()
-        context.add_callback(call_ended.set)
         context.add_callback(lambda: _end(program))
         code = program.wait()
-        if self._canceled.is_set():
-            # A canceled engine does not wait for this response. If it arrived early, the engine could report the exit
-            # code instead of the cancellation: pulumi/pulumi@v3.246.0:pkg/resource/deploy/deployment_executor.go
-            call_ended.wait(PATIENCE_SECONDS)
         with self._lock:
             self._programs.discard(program)
-        if code == SHOWN:
-            return language_pb2.RunResponse(bail=True)
-        return language_pb2.RunResponse(error=f"Program exited with non-zero exit code: {code}" if code else "")
+        return code
 
     def About(self, request: Any, context: grpc.ServicerContext) -> Any:
         python = _interpreter(request.info)

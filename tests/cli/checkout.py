@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -59,6 +60,12 @@ class Checkout:
     def local(self, verb: str, home: Path, *arguments: str | Path, shell: dict[str, str] | None = None) -> "Said":
         """Run `scripts/cluster local VERB --home HOME`."""
         return Said(self.cluster("local", verb, "--home", home, *arguments, shell=shell))
+
+    def shell(self, home: Path, script: str) -> "Said":
+        """Run a script in `sh` after evaluating the output of `scripts/cluster local env`."""
+        python, quoted = shlex.quote(sys.executable), shlex.quote(str(home))
+        evaluate = f'eval "$({python} scripts/cluster local env --home {quoted})"; python3() {{ {python} "$@"; }}'
+        return Said(self.sh(["sh", "-eu", "-c", f"{evaluate}\n{script}"], FOREIGN_SHELL))
 
     def sh(self, command: list[str], shell: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "PULUMI_"))}

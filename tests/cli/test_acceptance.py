@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.clusters.acceptance import acceptance_command, aws_reads, destroying
-from cli.clusters.acceptance.checklist import Notebook
+from cli.clusters.acceptance import acceptance_command, aws_reads
+from cli.clusters.acceptance.report import Notebook
 from cli.ec2.ec2_instances import DeployedEc2Cluster
 from cli.errors import CommandError
 from infra.facts.clients import Clients
@@ -19,27 +19,27 @@ FOLDER = ROOT / "stacks"
 def test_leftovers_are_found_and_what_is_terminated_does_not_count() -> None:
     with account_for(FOLDER / f"Pulumi.{STACK}.yaml") as (settings, facts, mocks):
         clients = Clients(REGION)
-        assert destroying.leftovers(clients, STACK) == []
+        assert aws_reads.find_leftovers(clients, STACK) == []
         deploy(settings, facts, mocks)
-        found = destroying.leftovers(clients, STACK)
+        found = aws_reads.find_leftovers(clients, STACK)
         kinds = {text.rpartition(" ")[0] for text in found}
         assert kinds >= {"instance", "volume", "VPC", "NAT gateway", "address", "Auto Scaling group", "file system", "bucket"}, (
             found
         )
-        assert destroying.leftovers(clients, "another") == []
+        assert aws_reads.find_leftovers(clients, "another") == []
         head_node = DeployedEc2Cluster(STACK, FOLDER).head_node()
         assert f"instance {head_node.id}" in found
         clients.ec2.terminate_instances(InstanceIds=[head_node.id])
-        after = destroying.leftovers(clients, STACK)
+        after = aws_reads.find_leftovers(clients, STACK)
         assert f"instance {head_node.id}" not in after
         assert sum(text.startswith("volume ") for text in found) == 1 + sum(text.startswith("volume ") for text in after)
 
         gateway = next(text for text in found if text.startswith("NAT gateway ")).rpartition(" ")[2]
         clients.ec2.delete_nat_gateway(NatGatewayId=gateway)
-        assert f"NAT gateway {gateway}" not in destroying.leftovers(clients, STACK), "its tags outlive it"
+        assert f"NAT gateway {gateway}" not in aws_reads.find_leftovers(clients, STACK), "its tags outlive it"
 
         notes = Notebook()
-        destroying.check(clients, STACK, lambda stack: None, notes)
+        aws_reads.check_destroy(clients, STACK, lambda stack: None, notes)
         assert notes.failures[0].startswith("left after destroy: ")
 
 
@@ -47,20 +47,20 @@ def test_leftovers_include_lustre_log_groups_and_placement_groups() -> None:
     with account_for(FOLDER / "Pulumi.10-fsx-lustre.yaml") as (settings, facts, mocks):
         clients = Clients(settings.region)
         deploy(settings, facts, mocks)
-        found = destroying.leftovers(clients, settings.stack)
+        found = aws_reads.find_leftovers(clients, settings.stack)
         lustre = [one["FileSystemId"] for one in clients.fsx.describe_file_systems()["FileSystems"]]
         assert lustre and {f"file system {one}" for one in lustre} <= set(found)
         logs = {"log group /aws/eks/gpumpi-10-fsx-lustre/cluster", "log group /gpumpi/10-fsx-lustre/flow-logs"}
         kinds = {text.rpartition(" ")[0] for text in found}
         assert logs <= set(found) and kinds >= {"placement group", "security group", "launch template"}
-        assert destroying.recreated_logs(clients, settings.stack) == ""
+        assert aws_reads.find_recreated_logs(clients, settings.stack) == ""
 
 
 def test_a_log_group_that_eks_recreated_is_reported_but_is_no_failure() -> None:
     with account_for(FOLDER / f"Pulumi.{STACK}.yaml"):
         clients, notes = Clients(REGION), Notebook()
         clients.logs.create_log_group(logGroupName="/aws/eks/gpumpi-gone/cluster")
-        destroying.check(clients, "gone", lambda stack: None, notes)
+        aws_reads.check_destroy(clients, "gone", lambda stack: None, notes)
         assert notes.failures == []
         assert ("/aws/eks/gpumpi-gone/cluster", "recreated by EKS for its last audit logs; the next `pulumi up` deletes it") in [
             (one.source, one.value) for one in notes.evidence
@@ -73,20 +73,20 @@ def test_a_log_group_that_eks_did_not_recreate_is_a_leftover(name: str) -> None:
         clients = Clients(REGION)
         clients.logs.create_log_group(logGroupName=name)
         clients.logs.put_retention_policy(logGroupName=name, retentionInDays=90)
-        assert destroying.leftovers(clients, "gone") == [f"log group {name}"]
-        assert destroying.recreated_logs(clients, "gone") == ""
+        assert aws_reads.find_leftovers(clients, "gone") == [f"log group {name}"]
+        assert aws_reads.find_recreated_logs(clients, "gone") == ""
 
 
 def test_instances_and_their_amis_are_read() -> None:
     with account_for(FOLDER / f"Pulumi.{STACK}.yaml") as (settings, facts, mocks):
         deploy(settings, facts, mocks)
         clients = Clients(REGION)
-        running = aws_reads.of_stack(clients, STACK)
+        running = aws_reads.list_stack_instances(clients, STACK)
         assert [one.type for one in running] == ["c7i.large"] * 4
-        images = aws_reads.images(clients, [one.image for one in running])
+        images = aws_reads.list_images(clients, [one.image for one in running])
         assert all("gpumpi:ami=ec2" in str(images[one.image]) for one in running)
-        assert aws_reads.instance_type(clients, "g5.8xlarge").gpus == 1
-        assert aws_reads.of_stack(clients, "another") == [] and aws_reads.with_ids(clients, []) == []
+        assert aws_reads.read_instance_type(clients, "g5.8xlarge").gpus == 1
+        assert aws_reads.list_stack_instances(clients, "another") == [] and aws_reads.list_instances(clients, []) == []
 
 
 def test_a_cluster_without_instances_in_aws_is_refused(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ STACK_VERBS = {
     "scale": ["1"],
     "capacity reserve": ["cb-0123456789abcdef0"],
     "image build": ["mpi"],
-    **{f"local {name}": [] for name in ("preview", "up", "refresh", "destroy", "grant", "recover", "outputs")},
+    "local grant": [],
 }
 """Verb -> required arguments in addition to the stack."""
 

@@ -113,23 +113,23 @@ def test_a_stack_lives_with_installed_plugins_instead_of_emulators(checkout: Che
     """The plugins are simulated: our emulators under the official names."""
     (tmp_path / "Pulumi.tiny.yaml").write_text(TINY)
     files = {name: simulated_plugins.install(tmp_path, name) for name in officials.PROVIDERS}
-    shell, stack = {"PULUMI_HOME": str(tmp_path)}, ("-s", "tiny", "--config-dir", tmp_path)
+    shell = {"PULUMI_HOME": str(tmp_path)}
     start = ("start", home, "--no-kubernetes", "--no-hosts")
     started = checkout.local(*start, "--providers", "official", shell=shell).succeeded()
     for name, file in files.items():
         assert f"using {file}, version {version_of(officials.PROVIDERS[name])}" in started.err
     assert [server["name"] for server in checkout.local("status", home, "--json").succeeded().json["servers"]] == ["aws"]
 
-    up = checkout.local("up", home, *stack, "--json").succeeded().json
-    assert up["changes"]["create"] > 50
     cloud = LocalCloud(home)
-    (aws,) = (
-        one for one in LocalStack(cloud, "tiny").export()["deployment"]["resources"] if one["type"] == "pulumi:providers:aws"
-    )
+    stack = LocalStack(cloud, "tiny", tmp_path)
+    stack.prepare()
+    up = stack.run("up")
+    assert up.ok and up.changes["create"] > 50, up.output
+    (aws,) = (one for one in stack.export()["deployment"]["resources"] if one["type"] == "pulumi:providers:aws")
     assert cloud.server("aws").url in aws["inputs"]["endpoints"], "the plugin uses the local AWS"
-    assert checkout.local("up", home, *stack, "--json").succeeded().json["changes"].keys() == {"same"}
-    checkout.local("refresh", home, *stack).succeeded()
-    assert checkout.local("destroy", home, *stack, "--json").succeeded().json["changes"]["delete"] == up["changes"]["create"]
+    assert stack.run("up").changes.keys() == {"same"}
+    assert stack.run("refresh").ok
+    assert stack.run("destroy").changes["delete"] == up.changes["create"]
     assert cloud.control().leftovers() == []
 
     assert checkout.local(*start).succeeded().err.startswith("local cloud is already running"), "it keeps its providers"

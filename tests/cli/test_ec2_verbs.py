@@ -191,7 +191,7 @@ def test_without_ssh_access_the_wait_ends_and_reports_an_unchecked_hostfile(worl
     world.joins(world.cluster.head_node(), *world.workers)
     ssh.says(255, error="mpiuser@i-1: Permission denied (publickey).")
     said: list[str] = []
-    assert wait.wait(world.cluster, 60, said.append, partial(hostfile_check.look, identity=None)).has_joined
+    assert wait.wait(world.cluster, 60, said.append, partial(hostfile_check.compare_hostfile, identity=None)).has_joined
     assert (
         "hostfile was not checked: the head node rejected the SSH keys for mpiuser; pass another key with --identity" in said[0]
     )
@@ -202,26 +202,28 @@ def test_the_hostfile_is_compared_with_what_the_nodes_published(world: World, ss
     world.joins(master, *workers)
     lines = [f"{node.address} slots=2\n" for node in (master, *workers)]
     ssh.says(0, "".join(lines))
-    assert hostfile_check.look(world.cluster, [master, *workers], identity=None) == ""
+    assert hostfile_check.compare_hostfile(world.cluster, [master, *workers], identity=None) == ""
     ssh.says(0, "".join(lines[:3]) + "10.9.9.9 slots=2\n")
     expected = f"the head node's hostfile lacks {workers[-1].address}, still has 10.9.9.9"
-    assert hostfile_check.look(world.cluster, [master, *workers], identity=None) == expected
+    assert hostfile_check.compare_hostfile(world.cluster, [master, *workers], identity=None) == expected
     ssh.says(255, error="Connection closed")
-    assert "the head node cannot be reached: Connection closed" in hostfile_check.look(world.cluster, [master], identity=None)
+    assert "the head node cannot be reached: Connection closed" in hostfile_check.compare_hostfile(
+        world.cluster, [master], identity=None
+    )
 
 
 def test_a_head_node_without_slots_is_in_the_hostfile_only_without_workers(world: World) -> None:
     master, worker, *_ = world.cluster.nodes()
     world.says(master, slots=0, idle_slots=4)
     world.joins(worker)
-    assert hostfile_check.wanted(world.cluster, [master]) == ({master.address: 4}, [])
-    assert hostfile_check.wanted(world.cluster, [master, worker]) == ({worker.address: 2}, [])
+    assert hostfile_check.read_expected_slots(world.cluster, [master]) == ({master.address: 4}, [])
+    assert hostfile_check.read_expected_slots(world.cluster, [master, worker]) == ({worker.address: 2}, [])
 
 
 def test_slots_that_differ_from_a_nodes_notice_are_reported() -> None:
-    found = hostfile_check.parsed("10.0.0.5 slots=4\n\n10.0.0.6\n")
+    found = hostfile_check.parse_hostfile("10.0.0.5 slots=4\n\n10.0.0.6\n")
     assert (
-        hostfile_check.difference({"10.0.0.5": 8, "10.0.0.6": 0}, found)
+        hostfile_check.describe_difference({"10.0.0.5": 8, "10.0.0.6": 0}, found)
         == "the head node's hostfile has 4 slots of 10.0.0.5 instead of 8"
     )
 

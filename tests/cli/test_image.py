@@ -115,17 +115,19 @@ def failure(done: Result) -> tuple[int, str]:
 def test_list_prints_every_recipe_with_its_base(machine: Machine) -> None:
     done = run("list")
     assert done.exit_code == 0
-    assert [line.split()[0] for line in done.stdout.splitlines()] == ["recipe", "mpi", "pytorch"]
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["recipe", "mpi", "openmpi", "pytorch"]
     assert "public.ecr.aws/deep-learning-containers/base:devel-cu132-amzn2023" in done.stdout
     assert "NOT VERIFIED" in done.stderr
     listed = json.loads(run("list", "--json").stdout)
-    assert [(one["name"], one["tag"]) for one in listed] == [(one.name, one.tag(one.base, {})) for one in recipes.every_recipe()]
-    assert all(one["notVerified"] for one in listed)
+    assert [(one["name"], one["tag"]) for one in listed] == [
+        (one.name, one.tag(one.base, {})) for one in recipes.list_every_recipe()
+    ]
+    assert [one["name"] for one in listed if one["notVerified"]] == ["mpi", "pytorch"]
 
 
 def test_an_unknown_recipe_is_reported_with_the_one_that_was_meant() -> None:
     assert failure(run("build", "pytorhc")) == (4, "there is no recipe pytorhc. Did you mean pytorch?")
-    assert failure(run("build", "x")) == (4, "there is no recipe x. The recipes are mpi and pytorch")
+    assert failure(run("build", "x")) == (4, "there is no recipe x. The recipes are mpi, openmpi and pytorch")
 
 
 def test_the_default_tag_changes_with_each_file_the_base_and_the_arguments(
@@ -142,9 +144,15 @@ def test_the_default_tag_changes_with_each_file_the_base_and_the_arguments(
         (tmp_path / file).write_text(f"{text}# changed\n")
         seen.add(recipe.tag(recipe.base, {}))
         (tmp_path / file).write_text(text)
-    next(tmp_path.rglob("create-user.sh")).chmod(0o644)
+    (tmp_path / "amis/provisioners/create-user.sh").chmod(0o644)
     seen.add(recipe.tag(recipe.base, {}))
     assert len(seen) == 5 + len(recipe.files)
+
+
+def test_recipe_that_copies_a_folder_has_all_files_of_the_folder() -> None:
+    files = find("openmpi").files
+    assert {"amis/provisioners/install-openmpi.sh", "amis/frameworks/jax.txt", "workloads/jax-mnist/train.py"} <= set(files)
+    assert not [file for file in files if "__pycache__" in file]
 
 
 # --- build ---------------------------------------------------------------------------------------------------------------

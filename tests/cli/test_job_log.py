@@ -66,7 +66,7 @@ def test_a_sidecar_container_does_not_hide_the_launchers_log() -> None:
     pod["spec"]["initContainers"] = [{"name": "keys"}, {"name": "keys-of-others", "restartPolicy": "Always"}]
     running = [{"name": name, "restartCount": 0, "state": {state: {}}} for name, state in BESIDE.items()]
     pod["status"]["initContainerStatuses"] = running
-    assert [one["name"] for one in follow_log.job_containers(pod)] == ["keys", "launcher"]
+    assert [one["name"] for one in follow_log.list_job_containers(pod)] == ["keys", "launcher"]
 
 
 def test_following_a_job_whose_image_is_missing_ends_after_the_stated_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,7 +85,7 @@ def hostfile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def repeated(command: str, restarts: int, hostfile: Path) -> "subprocess.CompletedProcess[str]":
-    script = remote_restarts.repeated(shlex.join(["bash", "-c", command]), restarts, str(hostfile))
+    script = remote_restarts.wrap_in_restarts(shlex.join(["bash", "-c", command]), restarts, str(hostfile))
     environment = {**os.environ, "GPUMPI_RUN": str(hostfile.parent)}
     return subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False, env=environment, timeout=60)
 
@@ -108,7 +108,7 @@ def test_a_command_that_lost_a_node_starts_again_when_its_replacement_answers(tm
     (tmp_path / "bin" / "sed").chmod(0o755)
     first = "if mkdir $HOME/tried 2>/dev/null; then touch $HOME/down-10.0.0.3; exit 5; fi"
     command = f"echo on $(cut -d ' ' -f 1 {hostfile}) $(cd $HOME && ls down-10.0.0.4 2>/dev/null); {first}"
-    script = remote_restarts.repeated(shlex.join(["bash", "-c", command]), 1, str(hostfile))
+    script = remote_restarts.wrap_in_restarts(shlex.join(["bash", "-c", command]), 1, str(hostfile))
     with (tmp_path / "err").open("w") as err:
         environment = {**os.environ, "GPUMPI_RUN": str(tmp_path)}
         done = subprocess.run(["bash", "-c", script], stdout=subprocess.PIPE, stderr=err, text=True, timeout=60, env=environment)
@@ -148,7 +148,7 @@ def test_a_report_of_an_earlier_attempt_does_not_end_the_next_one(
     first = "echo ORTE has lost communication with a remote daemon.; exit 1"
     second = "sleep 0.5; echo trained"
     script = f"if mkdir {tmp_path}/tried 2>/dev/null; then {first}; else {second}; fi"
-    line = remote_restarts.repeated(shlex.join(["bash", "-c", script]), 1, str(hostfile))
+    line = remote_restarts.wrap_in_restarts(shlex.join(["bash", "-c", script]), 1, str(hostfile))
     log = tmp_path / "log"
     with log.open("w") as file:
         environment = {**os.environ, "GPUMPI_RUN": str(tmp_path)}

@@ -10,7 +10,7 @@ import pytest
 
 from cli.clusters.kubernetes_access import Access
 from cli.clusters.status import status_command
-from cli.errors import CommandError, code_of
+from cli.errors import CommandError, find_exit_code
 from infra.config.stack_file import NoSuchStack
 from localcloud.aws import faults
 from tests.cli.test_ec2_verbs import FOLDER, STACK, World
@@ -109,4 +109,4 @@ def test_a_missing_cluster_is_an_error_that_names_the_fix(stack: str, access: Ac
 
     with MotoMocks("us-west-2"), pytest.raises((CommandError, NoSuchStack), match=re.escape(message)) as caught:
         status_command.command(stack, config_dir=FOLDER, namespace=access.namespace)
-    assert code_of(caught.value) == code
+    assert find_exit_code(caught.value) == code

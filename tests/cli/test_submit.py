@@ -8,6 +8,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from cli.clusters.kubernetes_access import Access
 from cli.exit_codes import REFUSED
 from cli.jobs import submit
 from cli.main import app
@@ -28,7 +29,7 @@ class FakeCluster:
 
 @pytest.fixture(autouse=True)
 def fake_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(submit, "Access", lambda *_: FakeCluster())
+    monkeypatch.setattr(Access, "connect", lambda self: FakeCluster())
 
 
 def test_submit_prints_what_the_nodes_of_the_job_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

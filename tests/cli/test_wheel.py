@@ -55,7 +55,7 @@ def test_the_wheel_contains_only_the_command_and_its_dependencies(installed: Pat
     assert "gpumpi = cli.main:main" in entry_points.read_text()
     (metadata,) = [*installed.glob("gpumpi-*/METADATA"), *installed.glob("gpumpi-*/requires.txt")]
     assert "pulumi-aws==" in metadata.read_text()
-    page = Path("cli", "dashboard", "page")
+    page = Path("cli", "clusters", "dashboard", "page")
     assert {path.name for path in (installed / page).iterdir()} == {path.name for path in (ROOT / page).iterdir()}
     scripts = {path.name for path in (ROOT / "infra" / "jobs" / "in_pods").glob("*.sh")}
     assert {path.name for path in (installed / "infra" / "jobs" / "in_pods").glob("*.sh")} == scripts
@@ -85,7 +85,7 @@ def test_a_hint_names_the_command_of_the_wheel(installed: Path, tmp_path: Path) 
         assert "gpumpi kubeconfig -s STACK" in done.stderr and "scripts/cluster" not in done.stderr
 
 
-@pytest.mark.parametrize("verb", ["acceptance", "demo", "recover", "prepare-node", "image list", "local up"])
+@pytest.mark.parametrize("verb", ["acceptance", "demo", "recover", "prepare-node", "image list", "local start"])
 def test_a_verb_that_needs_a_clone_reports_it(installed: Path, tmp_path: Path, verb: str) -> None:
     done = gpumpi(installed, tmp_path, *verb.split())
     reason = f"`{verb}` needs files from the repository; clone it and run the command there"

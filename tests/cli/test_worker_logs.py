@@ -10,7 +10,7 @@ import pytest
 from cli.errors import NotFound
 from cli.jobs import follow_log, objects, worker_logs
 from cli.jobs.state import JobState
-from cli.jobs.worker_logs import FollowerOfPods, of_all, of_worker
+from cli.jobs.worker_logs import FollowerOfPods, select_all, select_worker
 from infra.platform.job_controller.in_pod.phases import Phase
 
 
@@ -51,7 +51,7 @@ def followed(monkeypatch: pytest.MonkeyPatch, logs: Logs, looks: list[JobState],
         monkeypatch.setattr(module, "EVERY_SECONDS", 0.0)
     out = io.StringIO()
     cluster: Any = logs
-    _, code = FollowerOfPods(cluster, "train", "default", out, io.StringIO(), **{"choose": of_all, **more}).run()
+    _, code = FollowerOfPods(cluster, "train", "default", out, io.StringIO(), **{"choose": select_all, **more}).run()
     return sorted(out.getvalue().splitlines()), code
 
 
@@ -64,7 +64,7 @@ def test_lines_of_all_workers_begin_with_their_pod(monkeypatch: pytest.MonkeyPat
 def test_the_log_of_one_worker_has_no_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
     logs = Logs(a=[["1 loss 3"]], b=[["1 waits"]])
     ended = job("Succeeded", [worker("a", 0, "terminated"), worker("b", 1, "terminated")])
-    assert followed(monkeypatch, logs, [ended], choose=of_worker(1), prefixed=False) == (["waits"], 0)
+    assert followed(monkeypatch, logs, [ended], choose=select_worker(1), prefixed=False) == (["waits"], 0)
 
 
 def test_a_broken_connection_loses_and_repeats_no_line(monkeypatch: pytest.MonkeyPatch) -> None:

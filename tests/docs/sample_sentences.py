@@ -26,7 +26,7 @@ SENTENCE_WORDS: Final = 4
 MESSAGE_WORDS: Final = 5
 GENERATED: Final = ("docs/mission.md", "docs/plots.md", "docs/figures/", "docs/pictures/", "tests/golden/")
 COMMENTED: Final = (".sh", ".hcl", ".yaml", ".yml", ".toml")
-COMMENTED_NAMES: Final = ("Makefile", "Dockerfile.job", ".ci/run")
+COMMENTED_NAMES: Final = ("Makefile", "Dockerfile", ".ci/run")
 
 Kind = Literal["docstring", "comment", "message", "document"]
 

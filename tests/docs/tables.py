@@ -56,7 +56,7 @@ def actions() -> str:
 
 TABLES = [
     ("docs/command-line.md", "the verbs", "the verbs", verbs),
-    ("docs/command-line.md", "the exit codes", "the exit codes", exit_codes.markdown),
+    ("docs/command-line.md", "the exit codes", "the exit codes", exit_codes.render_markdown),
     ("docs/configuration.md", "the table: scripts/cluster settings --format markdown", "the table", markdown),
     (
         "docs/on-premises.md",

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from cli.main import every_command
-from cli.stacks.settings import OF, rows
+from cli.stacks.settings import OF, list_settings
 from testkit import iam_policies
 from tests.docs import policies
 from tests.docs.tables import ROOT, TABLES, between
@@ -30,7 +30,7 @@ NOT_YET: dict[str, str] = {
 
 
 def verbs() -> dict[str, set[str]]:
-    """Return the options of each command, keyed by command (`validate`, `local up`, ...)."""
+    """Return the options of each command, keyed by command (`validate`, `local start`, ...)."""
     found: dict[str, set[str]] = {}
     for name, command in every_command():
         options = (parameter.opts + parameter.secondary_opts for parameter in command.params)
@@ -114,7 +114,7 @@ def test_the_readme_stays_short() -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_every_setting_that_is_named_by_its_path_exists(document: Path) -> None:
-    known = {re.sub(r"\[\d*\]", "", row.path) for model in OF.values() for row in rows(model)}
+    known = {re.sub(r"\[\d*\]", "", row.path) for model in OF.values() for row in list_settings(model)}
     known |= {path.rpartition(".")[0] for path in known}
     for path in re.findall(r"[`:']((?:target|network|storage|pools|platform)(?:\[\d*\])?(?:\.\w+)+)", document.read_text()):
         assert re.sub(r"\[\d*\]", "", path) in known, path

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cli.clusters.acceptance import destroying, eks
-from cli.clusters.acceptance.cost import Bill
+from cli.clusters.acceptance import aws_reads, eks
+from cli.clusters.acceptance.target import Bill
 from cli.main import verb
 from infra.cost.prices import snapshot
 from infra.jobs import nccl_verdict
@@ -74,5 +74,5 @@ def test_every_stack_of_the_page_exists_or_is_written_by_it() -> None:
 
 def test_the_page_describes_every_row() -> None:
     of_smoke = {"smoke: MPI transport", "smoke: CUDA kernel", *(f"smoke: {name}" for name in nccl_verdict.NAMES[1:])}
-    own = {eks.DRIVERS, eks.VERSIONS, eks.DEVICES, f"{eks.SMOKE} nccl", eks.KILLED, eks.SCALE, destroying.NAME}
+    own = {eks.DRIVERS, eks.VERSIONS, eks.DEVICES, f"{eks.SMOKE} nccl", eks.KILLED, eks.SCALE, aws_reads.DESTROY}
     assert {name for name in of_smoke | own if f"| {name} | " not in PAGE} == set()

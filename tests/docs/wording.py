@@ -22,7 +22,7 @@ CHECKED: Final = (
 """Files and folders that must not contain any of the phrases."""
 
 SUFFIXES: Final = (".py", ".md", ".yaml", ".yml", ".sh", ".hcl", ".toml", ".go")
-NAMES: Final = ("Makefile", "Dockerfile", "Dockerfile.job", "run", "cluster")
+NAMES: Final = ("Makefile", "Dockerfile", "run", "cluster")
 SKIPPED: Final[Mapping[str, str]] = {
     "tests/docs/wording.py": "lists the phrases",
     "tests/docs/test_wording.py": "uses the phrases as test data",

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.xdist_group("provisioners")
 
 PROVISIONERS = sorted((root.AMIS / "provisioners").glob("*"))
 SCRIPTS = [*PROVISIONERS, *sorted((root.AMIS / "files").glob("*.sh"))]
-DOCKERFILE = (root.AMIS / "Dockerfile.job").read_text()
+DOCKERFILE = (root.AMIS.parent / "images/openmpi/Dockerfile").read_text()
 
 
 def steps(image: Image) -> list[tuple[str, dict[str, str]]]:
@@ -80,7 +80,7 @@ def test_the_dockerfile_starts_the_same_program_as_the_same_user() -> None:
     assert f'CMD ["{quoted.join(settings["Cmd"])}"]' in DOCKERFILE
     assert f"USER {settings['User']}" in DOCKERFILE
     assert f"WORKDIR {settings['WorkingDir']}" in DOCKERFILE
-    assert f"FROM debian:{recipes.versions()['debian_suite']}-slim" in DOCKERFILE
+    assert f"ARG BASE=docker.io/library/debian:{recipes.versions()['debian_suite']}-slim" in DOCKERFILE
 
 
 @pytest.fixture(scope="module")

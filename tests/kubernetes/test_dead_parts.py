@@ -11,6 +11,7 @@ import pytest
 from localcloud import mending
 from localcloud.kubernetes.control_plane import ETCD, SCHEDULER
 from localcloud.kubernetes.state import ClusterState
+from localcloud.stack import LocalStack
 from testkit.job_cluster import SOURCE, STACK, JobCluster, job_file
 from testkit.waiting import wait_until
 
@@ -44,11 +45,13 @@ def test_dead_parts_are_named_by_the_verbs_that_need_them_and_restarted_by_start
     kill(mended, *victims)
     home, job = ("--home", str(mended.cloud.folder)), job_file(tmp_path, "after", command=["true"])
     stack = ("-s", STACK, "--config-dir", str(SOURCE))
-    for verb in (["submit", job], ["local", "up", *stack, *home], ["local", "destroy", *stack, *home]):
-        refused = mended.cluster(*verb)
-        assert refused.code == 5, refused.err
-        assert f": not running: {ETCD} of cluster gpumpi-{STACK}, {SCHEDULER} of cluster" in refused.err
-        assert refused.err.endswith(f". Restart with: scripts/cluster local start --home {mended.cloud.folder}\n")
+    fix = f". Restart with: scripts/cluster local start --home {mended.cloud.folder}\n"
+    refused = mended.cluster("submit", job)
+    assert refused.code == 5 and f": not running: {ETCD} of cluster gpumpi-{STACK}, {SCHEDULER} of cluster" in refused.err
+    assert refused.err.endswith(fix)
+    assert mended.cluster("local", "env", *home).err.endswith(fix)
+    up = LocalStack(mended.cloud, STACK, SOURCE).run("up")
+    assert not up.ok and any(error.startswith("not running: ") and error.endswith(fix.strip()) for error in up.errors), up.output
     partial = mended.cluster("status", *stack, "--json")
     assert (partial.code, partial.json["state"]) == (5, "ACTIVE"), partial.err
     (unknown,) = [one for one in partial.json["unknown"] if ETCD in one]

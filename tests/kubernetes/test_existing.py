@@ -248,8 +248,6 @@ def test_kueue_is_upgraded_under_a_running_and_a_queued_job(rack: Rack, tmp_path
         assert done.code == 0, done.err
         assert jobs.await_phase(name, phase) == phase
     pods = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in jobs.pods("works")}
-    stored = former_queue.stored_versions(rack.running)
-    assert len(stored) >= 5 and set(stored.values()) == {"v1beta1"}, stored
 
     use_program(stack)
     up = stack.run("up")
@@ -257,9 +255,6 @@ def test_kueue_is_upgraded_under_a_running_and_a_queued_job(rack: Rack, tmp_path
     assert "replace" not in up.changed and "delete" not in up.changed, up.output[-4000:]
     (controller,) = jobs.objects("deployments", namespace="kueue-system")
     assert controller["spec"]["template"]["spec"]["containers"][0]["image"].endswith(f":{KUEUE}")
-    migrated = jobs.cluster("migrate-queue", "--json")
-    assert migrated.code == 0 and migrated.json["storedAs"] == ["v1beta2"], migrated.out + migrated.err
-    assert set(former_queue.stored_versions(rack.running).values()) == {"v1beta2"}
 
     assert (jobs.phase("works"), jobs.phase("waits")) == ("Running", "Queued")
     assert {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in jobs.pods("works")} == pods
@@ -268,7 +263,6 @@ def test_kueue_is_upgraded_under_a_running_and_a_queued_job(rack: Rack, tmp_path
     for name in ("works", "waits"):
         assert jobs.await_phase(name, "Succeeded", "Failed") == "Succeeded"
         assert jobs.cluster("cancel", name).code == 0
-    assert set(former_queue.stored_versions(rack.running).values()) == {"v1beta2"}
     down = stack.run("destroy")
     assert down.ok, down.output[-4000:]
     assert wait_until(rack.content, lambda now: now == before, 60) == before

@@ -13,7 +13,7 @@ from botocore import xform_name
 from botocore.exceptions import ClientError
 from moto.s3.models import s3_backends
 
-from infra.jobs import bucket_workdir
+from infra.jobs import storage
 from localcloud.aws.account import ACCOUNT
 from localcloud.aws.iam import MANAGED_POLICY_SIZE
 from localcloud.aws.permissions import actions
@@ -214,7 +214,7 @@ def test_the_policies_allow_every_call_in_the_code_of_their_users() -> None:
 def test_daily_users_send_and_remove_folders_of_jobs_and_nothing_else(aws: Client) -> None:
     bucket(aws)
     iam_policies.restrict(aws, [iam_policies.policy("daily")])
-    s3, key = aws("s3"), f"{bucket_workdir.prefix('mpi-jobs', 'digest')}id.tar.gz"
+    s3, key = aws("s3"), f"{storage.archive_prefix('mpi-jobs', 'digest')}id.tar.gz"
     s3.upload_fileobj(io.BytesIO(b"x"), "gpumpi-tiny", key)
     s3.copy_object(Bucket="gpumpi-tiny", Key=f"{key}.copy", CopySource={"Bucket": "gpumpi-tiny", "Key": key})
     s3.delete_object(Bucket="gpumpi-tiny", Key=key)
@@ -226,7 +226,7 @@ def test_daily_users_send_no_folders_to_buckets_of_another_account(aws: Client, 
     bucket(aws)
     iam_policies.restrict(aws, [iam_policies.policy("daily")])
     monkeypatch.setitem(s3_backends.bucket_accounts, "gpumpi-tiny", ("aws", "999999999999"))
-    key = f"{bucket_workdir.prefix('mpi-jobs', 'digest')}id.tar.gz"
+    key = f"{storage.archive_prefix('mpi-jobs', 'digest')}id.tar.gz"
     with pytest.raises(ClientError, match="AccessDenied"):
         aws("s3").put_object(Bucket="gpumpi-tiny", Key=key, Body=b"x")
     with pytest.raises(ClientError, match="AccessDenied"):

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from pulumi.runtime.config import set_all_config
 
-from cli.stacks.settings import rows
+from cli.stacks.settings import list_settings
 from infra import program
 from infra.config.stopping import Stopped
 from infra.naming import Taint
@@ -234,4 +234,4 @@ TRIED_ELSEWHERE = {
 
 
 def test_every_setting_is_changed_in_some_test() -> None:
-    assert set(CHANGES) | TRIED_ELSEWHERE == {row.path for row in rows(ExistingSettings)}
+    assert set(CHANGES) | TRIED_ELSEWHERE == {row.path for row in list_settings(ExistingSettings)}

@@ -136,10 +136,6 @@ def test_the_efa_plugin_has_the_privileges_of_aws_s_chart(stack: Deployment) -> 
     assert term["matchExpressions"] == [{"key": "eks.amazonaws.com/compute-type", "operator": "NotIn", "values": ["auto"]}]
 
 
-def test_a_hardened_efa_plugin_has_no_privileges() -> None:
-    assert_few_permissions(only(deployed(asked(efaPlugin="hardened")), *EFA_PLUGIN))
-
-
 def test_every_container_has_requests_and_a_memory_limit(stack: Deployment) -> None:
     for container in containers(stack):
         assert {"cpu", "memory"} == set(container["resources"]["requests"]), container["name"]

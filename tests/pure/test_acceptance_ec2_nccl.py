@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from cli.clusters.acceptance import ec2_nccl
+from cli.clusters.acceptance import ec2_nodes
 from cli.clusters.acceptance.aws_reads import Instance
-from cli.clusters.acceptance.checklist import Check, run
-from cli.clusters.acceptance.report import Row
+from cli.clusters.acceptance.report import Check, Row, run_checks
 from infra.facts.instance_types import InstanceType
 from tests.pure.test_smoke_nccl import LOG, SLOW, SOCKETS, TABLE, WITHOUT_GPUDIRECT
 
@@ -64,7 +63,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
     for name, script in (("bin/mpiexec", MPIEXEC), ("bin/scp", "#!/bin/sh\n"), ("nccl/all_reduce_perf", PERF)):
         (tmp_path / name).write_text(script)
         (tmp_path / name).chmod(0o755)
-    monkeypatch.setattr(ec2_nccl, "PROGRAMS", str(tmp_path / "nccl/all_reduce_perf"))
+    monkeypatch.setattr(ec2_nodes, "NCCL_PROGRAMS", str(tmp_path / "nccl/all_reduce_perf"))
     return Shell(tmp_path)
 
 
@@ -74,8 +73,8 @@ def rows(shell: Shell, log: str = LOG, table: str = TABLE, efa: int = 4, **decla
         (shell.home / name).write_text(text)
     workers = [Instance(f"i-{one}", P4DE.name, "ami-1", "", f"10.0.0.{one}", efa) for one in range(2)]
     remote: Any = shell
-    check = Check("smoke: nccl", lambda notes: ec2_nccl.check(notes, remote, workers, P4DE, "perf.py"))
-    found = run([check], lambda: declared, report=lambda line: None)
+    check = Check("smoke: nccl", lambda notes: ec2_nodes.check_nccl(notes, remote, workers, P4DE, "perf.py"))
+    found = run_checks([check], lambda: declared, report=lambda line: None)
     return {one.name: one.result if isinstance(one, Row) else "left out" for one in found}
 
 

@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 
-from cli.clusters.acceptance import prompts
-from cli.clusters.acceptance.acceptance_command import Run, product
-from cli.clusters.acceptance.checklist import Check, Notebook
-from cli.clusters.acceptance.cost import Bill, Cost
-from cli.clusters.acceptance.report import Evidence, LeftOut, Report, Row
-from cli.clusters.acceptance.target import Plan
+from cli import prompts
+from cli.clusters.acceptance.acceptance_command import Run, describe_product
+from cli.clusters.acceptance.report import Check, Evidence, LeftOut, Notebook, Report, Row
+from cli.clusters.acceptance.target import Bill, Cost, Plan
 from cli.errors import CommandError
 
 PASSED = Row("versions", "passed", "", 2.0, (Evidence("node a", "v1.35.0"),))
@@ -130,7 +128,7 @@ def test_both_files_have_the_rows_the_evidence_and_what_was_left_out(tmp_path: P
 
 
 def test_the_product_names_its_version_and_commit() -> None:
-    assert product().startswith("gpumpi 0.") and "commit" in product()
+    assert describe_product().startswith("gpumpi 0.") and "commit" in describe_product()
 
 
 class FakeTarget:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from cli.clusters.acceptance import eks, own_jobs, programs
-from cli.clusters.acceptance.checklist import Notebook
-from cli.clusters.acceptance.choice import Choice
-from cli.clusters.acceptance.scaling import Scaling
+from cli.clusters.acceptance import eks, own_jobs
+from cli.clusters.acceptance.eks import Choice
+from cli.clusters.acceptance.eks_nodes import Scaling
+from cli.clusters.acceptance.report import Notebook
 from cli.clusters.status.cluster_status import PoolStatus
 from cli.ec2.failed_launches import FailedLaunch
 from cli.errors import CommandError
@@ -131,28 +131,28 @@ def test_a_job_that_fails_on_the_new_node_fails_the_row() -> None:
 
 # --- a job that loses a worker
 
-FIRST, SECOND = f"{programs.FIRST} w-0:1 w-1:2", f"{programs.SECOND} w-0:1 w-1:2"
+FIRST, SECOND = f"{own_jobs.FIRST} w-0:1 w-1:2", f"{own_jobs.SECOND} w-0:1 w-1:2"
 
 
 def killed(ends: JobState, *log: str) -> tuple[Notebook, Api]:
     target: Any = object.__new__(eks.EksTarget)
     api, notes = Api(2), Notebook()
     target._jobs = Jobs(api, ends, *log)
-    target._killed(Choice(SMALL, 2, None), notes)
+    target._check_lost_worker(Choice(SMALL, 2, None), notes)
     return notes, api
 
 
 def test_a_worker_is_deleted_once_and_the_second_attempt_counts() -> None:
-    notes, api = killed(state(failures=1), FIRST, SECOND, programs.ENDED)
+    notes, api = killed(state(failures=1), FIRST, SECOND, own_jobs.ENDED)
     assert (notes.failures, api.deleted) == ([], ["Pod/acceptance-killed-worker-1"])
 
 
 @pytest.mark.parametrize(
     ("ends", "log"),
     [
-        (state(failures=0), (FIRST, programs.ENDED)),
-        (state(failures=1), (SECOND, programs.ENDED)),
-        (state(failures=0), (FIRST, SECOND, programs.ENDED)),
+        (state(failures=0), (FIRST, own_jobs.ENDED)),
+        (state(failures=1), (SECOND, own_jobs.ENDED)),
+        (state(failures=0), (FIRST, SECOND, own_jobs.ENDED)),
         (state("Failed", failures=5), (FIRST,)),
     ],
     ids=["no second attempt", "nothing was deleted", "no failed attempt", "failed"],

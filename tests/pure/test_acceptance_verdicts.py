@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from cli.clusters.acceptance import emulation, hosts, nodes, own_jobs, smoke_levels
+from cli.clusters.acceptance import ec2_nodes, eks_nodes, own_jobs, smoke_levels, target
 from cli.clusters.acceptance.aws_reads import Image, Instance
-from cli.clusters.acceptance.checklist import Check, Notebook, row, run
-from cli.clusters.acceptance.choice import choose
-from cli.clusters.acceptance.report import LeftOut, Row
+from cli.clusters.acceptance.eks import choose
+from cli.clusters.acceptance.report import Check, LeftOut, Notebook, Row, make_row, run_checks
 from cli.clusters.status.cluster_status import PoolStatus
 from cli.errors import CommandError, NotFound
 from infra.jobs import nccl_verdict
@@ -58,24 +57,24 @@ def node(name: str = "node-1", pool: Any = TRAIN, *, emulated: bool = False, **a
 
 
 def test_a_row_without_failures_passes_with_its_evidence() -> None:
-    found = row("x", notebook(), {}, 1.5)
+    found = make_row("x", notebook(), {}, 1.5)
     assert (found.result, found.seconds, found.evidence[0].value) == ("passed", 1.5, "a value")
 
 
 def test_a_check_that_looked_at_nothing_fails() -> None:
-    assert row("x", notebook(saw=False), {}, 0).result == "failed"
+    assert make_row("x", notebook(saw=False), {}, 0).result == "failed"
 
 
 def test_missing_hardware_is_excused_only_where_emulation_is_declared() -> None:
-    excused = row("x", notebook(lacks="no GPU"), DECLARED, 0)
+    excused = make_row("x", notebook(lacks="no GPU"), DECLARED, 0)
     assert (excused.result, excused.reason) == ("not on this hardware", "no GPU (the nodes declare it)")
-    broken = row("x", notebook(lacks="no GPU"), {}, 0)
+    broken = make_row("x", notebook(lacks="no GPU"), {}, 0)
     assert broken.result == "failed"
     assert "the nodes do not declare emulated devices, so a device or its driver is broken" in broken.reason
 
 
 def test_a_failure_is_not_excused_by_missing_hardware() -> None:
-    assert row("x", notebook(fails="wrong sum", lacks="no GPU"), DECLARED, 0).result == "failed"
+    assert make_row("x", notebook(fails="wrong sum", lacks="no GPU"), DECLARED, 0).result == "failed"
 
 
 @pytest.mark.parametrize("result", ["passed", "failed", "not on this hardware", "not run"])
@@ -92,7 +91,7 @@ def test_a_check_is_not_run_only_because_an_earlier_one_did_not_pass() -> None:
         notes.saw("a command", "a value")
 
     checks = [Check("first", breaks), Check("second", works, ("first",)), Check("third", works, ("second",)), Check("own", works)]
-    rows = rows_of(run(checks, dict, report=silent))
+    rows = rows_of(run_checks(checks, dict, report=silent))
     assert [(one.name, one.result) for one in rows] == [
         ("first", "failed"),
         ("second", "not run"),
@@ -109,7 +108,7 @@ def test_a_row_that_needs_other_hardware_does_not_stop_the_next_one() -> None:
     def works(notes: Notebook) -> None:
         notes.saw("a command", "a value")
 
-    rows = rows_of(run([Check("gpu", lacks), Check("next", works, ("gpu",))], lambda: DECLARED, report=silent))
+    rows = rows_of(run_checks([Check("gpu", lacks), Check("next", works, ("gpu",))], lambda: DECLARED, report=silent))
     assert [one.result for one in rows] == ["not on this hardware", "passed"]
 
 
@@ -117,17 +116,17 @@ def test_a_row_that_needs_other_hardware_does_not_stop_the_next_one() -> None:
 
 
 def test_nodes_declare_emulation_only_all_together() -> None:
-    assert emulation.of_nodes([node("a", emulated=True), node("b", emulated=True)]).keys() == {"a", "b"}
-    assert emulation.of_nodes([node("a", emulated=True), node("b")]) == {}
-    assert emulation.of_nodes([]) == {}
+    assert target.read_node_declarations([node("a", emulated=True), node("b", emulated=True)]).keys() == {"a", "b"}
+    assert target.read_node_declarations([node("a", emulated=True), node("b")]) == {}
+    assert target.read_node_declarations([]) == {}
 
 
 def test_hosts_declare_emulation_only_all_together() -> None:
     declared = json.dumps({"gpu": "none"})
-    assert emulation.of_hosts({"10.0.0.1": declared, "10.0.0.2": declared}).keys() == {"10.0.0.1", "10.0.0.2"}
-    assert emulation.of_hosts({"10.0.0.1": declared, "10.0.0.2": ""}) == {}
-    assert emulation.of_hosts({"10.0.0.1": "[]"}) == {} and emulation.of_hosts({}) == {}
-    assert emulation.text({}) == "hardware"
+    assert target.read_host_declarations({"10.0.0.1": declared, "10.0.0.2": declared}).keys() == {"10.0.0.1", "10.0.0.2"}
+    assert target.read_host_declarations({"10.0.0.1": declared, "10.0.0.2": ""}) == {}
+    assert target.read_host_declarations({"10.0.0.1": "[]"}) == {} and target.read_host_declarations({}) == {}
+    assert target.describe_devices({}) == "hardware"
 
 
 # --- Kubernetes nodes
@@ -139,7 +138,7 @@ def versions(kubelet: str = "v1.35.0", images: tuple[str, ...] = ("ami-1", "ami-
         one["status"]["nodeInfo"]["kubeletVersion"] = kubelet
     instances = [Instance(f"i-{name}", "p4d.24xlarge", image, "train", "", 4) for name, image in zip("ab", images, strict=False)]
     notes = Notebook()
-    nodes.check_versions(notes, found, instances, {"ami-1": Image("al2023", {"gpumpi:ami": "eks"})}, "v1.35.2")
+    eks_nodes.check_versions(notes, found, instances, {"ami-1": Image("al2023", {"gpumpi:ami": "eks"})}, "v1.35.2")
     return notes
 
 
@@ -168,7 +167,7 @@ def devices(*found: dict[str, Any], plugin: tuple[int, int] = (1, 1)) -> Noteboo
     notes = Notebook()
     status = {"numberReady": plugin[0], "desiredNumberScheduled": plugin[1]}
     plugins = [{"metadata": {"name": "nvidia-device-plugin-daemonset"}, "status": status}]
-    nodes.check_devices(notes, cluster(), TRAIN, found, plugins)
+    eks_nodes.check_devices(notes, cluster(), TRAIN, found, plugins)
     return notes
 
 
@@ -187,7 +186,7 @@ def test_a_pool_without_ready_nodes_cannot_pass() -> None:
 def drivers(**more: Any) -> Notebook:
     whole = {"node": "a", "kernel": "6", "nvidia": "580.1", "cuda": "13.0", "efa": "3.3", "efaDevices": 4}
     notes = Notebook()
-    nodes.check_drivers(notes, [whole, {**whole, "node": "b", **more}], TRAIN, 2)
+    eks_nodes.check_drivers(notes, [whole, {**whole, "node": "b", **more}], TRAIN, 2)
     return notes
 
 
@@ -200,13 +199,13 @@ def test_a_node_without_a_driver_lacks_hardware_and_different_drivers_fail() -> 
 
 def test_missing_reports_fail() -> None:
     notes = Notebook()
-    nodes.check_drivers(notes, [], TRAIN, 2)
+    eks_nodes.check_drivers(notes, [], TRAIN, 2)
     assert notes.failures == ["0 of 2 workers reported their driver versions"]
 
 
 def test_reports_are_found_behind_a_launchers_prefix() -> None:
     lines = ['[1,0]<stdout>:acceptance {"rank": 0}', "acceptance: other", 'acceptance {"rank": 1', 'acceptance {"rank": 2}']
-    assert own_jobs.reports(lines) == [{"rank": 0}, {"rank": 2}]
+    assert own_jobs.parse_reports(lines) == [{"rank": 0}, {"rank": 2}]
 
 
 # --- smoke
@@ -228,7 +227,7 @@ def smoked(
     def judges(notes: Notebook) -> None:
         smoke_levels.judge(notes, {"ok": ok, "failures": list(failures), "checks": checks}, "smoke", pool)
 
-    found = run([Check("smoke", judges)], lambda: declared, report=silent)
+    found = run_checks([Check("smoke", judges)], lambda: declared, report=silent)
     return [one.result if isinstance(one, Row) else "left out" for one in found]
 
 
@@ -274,12 +273,12 @@ def test_rows_after_a_failed_part_are_not_run() -> None:
         notes.saw("a command", "a value")
         notes.part("part").fail("broken")
 
-    rows = rows_of(run([Check("smoke", judges), Check("next", judges, ("smoke",))], dict, report=silent))
+    rows = rows_of(run_checks([Check("smoke", judges), Check("next", judges, ("smoke",))], dict, report=silent))
     assert [(one.name, one.result) for one in rows] == [("smoke", "passed"), ("part", "failed"), ("next", "not run")]
 
 
 def test_levels_include_the_lower_ones() -> None:
-    assert [smoke_levels.up_to(level) for level in smoke_levels.LEVELS] == [
+    assert [smoke_levels.list_levels_up_to(level) for level in smoke_levels.LEVELS] == [
         ("devices",),
         ("devices", "cuda"),
         ("devices", "cuda", "nccl"),
@@ -294,7 +293,7 @@ BOOTED = {"ok": True, "gpus": 8, "efa": 4, "driver": "580", "mpi": "OpenMPI 5", 
 
 def booted(text: str) -> Notebook:
     notes = Notebook()
-    hosts.check_first_boot(notes, {"10.0.0.2": text}, [WORKER], {"p4d.24xlarge": 8})
+    ec2_nodes.check_first_boot(notes, {"10.0.0.2": text}, [WORKER], {"p4d.24xlarge": 8})
     return notes
 
 
@@ -312,13 +311,13 @@ def test_workers_with_different_amis_fail_but_the_head_node_may_differ() -> None
     head, other = Instance("i-1", "c7i.large", "ami-0", "", "10.0.0.1", 0), Instance("i-3", "x", "ami-2", "", "10.0.0.3", 0)
     for found, wrong in (([head, WORKER], 0), ([head, WORKER, other], 1)):
         notes = Notebook()
-        hosts.check_amis(notes, found, {}, "i-1")
+        ec2_nodes.check_amis(notes, found, {}, "i-1")
         assert len(notes.failures) == wrong
 
 
 def test_nodes_with_different_mpi_versions_fail() -> None:
     notes = Notebook()
-    hosts.check_versions(notes, {"a": "MPI_VERSION=5.0.1\n", "b": "MPI_VERSION=5.0.2\n"}, {"a": "", "b": ""})
+    ec2_nodes.check_versions(notes, {"a": "MPI_VERSION=5.0.1\n", "b": "MPI_VERSION=5.0.2\n"}, {"a": "", "b": ""})
     assert notes.failures == ["/etc/gpumpi/mpi differs between nodes: a, b"]
 
 
@@ -330,7 +329,7 @@ def test_nodes_with_different_mpi_versions_fail() -> None:
 def test_ranks_must_fill_the_hostfile_with_the_right_sum(reports: list[tuple[int, int]], failures: int) -> None:
     notes = Notebook()
     found = [{"host": f"ip-10-0-0-{host}", "sum": total} for host, total in reports]
-    hosts.check_ranks(notes, found, {"ip-10-0-0-0": 1, "ip-10-0-0-1": 1})
+    ec2_nodes.check_ranks(notes, found, {"ip-10-0-0-0": 1, "ip-10-0-0-1": 1})
     assert len(notes.failures) == failures, notes.failures
 
 
@@ -373,4 +372,4 @@ def test_pods_with_gpus_outside_of_jobs_are_foreign() -> None:
             return [pod("alone"), pod("ended", "Succeeded"), pod("cpu") | {"spec": {"containers": [{}]}}] if kind == "Pod" else []
 
     api: Any = Kubernetes()
-    assert own_jobs.foreign(api) == ["pod alone in namespace x"]
+    assert own_jobs.find_foreign_jobs(api) == ["pod alone in namespace x"]

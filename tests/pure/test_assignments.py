@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cli.errors import CommandError
-from cli.jobs.assignments import edited, pairs
+from cli.jobs.assignments import apply_assignments, split_pairs
 from infra.jobs.reading import JobRefused, add_name, validate
 from tests.pure.job_world import cluster, values
 
@@ -27,18 +27,18 @@ def test_set_changes_one_field_and_keeps_the_others(text: str, changed: dict[str
     start = values(env={"EPOCHS": "1"})
     if text.startswith("volumes"):
         start["volumes"] = [{"name": "other"}]
-    found = edited(start, pairs("--set", [text]))
+    found = apply_assignments(start, split_pairs("--set", [text]))
     assert found == {**start, **changed}
 
 
 def test_env_wins_over_the_file_and_its_values_may_contain_equals_signs() -> None:
-    found = edited(values(env={"A": "1", "B": "2"}), [], pairs("--env", ["A=x=y", "C=3"]))
+    found = apply_assignments(values(env={"A": "1", "B": "2"}), [], split_pairs("--env", ["A=x=y", "C=3"]))
     assert found["env"] == {"A": "x=y", "B": "2", "C": "3"}
 
 
 def test_a_mistyped_path_is_reported_like_one_in_the_file() -> None:
     with pytest.raises(JobRefused) as caught:
-        validate(edited(values(), pairs("--set", ["worker=3"])), cluster())
+        validate(apply_assignments(values(), split_pairs("--set", ["worker=3"])), cluster())
     assert str(caught.value) == "worker: is not a setting. Did you mean workers?"
 
 
@@ -54,7 +54,7 @@ def test_a_mistyped_path_is_reported_like_one_in_the_file() -> None:
 )
 def test_mistakes_on_the_command_line_are_one_sentence(option: str, text: str, message: str) -> None:
     with pytest.raises(CommandError) as caught:
-        edited(values(), pairs(option, [text]))
+        apply_assignments(values(), split_pairs(option, [text]))
     assert str(caught.value) == message
 
 

@@ -7,8 +7,8 @@ from decimal import Decimal
 import pytest
 from rich.console import Console
 
-from cli.capacity.choices import Choice, choices
-from cli.capacity.offer_screen import recommendation, screen
+from cli.capacity.choices import Choice, list_choices
+from cli.capacity.offer_screen import recommend, render_screen
 from infra.facts.capacity import BlockOffering, Found, RegionCapacity, Reservation, Wanted
 
 START = datetime(2026, 11, 24, 11, 30, tzinfo=UTC)
@@ -35,7 +35,7 @@ def west(**values: object) -> RegionCapacity:
 
 
 def rows(*regions: RegionCapacity, **options: object) -> list[Choice]:
-    return choices(found(*regions, **options))  # type: ignore[arg-type]
+    return list_choices(found(*regions, **options))  # type: ignore[arg-type]
 
 
 def test_the_account_s_reservation_comes_first_then_the_cheapest() -> None:
@@ -93,16 +93,16 @@ def test_the_nearest_durations_are_asked() -> None:
 
 def test_the_recommendation_is_the_own_reservation_or_the_cheapest_block() -> None:
     own = rows(west(reservations=(reservation(),), blocks=(block(),)))
-    assert recommendation(own) == "You already have capacity. Set capacity.reservationId: cr-1 in the stack file."
-    assert recommendation(rows(west(blocks=(block("cb-2", "900"), block())))).endswith("capacity reserve cb-2 -s STACK")
-    assert recommendation(rows(west())) == ""
+    assert recommend(own) == "You already have capacity. Set capacity.reservationId: cr-1 in the stack file."
+    assert recommend(rows(west(blocks=(block("cb-2", "900"), block())))).endswith("capacity reserve cb-2 -s STACK")
+    assert recommend(rows(west())) == ""
 
 
 def test_the_screen_names_every_region_that_refused_or_does_not_offer_the_type() -> None:
     refusing = RegionCapacity("eu-west-1", refusals=("offerings: you are not allowed to call ec2:DescribeInstanceTypeOfferings",))
     everything = found(west(blocks=(), largest_block=1), refusing, RegionCapacity("eu-west-3"), RegionCapacity("sa-east-1"))
     console = Console(file=io.StringIO(), width=200)
-    console.print(screen(everything, choices(everything), everything=False))
+    console.print(render_screen(everything, list_choices(everything), everything=False))
     printed = console.file.getvalue()  # type: ignore[attr-defined]
     assert "eu-west-1: offerings: you are not allowed to call ec2:DescribeInstanceTypeOfferings" in printed
     assert "not offered in eu-west-3 and sa-east-1" in printed

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.capacity.stack_edit import with_block
+from cli.capacity.stack_edit import insert_block
 from cli.errors import CommandError
 
 STACKS = Path(__file__).parents[2] / "stacks"
@@ -40,7 +40,7 @@ def changes(before: str, after: str) -> list[str]:
 
 
 def test_only_the_pool_changes_and_comments_stay() -> None:
-    after, pool = with_block(TEXT, None, *BLOCK)
+    after, pool = insert_block(TEXT, None, *BLOCK)
     assert pool == "train"
     assert changes(TEXT, after) == [
         "-      minSize: 1",
@@ -60,7 +60,7 @@ def test_only_the_pool_changes_and_comments_stay() -> None:
 def test_every_stack_file_keeps_its_other_lines(path: Path) -> None:
     before = path.read_text()
     try:
-        after, _ = with_block(before, None, "p5.48xlarge", *BLOCK[1:])
+        after, _ = insert_block(before, None, "p5.48xlarge", *BLOCK[1:])
     except CommandError:
         return  # the file has no pool of that type
     removed = [line for line in changes(before, after) if line.startswith("-")]
@@ -69,12 +69,12 @@ def test_every_stack_file_keeps_its_other_lines(path: Path) -> None:
 
 def test_a_block_that_is_already_there_is_replaced() -> None:
     before = (STACKS / "Pulumi.03-p5-capacity-block.yaml").read_text()
-    after, _ = with_block(before, None, *BLOCK)
+    after, _ = insert_block(before, None, *BLOCK)
     assert changes(before, after) == [
         "-      capacity: {kind: capacity-block, reservationId: cr-0123456789abcdef0}",
         "+      capacity: {kind: capacity-block, reservationId: cr-0aaaaaaaaaaaaaaaa}",
     ]
-    assert with_block(after, None, *BLOCK)[0] == after
+    assert insert_block(after, None, *BLOCK)[0] == after
 
 
 @pytest.mark.parametrize(
@@ -96,5 +96,5 @@ def test_a_block_that_is_already_there_is_replaced() -> None:
 )
 def test_a_file_without_one_fitting_pool_is_refused(text: str, pool: str | None, message: str) -> None:
     with pytest.raises(CommandError) as caught:
-        with_block(text, pool, *BLOCK)
+        insert_block(text, pool, *BLOCK)
     assert str(caught.value).startswith(message)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cli.jobs import foreign_jobs
-from cli.jobs.follow_log import log_pods
+from cli.jobs.follow_log import select_log_pods
 from cli.jobs.state import derive_foreign_state, explain_stuck, explain_wait
 
 CREATED = "2026-11-21T10:00:00Z"
@@ -121,7 +121,7 @@ def test_the_log_is_that_of_the_first_rank(kind: str) -> None:
     assert {foreign_jobs.find_job_name(one) for one in pods} == {"a"} and {foreign_jobs.find_role(one) for one in pods} == {
         "worker"
     }
-    assert [one["metadata"]["name"] for one in log_pods(pods, state)] == [first]
+    assert [one["metadata"]["name"] for one in select_log_pods(pods, state)] == [first]
 
 
 def test_the_reason_why_pods_are_refused_comes_from_the_jobs_of_a_job_set() -> None:

@@ -127,7 +127,7 @@ def test_every_error_of_a_disk_is_one_line_and_keeps_the_old_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, call: str
 ) -> None:
     (file := tmp_path / "config").write_text(yaml.safe_dump(OTHER))
-    monkeypatch.setattr(kubeconfig_command, "_config", lambda *_: OWN)
+    monkeypatch.setattr(kubeconfig_command, "build_kubeconfig", lambda *_: OWN)
     monkeypatch.setattr(whole_files.os, call, failing(number))
     done = CliRunner().invoke(app, ["kubeconfig", "-s", "local", "-o", str(file)])
     assert (done.exit_code, done.exception.__class__) == (FAILED, SystemExit)
@@ -137,7 +137,7 @@ def test_every_error_of_a_disk_is_one_line_and_keeps_the_old_file(
 
 
 def test_a_network_error_is_not_reported_as_a_file_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kubeconfig_command, "_config", failing(errno.ECONNREFUSED))
+    monkeypatch.setattr(kubeconfig_command, "build_kubeconfig", failing(errno.ECONNREFUSED))
     done = CliRunner().invoke(app, ["kubeconfig", "-s", "local"])
     assert isinstance(done.exception, ConnectionRefusedError) and "temporary file" not in done.output
 

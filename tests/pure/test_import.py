@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from cli.exit_codes import REFUSED
 from cli.jobs.importing import formats, variables
 from cli.jobs.importing.draft import Draft
-from cli.jobs.importing.errors import NotImportable
 from cli.jobs.importing.import_command import _choose_pool, problems_of
+from cli.jobs.importing.source import NotImportable
 from cli.main import app
 from infra.jobs.model import Job
 from infra.jobs.reading import validate

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cli.jobs.importing import formats
-from cli.jobs.importing.errors import NotImportable
+from cli.jobs.importing.source import NotImportable
 
 
 def notes(*lines: str) -> list[str]:

@@ -9,7 +9,7 @@ from hypothesis import given, reject, settings
 
 from cli.jobs.importing import formats
 from cli.jobs.importing.formats import Imported
-from cli.jobs.importing.source import Path, Source, leaves
+from cli.jobs.importing.source import Path, Source, list_leaves
 from infra.config.problems import path_text
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.reading import JobRefused, validate
@@ -136,7 +136,7 @@ def check_resources(document: Mapping[str, Any], job: Rendered, named: Named) ->
     }
     for path in main_containers(document).values():
         key = "resourcesPerNode" if path[-1] == "trainer" else "resources"
-        for where in leaves(at(document, (*path, key)) or {}):
+        for where in list_leaves(at(document, (*path, key)) or {}):
             name, amount = str(where[-1]), at(document, (*path, key, *where))
             if (*path, key, *where) not in named and amount != {}:
                 assert read[name](job.limits.get(name, "0")) == read[name](str(amount)), where
@@ -183,7 +183,7 @@ NUMBERS: Final = (
 
 def others(document: Mapping[str, Any], named: Named) -> Iterator[tuple[Path, Any]]:
     """Yield each value that no note mentions and no other check compares."""
-    for path in leaves(document):
+    for path in list_leaves(document):
         is_name = path[0] in ("apiVersion", "kind") or path[-1] == "name" or "runtimeRef" in path
         is_checked = any(key in CHECKED for key in path) or path[-1] in NUMBERS
         value = at(document, path)
@@ -198,7 +198,7 @@ def test_what_a_manifest_says_is_in_the_pods_or_named(documents: list[dict[str, 
     named, job = Named(imported), rendered(imported)
     for words in commands(documents, named):
         assert not words or job.command[-len(words) :] == words
-    kept = {str(at(imported.draft.values, path)) for path in leaves(imported.draft.values)}
+    kept = {str(at(imported.draft.values, path)) for path in list_leaves(imported.draft.values)}
     for document in documents:
         check_variables(document, job, named)
         check_resources(document, job, named)

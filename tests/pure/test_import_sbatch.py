@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from cli.jobs.importing import formats
-from cli.jobs.importing.errors import NotImportable
+from cli.jobs.importing.source import NotImportable
 
 CORPUS: Final = Path(__file__).parents[1] / "corpus"
 

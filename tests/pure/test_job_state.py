@@ -8,7 +8,7 @@ import pytest
 from cli.durations import format_duration
 from cli.jobs.records import JobRecord
 from cli.jobs.state import JobState, derive_state, explain_stop, explain_stuck, explain_unusable_image, explain_wait, lacks_reason
-from cli.jobs.submit import result
+from cli.jobs.submit import describe_result
 from infra.jobs.in_pods import UNUSABLE_IMAGE
 from infra.platform.job_controller.in_pod.job import ManagedJob
 
@@ -30,7 +30,7 @@ def mpi_job(*conditions: tuple[str, str], suspend: bool = False, **status: Any) 
 
 
 def batch_job(*conditions: tuple[str, str], spec: dict[str, Any] | None = None, **status: Any) -> dict[str, Any]:
-    labels = {"gpumpi.io/job": "a", "gpumpi.io/launcher": "openmpi", "gpumpi.io/role": "job"}
+    labels = {"gpumpi.io/job": "a", "gpumpi.io/launcher": "standalone", "gpumpi.io/role": "job"}
     end = "2026-11-21T10:01:00Z"
     told = [{"type": kind, "status": is_so, "message": f"{kind}!", "lastTransitionTime": end} for kind, is_so in conditions]
     return {
@@ -116,12 +116,12 @@ def test_pool_and_workers_are_those_of_the_workers() -> None:
 
 def test_the_result_says_how_long_and_why() -> None:
     good = state_from(mpi_job(("Succeeded", "True"), completionTime="2026-11-21T10:00:30Z"))
-    assert result(good) == "job a succeeded in 30 s"
+    assert describe_result(good) == "job a succeeded in 30 s"
     again = state_from(
         mpi_job(("Succeeded", "True"), completionTime="2026-11-21T10:00:30Z", replicaStatuses={"Launcher": {"failed": 1}})
     )
-    assert result(again) == "job a succeeded in 30 s, after 1 failed attempt"
-    failed = result(state_from(batch_job(("Failed", "True"))))
+    assert describe_result(again) == "job a succeeded in 30 s, after 1 failed attempt"
+    failed = describe_result(state_from(batch_job(("Failed", "True"))))
     assert failed == "job a failed in 60 s: Failed!; see its log: scripts/cluster logs a"
 
 

@@ -34,7 +34,7 @@ OTHER: dict[str, Any] = {
 
 @pytest.fixture(autouse=True)
 def running_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kubeconfig_command, "_config", lambda *_: OWN)
+    monkeypatch.setattr(kubeconfig_command, "build_kubeconfig", lambda *_: OWN)
 
 
 def run(*arguments: object) -> Result:

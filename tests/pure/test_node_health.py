@@ -288,7 +288,7 @@ def test_an_ec2_cluster_has_no_kubernetes_nodes(tmp_path: Path) -> None:
 
 def test_a_kubeconfig_of_another_cluster_is_refused() -> None:
     with pytest.raises(CommandError, match="the kubeconfig belongs to cluster other, not to gpumpi-mine"):
-        stack_cluster.must_be("other", "gpumpi-mine")
+        stack_cluster.check_cluster_name("other", "gpumpi-mine")
 
 
 # --- actions of the job controller

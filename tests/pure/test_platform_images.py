@@ -1,18 +1,20 @@
-"""Images that `up` builds before Pulumi waits for the pods that use them."""
+"""The language host checks the local cloud, and `up` builds images before Pulumi waits for the pods that use them."""
 
-from dataclasses import replace
+import json
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from infra.config import stack_file
+from localcloud import mending
+from localcloud.engine import before_program
+from localcloud.environment import LOCK
 from localcloud.images import build, stack_images
 from localcloud.images.catalogue import MONITORING_IMAGES, PLATFORM_IMAGES, TRAINER_IMAGES, Image
 from localcloud.images.root import ImageError
-from localcloud.instance import LocalCloud
 from localcloud.kubernetes import capability
-from localcloud.stack import LocalStack
 
 STACKS = Path(__file__).parents[2] / "stacks"
 
@@ -43,43 +45,69 @@ def test_ec2_stacks_and_existing_clusters_need_no_images(name: str) -> None:
     assert stack_images.of_platform(stack_file.read(STACKS / f"Pulumi.{name}.yaml")) == ()
 
 
-@pytest.fixture
-def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalStack:
-    """A stack on a machine that can run nodes. No image can be built, and starting the engine fails the test."""
+@dataclass
+class Host:
+    """What the language host does before a program, with a recorded builder and engine."""
 
+    monkeypatch: pytest.MonkeyPatch
+    built: list[str]
+    errors: list[str]
+
+    def run(self, stack: str, *, dry_run: bool = False, code: int = 0) -> None:
+        raw = stack_file.read(STACKS / f"Pulumi.{stack}.yaml")
+        self.monkeypatch.setattr(stack_file, "from_engine", lambda: raw)
+        self.monkeypatch.setattr("sys.argv", ["before_program", "127.0.0.1:1", stack, str(dry_run).lower()])
+        config = {f"gpumpi:{key}": json.dumps(value) for key, value in raw.values.items()}
+        if before_program.is_needed(config):
+            assert before_program.main() == code
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
+    """A local cloud with Kubernetes on a machine that can run nodes."""
+    host = Host(monkeypatch, [], [])
+    (tmp_path / "kubernetes").mkdir()
+    (tmp_path / LOCK).touch()
+    monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{tmp_path / 'backend'}")
+    monkeypatch.setattr(build, "ensure_image", lambda image, report: host.built.append(image.name))
+    monkeypatch.setattr(capability, "examine", lambda: capability.Capability(()))
+    monkeypatch.setattr(before_program, "_fail", lambda engine, message: host.errors.append(message) or before_program.SHOWN)
+    return host
+
+
+def test_up_builds_the_platform_images_before_the_program(host: Host) -> None:
+    host.run("local")
+    assert host.built == [image.name for image in PLATFORM_IMAGES]
+
+
+def test_preview_builds_no_images(host: Host) -> None:
+    host.run("local", dry_run=True)
+    assert host.built == []
+
+
+@pytest.mark.parametrize("name", ["local-ec2", "09-on-premises"])
+def test_up_of_stack_without_eks_builds_no_images(host: Host, name: str) -> None:
+    host.run(name)
+    assert host.built == []
+
+
+def test_up_builds_no_images_on_a_machine_without_real_nodes(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capability, "examine", lambda: capability.Capability(("unshare",)))
+    host.run("local")
+    assert host.built == []
+
+
+def test_failed_image_build_ends_the_operation(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(image: Image, report: build.Report) -> Path:
         raise ImageError(f"image {image.name}: cannot be built")
 
-    def start(*_: Any, **__: Any) -> None:
-        raise AssertionError("the engine was started")
-
     monkeypatch.setattr(build, "ensure_image", fail)
-    monkeypatch.setattr(capability, "examine", lambda: capability.Capability(()))
-    monkeypatch.setattr(LocalStack, "started", start)
-    stack = LocalStack(LocalCloud(tmp_path), "local")
-    stack.project.mkdir(parents=True)
-    stack.config_file.write_text(stack.source.read_text())
-    return stack
+    host.run("local", code=before_program.SHOWN)
+    assert host.errors == [f"image {PLATFORM_IMAGES[0].name}: cannot be built"]
 
 
-def test_up_builds_images_before_it_starts_the_engine(stack: LocalStack) -> None:
-    with pytest.raises(ImageError, match=PLATFORM_IMAGES[0].name.partition(":")[0]):
-        stack.run("up")
-
-
-@pytest.mark.parametrize("verb", ["preview", "refresh", "destroy"])
-def test_other_operations_build_no_images(stack: LocalStack, verb: Any) -> None:
-    with pytest.raises(AssertionError, match="the engine was started"):
-        stack.run(verb)
-
-
-def test_up_of_an_ec2_stack_builds_no_images(stack: LocalStack) -> None:
-    stack.config_file.write_text((STACKS / "Pulumi.local-ec2.yaml").read_text())
-    with pytest.raises(AssertionError, match="the engine was started"):
-        stack.run("up")
-
-
-def test_up_builds_no_images_on_a_machine_without_real_nodes(stack: LocalStack, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capability, "examine", lambda: capability.Capability(("unshare",)))
-    with pytest.raises(AssertionError, match="the engine was started"):
-        stack.run("up")
+def test_crashed_processes_end_the_operation(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mending, "dead_parts", lambda cloud: ["etcd of cluster gpumpi-local"])
+    host.run("local", dry_run=True, code=before_program.SHOWN)
+    (error,) = host.errors
+    assert error.startswith("not running: etcd of cluster gpumpi-local. Restart with: scripts/cluster local start --home ")

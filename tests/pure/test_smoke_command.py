@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from cli.clusters.kubernetes_access import Object
+from cli.clusters.kubernetes_access import Access, Object
 from cli.errors import CommandError
 from cli.exit_codes import UNREACHABLE
 from cli.jobs import smoke_command
@@ -81,7 +81,7 @@ class Shell:
             state = JobState(job.name, "mpi-jobs", "MPIJob", job.name, "mpijob", "train", 2, Phase(ends.pop(0)), "", 0, now, now)
             return [json.dumps(report) for report in remaining.pop(0)], state
 
-        self.monkeypatch.setattr(smoke_command, "Access", lambda *_: FakeCluster(**of_cluster))
+        self.monkeypatch.setattr(Access, "connect", lambda self: FakeCluster(**of_cluster))
         self.monkeypatch.setattr(smoke_command, "_run", run)
         return CliRunner().invoke(app, ["smoke", *arguments])
 

@@ -13,7 +13,7 @@ from cli.clusters.status.cluster_status import PoolStatus, SpendingStatus, Statu
 from cli.clusters.status.node_rows import pool_status, queue_status, volume_statuses
 from cli.clusters.status.status_command import _watched
 from cli.clusters.status.status_screen import screen
-from cli.ec2.failed_launches import FailedLaunch, last_failed
+from cli.ec2.failed_launches import FailedLaunch, find_last_failed_launch
 from infra.config.stack_file import RawStack
 from infra.jobs.cluster import NamespaceDescription, PoolDescription, TaintDescription, VolumeDescription
 
@@ -113,7 +113,7 @@ LAUNCHES = [
 def test_the_last_failed_launch_is_the_newest_and_over_when_a_later_one_succeeded(
     activities: list[dict[str, Any]], expected: tuple[str, bool] | None
 ) -> None:
-    found = last_failed(activities)
+    found = find_last_failed_launch(activities)
     assert (found and (found.reason, found.is_over)) == expected
 
 

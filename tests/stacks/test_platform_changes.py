@@ -133,7 +133,6 @@ PREVIEWS: dict[str, list[Change]] = {
     "a login for the registry": [change("platform.imagePullSecrets", ["login"], both(DESCRIPTION, recreates(JOB)))],
     "another transport": [
         change("platform.transport", "tcp", both(DESCRIPTION, recreates(JOB))),
-        change("platform.efaPlugin", "hardened", updates("efa-device-plugin-daemonset")),
     ],
     "other CPU requests": [
         change(

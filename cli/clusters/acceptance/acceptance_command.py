@@ -12,13 +12,13 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from cli import installation, options
-from cli.clusters.acceptance import checklist, destroying, emulation, prompts
-from cli.clusters.acceptance.checklist import Check
+from cli import installation, options, prompts
+from cli.clusters.acceptance import aws_reads, report
 from cli.clusters.acceptance.ec2 import Ec2Target
 from cli.clusters.acceptance.eks import EksTarget
-from cli.clusters.acceptance.report import LeftOut, Report, Row
-from cli.clusters.acceptance.target import Options, Plan, Target
+from cli.clusters.acceptance.report import Check, LeftOut, Report, Row
+from cli.clusters.acceptance.target import Options, Plan, Target, describe_devices
+from cli.clusters.kubernetes_access import Access
 from cli.console import Listing, make_console, print_json, say
 from cli.errors import CommandError
 from cli.exit_codes import FAILED, OK, REFUSED, USAGE
@@ -26,15 +26,14 @@ from cli.stacks import pulumi_program
 from infra.config import stack_file
 from infra.config.stack_file import RawStack
 from infra.facts.clients import Clients
-from infra.jobs.smoke import Level
 
 STYLES = {"passed": "green", "failed": "bold red", "not on this hardware": "yellow", "not run": "red"}
-DEFAULT_MINUTES = 45.0
 
 
 def command(
     stack: options.Stack,
-    level: Annotated[Level, typer.Option(help="Highest level of the smoke test; each includes the previous one.")] = "nccl",
+    *,
+    chosen: Options,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask whether the cost is acceptable.")] = False,
     destroy: Annotated[
         bool, typer.Option("--destroy", help="Destroy the stack afterwards, even if a row failed. Asks you to type its name.")
@@ -42,38 +41,24 @@ def command(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder for the report.", show_default="the current one")
     ] = Path(),
-    pool: Annotated[
-        str | None, typer.Option(help="EKS: pool for the smoke test.", show_default="a GPU pool, if possible with running nodes")
-    ] = None,
-    scale_pool: Annotated[
-        str | None, typer.Option(help="EKS: pool to scale from zero.", show_default="a pool with minSize 0, if possible empty")
-    ] = None,
-    image: Annotated[
-        str | None, typer.Option(help="EKS: image for the jobs, as in `smoke`.", show_default="this project's image")
-    ] = None,
-    minutes: Annotated[float, typer.Option(min=1.0, help="Time limit of each job and each scaling step.")] = DEFAULT_MINUTES,
-    identity: options.Identity = None,
     config_dir: options.ConfigDir = options.STACK_FILES,
-    kubeconfig: options.Kubeconfig = None,
-    context: options.Context = None,
-    namespace: options.Namespace = None,
+    access: Access,
     as_json: options.Json = False,
 ) -> int:
     """Prints the cost first, and refuses to run while other jobs use the cluster.
 
     Writes acceptance-STACK-DATE.json and .md. A row that needs hardware fails without it, except on the local cloud.
     """
-    chosen = Options(level, minutes, pool, scale_pool, image, namespace, kubeconfig, context, identity)
     raw = stack_file.read(stack_file.find(stack, config_dir))
     with tempfile.TemporaryDirectory(prefix="gpumpi-acceptance-") as scratch:
-        target = _target(raw, config_dir, chosen, Path(scratch))
-        plan = _prepare(target)
+        target = connect_target(raw, config_dir, chosen, access, Path(scratch))
+        plan = prepare_run(target)
         terminal = prompts.interactive()
         prompts.confirm_cost(yes=yes, terminal=terminal)
         if destroy:
             prompts.confirm_destroy(raw.stack, terminal=terminal)
-        run = Run(target, plan, _first(raw, target, plan, level), output)
-        report = run.all(_destroy_check(raw) if destroy else None)
+        run = Run(target, plan, start_report(raw, target, plan, chosen.level), output)
+        report = run.all(make_destroy_check(raw) if destroy else None)
     if as_json:
         print_json(report.as_json())
     else:
@@ -81,17 +66,17 @@ def command(
     return OK if report.ok else FAILED
 
 
-def _target(raw: RawStack, folder: Path, chosen: Options, scratch: Path) -> Target:
+def connect_target(raw: RawStack, folder: Path, chosen: Options, access: Access, scratch: Path) -> Target:
     values = raw.values.get("target")
     kind = values.get("kind") if isinstance(values, dict) else None
     if kind not in ("eks", "ec2"):
         raise CommandError(f"{raw.stack}: acceptance checks stacks of kind eks and ec2, not {kind}. Use `smoke`", USAGE)
     if not raw.region:
         raise CommandError("; ".join(map(str, raw.problems)) or "aws:region: is missing", REFUSED)
-    return EksTarget(raw, folder, chosen, scratch) if kind == "eks" else Ec2Target(raw, folder, chosen)
+    return EksTarget(raw, folder, chosen, access, scratch) if kind == "eks" else Ec2Target(raw, folder, chosen)
 
 
-def _prepare(target: Target) -> Plan:
+def prepare_run(target: Target) -> Plan:
     """Print the cost, and raise CommandError if other jobs are running. Creates nothing."""
     plan = target.plan()
     for line in plan.cost.lines():
@@ -106,9 +91,9 @@ def _prepare(target: Target) -> Plan:
     return plan
 
 
-def _first(raw: RawStack, target: Target, plan: Plan, level: str) -> Report:
+def start_report(raw: RawStack, target: Target, plan: Plan, level: str) -> Report:
     """Return the initial report, which has no rows."""
-    devices = emulation.text(target.emulated())
+    devices = describe_devices(target.emulated())
     started = datetime.now(UTC).replace(microsecond=0)
     return Report(
         raw.stack,
@@ -116,7 +101,7 @@ def _first(raw: RawStack, target: Target, plan: Plan, level: str) -> Report:
         target.kind,
         target.region,
         level,
-        product(),
+        describe_product(),
         started,
         devices,
         plan.cost.as_json(),
@@ -124,23 +109,23 @@ def _first(raw: RawStack, target: Target, plan: Plan, level: str) -> Report:
     )
 
 
-def product() -> str:
+def describe_product() -> str:
     """Return the version of this program and, in a clone, its commit."""
     text = f"gpumpi {installation.version()}"
     if installation.CLONE is None:
         return text
-    found = []
+    answers = []
     for arguments in (("rev-parse", "HEAD"), ("status", "--porcelain", "--untracked-files=no")):
         command = ["git", "-C", str(installation.CLONE), *arguments]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             return f"{text}, commit unknown"
-        found.append(done.stdout.strip())
-    return f"{text}, commit {found[0]}{' with local changes' if found[1] else ''}"
+        answers.append(done.stdout.strip())
+    return f"{text}, commit {answers[0]}{' with local changes' if answers[1] else ''}"
 
 
-def _destroy_check(raw: RawStack) -> Check:
-    return Check(destroying.NAME, partial(destroying.check, Clients(raw.region), raw.stack, pulumi_program.destroy))
+def make_destroy_check(raw: RawStack) -> Check:
+    return Check(aws_reads.DESTROY, partial(aws_reads.check_destroy, Clients(raw.region), raw.stack, pulumi_program.destroy))
 
 
 class Run:
@@ -155,13 +140,13 @@ class Run:
         incomplete.
         """
         try:
-            self._add(checklist.run(self._plan.checks, self._emulated, report=tell))
+            self._add(report.run_checks(self._plan.checks, self._emulated, report=tell))
         finally:
             tell("cleaning up ...")
             self._note(self._target.clean())
             self._write(tell)
         if destroy is not None:
-            self._add(checklist.run([destroy], dict, report=tell))
+            self._add(report.run_checks([destroy], dict, report=tell))
         self._report = replace(self._report, complete=True)
         self._write(tell)
         return self._report
@@ -169,15 +154,15 @@ class Run:
     def _emulated(self) -> Mapping[str, str]:
         """Return the nodes' declarations about their devices, and record them in the report."""
         declared = self._target.emulated()
-        self._report = replace(self._report, devices=emulation.text(declared))
+        self._report = replace(self._report, devices=describe_devices(declared))
         return declared
 
-    def _add(self, found: Iterable[Row | LeftOut]) -> None:
-        for one in found:
-            if isinstance(one, Row):
-                self._report = replace(self._report, rows=(*self._report.rows, one))
+    def _add(self, results: Iterable[Row | LeftOut]) -> None:
+        for result in results:
+            if isinstance(result, Row):
+                self._report = replace(self._report, rows=(*self._report.rows, result))
             else:
-                self._report = replace(self._report, left_out=(*self._report.left_out, one))
+                self._report = replace(self._report, left_out=(*self._report.left_out, result))
             self._report.write(self._folder)
 
     def _note(self, sentences: Sequence[str]) -> None:
@@ -193,8 +178,8 @@ def _print(report: Report) -> None:
     listing = Listing("check", "result", "seconds", "reason", right=["seconds"])
     for row in report.rows:
         listing.add_row(row.name, Text(row.result, STYLES[row.result]), f"{row.seconds:.1f}", row.reason)
-    for one in report.left_out:
-        listing.add_row(one.name, Text("(left out)", "dim"), "", one.reason)
+    for check in report.left_out:
+        listing.add_row(check.name, Text("(left out)", "dim"), "", check.reason)
     console.print(listing)
     for note in report.notes:
         console.print(note, style="red")

@@ -1,14 +1,17 @@
-"""Read a stack's instances and AMIs from AWS."""
+"""What AWS reports about a stack: instances, AMIs, and resources left after `destroy`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
+from cli.clusters.acceptance.report import Notebook
+from cli.clusters.status.in_aws import EksAccount
 from cli.errors import CommandError
 from cli.exit_codes import UNREACHABLE
+from infra.facts import eks
 from infra.facts.clients import Clients, Denied, query
 from infra.facts.instance_types import InstanceType
-from infra.naming import POOL_TAG, STACK_TAG
+from infra.naming import POOL_TAG, STACK_TAG, Naming
 
 Answer = TypeVar("Answer")
 EFA = ("efa", "efa-only")
@@ -42,7 +45,7 @@ class Image:
         return f"{self.name} ({tags or f'no {PREFIX} tags'})"
 
 
-def ask(region: str, question: Callable[[], Answer]) -> Answer:
+def query_aws(region: str, question: Callable[[], Answer]) -> Answer:
     """Query AWS. Raises CommandError if the caller lacks the permission."""
     try:
         return query(region, question)
@@ -50,23 +53,23 @@ def ask(region: str, question: Callable[[], Answer]) -> Answer:
         raise CommandError(f"you are not allowed to call {denied}; ask for that permission", UNREACHABLE) from None
 
 
-def of_stack(clients: Clients, stack: str) -> list[Instance]:
+def list_stack_instances(clients: Clients, stack: str) -> list[Instance]:
     """Return the stack's pending, running and stopping instances, sorted by ID."""
-    return _instances(clients, {f"tag:{STACK_TAG}": [stack], "instance-state-name": ["pending", "running", "stopping"]})
+    return describe_instances(clients, {f"tag:{STACK_TAG}": [stack], "instance-state-name": ["pending", "running", "stopping"]})
 
 
-def with_ids(clients: Clients, ids: Sequence[str]) -> list[Instance]:
-    return _instances(clients, {"instance-id": list(ids)}) if ids else []
+def list_instances(clients: Clients, ids: Sequence[str]) -> list[Instance]:
+    return describe_instances(clients, {"instance-id": list(ids)}) if ids else []
 
 
-def _instances(clients: Clients, wanted: Mapping[str, Sequence[str]]) -> list[Instance]:
-    filters = [{"Name": name, "Values": list(values)} for name, values in wanted.items()]
-    pages = ask(clients.region, lambda: list(clients.ec2.get_paginator("describe_instances").paginate(Filters=filters)))
-    described = [one for page in pages for entry in page["Reservations"] for one in entry["Instances"]]
-    return sorted((_instance(one) for one in described), key=lambda one: one.id)
+def describe_instances(clients: Clients, attributes: Mapping[str, Sequence[str]]) -> list[Instance]:
+    filters = [{"Name": name, "Values": list(values)} for name, values in attributes.items()]
+    pages = query_aws(clients.region, lambda: list(clients.ec2.get_paginator("describe_instances").paginate(Filters=filters)))
+    described = [instance for page in pages for entry in page["Reservations"] for instance in entry["Instances"]]
+    return sorted((parse_instance(instance) for instance in described), key=lambda instance: instance.id)
 
 
-def _instance(described: Mapping[str, Any]) -> Instance:
+def parse_instance(described: Mapping[str, Any]) -> Instance:
     tags = {tag["Key"]: tag["Value"] for tag in described.get("Tags", ())}
     interfaces = described.get("NetworkInterfaces", ())
     return Instance(
@@ -75,24 +78,132 @@ def _instance(described: Mapping[str, Any]) -> Instance:
         described["ImageId"],
         tags.get(POOL_TAG, ""),
         described.get("PrivateIpAddress") or "",
-        sum(one.get("InterfaceType") in EFA for one in interfaces),
+        sum(interface.get("InterfaceType") in EFA for interface in interfaces),
     )
 
 
-def images(clients: Clients, ids: Sequence[str]) -> dict[str, Image]:
+def list_images(clients: Clients, ids: Sequence[str]) -> dict[str, Image]:
     """Return the AMIs, keyed by ID. Deregistered AMIs are missing, although instances of such AMIs keep running."""
-    wanted = sorted(set(ids))
-    if not wanted:
+    image_ids = sorted(set(ids))
+    if not image_ids:
         return {}
-    filters = [{"Name": "image-id", "Values": wanted}]
-    answer = ask(clients.region, lambda: clients.ec2.describe_images(Filters=filters))
-    return {one["ImageId"]: Image(one.get("Name", ""), _own_tags(one)) for one in answer["Images"]}
+    filters = [{"Name": "image-id", "Values": image_ids}]
+    answer = query_aws(clients.region, lambda: clients.ec2.describe_images(Filters=filters))
+    return {image["ImageId"]: Image(image.get("Name", ""), select_own_tags(image)) for image in answer["Images"]}
 
 
-def _own_tags(described: Mapping[str, Any]) -> dict[str, str]:
+def select_own_tags(described: Mapping[str, Any]) -> dict[str, str]:
     return {tag["Key"]: tag["Value"] for tag in described.get("Tags", ()) if tag["Key"].startswith(PREFIX)}
 
 
-def instance_type(clients: Clients, name: str) -> InstanceType:
-    answer = ask(clients.region, lambda: clients.ec2.describe_instance_types(InstanceTypes=[name]))
+def read_instance_type(clients: Clients, name: str) -> InstanceType:
+    answer = query_aws(clients.region, lambda: clients.ec2.describe_instance_types(InstanceTypes=[name]))
     return InstanceType.from_ec2(answer["InstanceTypes"][0])
+
+
+DESTROY: Final = "destroy leaves nothing"
+GONE: Final = ("terminated", "shutting-down", "deleted", "deleting")
+"""States in which a resource no longer costs anything. EC2 lists such resources for up to an hour."""
+KINDS: Final = {
+    "instance": ("describe_instances", "Reservations", "InstanceId"),
+    "volume": ("describe_volumes", "Volumes", "VolumeId"),
+    "network interface": ("describe_network_interfaces", "NetworkInterfaces", "NetworkInterfaceId"),
+    "NAT gateway": ("describe_nat_gateways", "NatGateways", "NatGatewayId"),
+    "address": ("describe_addresses", "Addresses", "AllocationId"),
+    "endpoint": ("describe_vpc_endpoints", "VpcEndpoints", "VpcEndpointId"),
+    "VPC": ("describe_vpcs", "Vpcs", "VpcId"),
+    "security group": ("describe_security_groups", "SecurityGroups", "GroupId"),
+    "placement group": ("describe_placement_groups", "PlacementGroups", "GroupName"),
+    "launch template": ("describe_launch_templates", "LaunchTemplates", "LaunchTemplateId"),
+}
+"""Kind of resource -> EC2 operation that lists the resources, and the keys of the list and of the ID in the response.
+AWS deletes a VPC only once it is empty, so a leftover VPC also reveals other leftovers.
+"""
+
+
+def check_destroy(clients: Clients, stack: str, destroy: Callable[[str], None], notes: Notebook) -> None:
+    destroy(stack)
+    notes.saw(f"pulumi destroy --stack {stack}", "succeeded")
+    left = find_leftovers(clients, stack)
+    searched = f"ec2 with tag {STACK_TAG}={stack}, eks, autoscaling, efs, fsx, logs, ecr, s3"
+    notes.saw(searched, ", ".join(left) or "nothing is left")
+    if recreated := find_recreated_logs(clients, stack):
+        notes.saw(recreated, "recreated by EKS for its last audit logs; the next `pulumi up` deletes it")
+    if left:
+        notes.fail(f"left after destroy: {', '.join(left)}")
+
+
+def find_leftovers(clients: Clients, stack: str) -> list[str]:
+    """Return the stack's remaining resources. KMS keys stay scheduled for deletion, as documented."""
+    region, naming = clients.region, Naming(stack)
+    left = query_aws(region, lambda: find_leftovers_in_ec2(clients, stack))
+    if query_aws(region, lambda: EksAccount(stack, region).cluster()):
+        left.append(f"EKS cluster {naming.cluster}")
+    groups = query_aws(region, lambda: list(clients.autoscaling.get_paginator("describe_auto_scaling_groups").paginate()))
+    all_groups = [group for page in groups for group in page["AutoScalingGroups"]]
+    left += [
+        f"Auto Scaling group {group['AutoScalingGroupName']}"
+        for group in all_groups
+        if has_stack_tag(group.get("Tags", ()), stack)
+    ]
+    systems = [*list_file_systems(region, clients.efs), *list_file_systems(region, clients.fsx)]
+    left += [f"file system {system['FileSystemId']}" for system in systems if has_stack_tag(system.get("Tags", ()), stack)]
+    left += [f"log group {name}" for name in list_log_groups(clients, naming)]
+    pages = query_aws(region, lambda: list(clients.ecr.get_paginator("describe_repositories").paginate()))
+    names = [repository["repositoryName"] for page in pages for repository in page["repositories"]]
+    left += [f"image repository {name}" for name in names if name.startswith(f"{naming.cluster}/")]
+    buckets = query_aws(region, lambda: clients.s3.list_buckets()["Buckets"])
+    return left + [f"bucket {bucket['Name']}" for bucket in buckets if bucket["Name"].startswith(f"{naming.name('keys')}-")]
+
+
+def list_file_systems(region: str, client: Any) -> list[Mapping[str, Any]]:
+    pages = client.get_paginator("describe_file_systems").paginate()
+    return query_aws(region, lambda: [system for page in pages for system in page["FileSystems"]])
+
+
+def find_recreated_logs(clients: Clients, stack: str) -> str:
+    """Return the log group that EKS has recreated after the cluster's deletion; empty if there is none."""
+    name = Naming(stack).control_plane_logs
+    return name if query_aws(clients.region, lambda: eks.has_leftover_logs(clients, name)) else ""
+
+
+def list_log_groups(clients: Clients, naming: Naming) -> list[str]:
+    """Return the log groups with the names of the stack, except the one that EKS has recreated."""
+    names = (naming.control_plane_logs, naming.flow_logs, naming.job_logs)
+    groups = [group for name in names for group in list_log_groups_with_prefix(clients, name)]
+    expected = {*names} - {find_recreated_logs(clients, naming.stack)}
+    return [group["logGroupName"] for group in groups if group["logGroupName"] in expected]
+
+
+def list_log_groups_with_prefix(clients: Clients, prefix: str) -> list[Mapping[str, Any]]:
+    pages = clients.logs.get_paginator("describe_log_groups").paginate(logGroupNamePrefix=prefix)
+    return query_aws(clients.region, lambda: [group for page in pages for group in page["logGroups"]])
+
+
+def find_leftovers_in_ec2(clients: Clients, stack: str) -> list[str]:
+    """Return EC2 resources that still exist. Each kind is listed by its own operation, because DescribeTags also lists
+    deleted resources.
+    """
+    filters = [{"Name": f"tag:{STACK_TAG}", "Values": [stack]}]
+    remaining = []
+    for kind, (operation, key, id_key) in KINDS.items():
+        for page in list_pages(clients.ec2, operation, filters):
+            listed = [instance for entry in page[key] for instance in entry["Instances"]] if key == "Reservations" else page[key]
+            remaining += [f"{kind} {resource[id_key]}" for resource in listed if read_state(resource) not in GONE]
+    return remaining
+
+
+def list_pages(ec2: Any, operation: str, filters: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    if ec2.can_paginate(operation):
+        return list(ec2.get_paginator(operation).paginate(Filters=filters))
+    return [getattr(ec2, operation)(Filters=filters)]
+
+
+def read_state(described: Mapping[str, Any]) -> str:
+    """Return the state of an instance, a NAT gateway, an endpoint or a volume; empty if the kind has none."""
+    state = described.get("State", "")
+    return str(state["Name"] if isinstance(state, Mapping) else state)
+
+
+def has_stack_tag(tags: Iterable[Mapping[str, str]], stack: str) -> bool:
+    return any(tag["Key"] == STACK_TAG and tag["Value"] == stack for tag in tags)

@@ -1,4 +1,4 @@
-"""Run acceptance's own jobs, and find other users' jobs, which acceptance must not disturb."""
+"""Acceptance's own jobs and their programs, and other users' jobs, which acceptance must not disturb."""
 
 import io
 import json
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from cli.clusters.kubernetes_access import Cluster, Object
 from cli.errors import CommandError, NotFound
-from cli.images.recipes import default_image
+from cli.images.recipes import choose_default_image
 from cli.installation import command as program
 from cli.jobs import objects
 from cli.jobs.cancel import PODS_GONE_SECONDS, wait_for_pods
@@ -50,7 +50,7 @@ class JobWorld:
             "workers": workers,
             "perNode": 1,
             "onePerNode": True,
-            "image": self.image or default_image(self.described.pool(pool), "OpenMPI"),
+            "image": self.image or choose_default_image(self.described.pool(pool), "OpenMPI"),
             "command": list(command),
             "namespace": self.namespace,
             "volumes": [],
@@ -113,37 +113,109 @@ class JobWorld:
         return problems
 
 
-def reports(lines: Sequence[str]) -> list[Mapping[str, Any]]:
+def parse_reports(lines: Sequence[str]) -> list[Mapping[str, Any]]:
     """Parse the log lines of the form `acceptance {...}`, with or without the launcher's prefix."""
-    found = []
+    parsed = []
     for line in lines:
         if (start := line.find(REPORT)) >= 0:
             try:
-                found.append(json.loads(line[start + len(REPORT) - 1 :]))
+                parsed.append(json.loads(line[start + len(REPORT) - 1 :]))
             except ValueError:
                 continue
-    return found
+    return parsed
 
 
-def foreign(cluster: Cluster) -> list[str]:
+def find_foreign_jobs(cluster: Cluster) -> list[str]:
     """Return descriptions of unfinished jobs and GPU pods that this run did not create."""
     jobs = [state for state in objects.list_jobs(cluster, None) if not state.is_over]
     named = [f"job {state.name} in namespace {state.namespace} ({state.phase})" for state in jobs]
-    known = {state.name for state in jobs}
-    return named + [f"pod {one}" for one in _gpu_pods(cluster.list("Pod"), known)]
+    job_names = {state.name for state in jobs}
+    return named + [f"pod {pod}" for pod in find_gpu_pods(cluster.list("Pod"), job_names)]
 
 
-def _gpu_pods(pods: Sequence[Object], jobs: set[str]) -> Iterator[str]:
+def find_gpu_pods(pods: Sequence[Object], jobs: set[str]) -> Iterator[str]:
     """Yield descriptions of unfinished pods that request GPUs and belong to none of the jobs."""
     for pod in pods:
         metadata = pod["metadata"]
         labels = metadata.get("labels", {})
         belongs = {labels.get(JOB_LABEL), labels.get("training.kubeflow.org/job-name")} & jobs
-        if not belongs and pod["status"].get("phase") not in ("Succeeded", "Failed") and _holds_gpus(pod):
+        if not belongs and pod["status"].get("phase") not in ("Succeeded", "Failed") and has_gpus(pod):
             yield f"{metadata['name']} in namespace {metadata['namespace']}"
 
 
-def _holds_gpus(pod: Object) -> bool:
+def has_gpus(pod: Object) -> bool:
     containers = [*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"]]
-    wanted = [one.get("resources", {}).get(kind, {}) for one in containers for kind in ("requests", "limits")]
-    return any(GPU_RESOURCE in one for one in wanted)
+    amounts = [container.get("resources", {}).get(kind, {}) for container in containers for kind in ("requests", "limits")]
+    return any(GPU_RESOURCE in amount for amount in amounts)
+
+
+VERSIONS: Final = """
+import json, os, platform, re, shutil, subprocess
+
+def text(path):
+    try:
+        with open(path) as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+def devices():
+    try:
+        names = os.listdir("/sys/class/infiniband")
+    except OSError:
+        return 0
+    return sum(os.path.basename(os.path.realpath(f"/sys/class/infiniband/{name}/device/driver")) == "efa" for name in names)
+
+tool = shutil.which("nvidia-smi")
+shown = subprocess.run([tool], stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout.decode() if tool else ""
+cuda = re.search(r"CUDA Version\\s*:\\s*([\\d.]+)", shown)
+efa = text("/sys/module/efa/version") or ("of the kernel" if os.path.isdir("/sys/module/efa") else "")
+report = {"node": os.environ.get("GPUMPI_NODE") or platform.node(), "kernel": platform.release()}
+report.update(nvidia=text("/sys/module/nvidia/version"), cuda=cuda.group(1) if cuda else "", efa=efa, efaDevices=devices())
+print("acceptance " + json.dumps(report), flush=True)
+"""
+"""Program that prints one line with a node's driver versions. It may run in any pod, because /sys shows the node's
+kernel modules in every pod.
+
+NOT VERIFIED on a machine with a GPU or EFA: the output format of nvidia-smi is from memory (2026-11-23). EFA's kernel
+module has a version file only if the EFA installer installed it.
+"""
+
+FIRST, SECOND, ENDED = "acceptance: first attempt runs", "acceptance: second attempt runs", "acceptance: ranks agree"
+
+TWICE: Final = f"""
+import os, pathlib, platform, signal, sys
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+mark = pathlib.Path(sys.argv[1])
+again = world.allreduce(int(mark.exists()), MPI.MAX)
+if not again:
+    mark.touch()
+where = world.gather(platform.node() + ":" + str(os.getpid()))
+if world.rank == 0:
+    print("{SECOND}" if again else "{FIRST}", *where, flush=True)
+if not again:
+    signal.pause()
+if world.allreduce(world.rank, MPI.SUM) != world.size * (world.size - 1) // 2:
+    sys.exit("the ranks do not agree on a sum")
+if world.rank == 0:
+    print("{ENDED}", flush=True)
+"""
+"""Program that waits to be killed in the first attempt and succeeds in the second. It recognizes the second attempt by
+a file that the first one created on the surviving nodes.
+"""
+
+MARK: Final = "/tmp/gpumpi-acceptance"
+
+RANKS: Final = """
+import json, os, platform
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+gpus = len([one for one in os.listdir("/dev") if one.startswith("nvidia") and one[6:].isdigit()])
+total = world.allreduce(world.rank + 1, MPI.SUM)
+report = {"rank": world.rank, "size": world.size, "host": platform.node(), "sum": total, "gpus": gpus}
+reports = world.gather(report)
+for one in reports or ():
+    print("acceptance " + json.dumps(one), flush=True)
+"""
+"""Program in which rank 0 prints one line per rank: host, sum over all ranks, GPUs of the host."""

@@ -1,14 +1,18 @@
-"""The report of an acceptance run, as JSON and as a Markdown table. Only `write` has side effects."""
+"""Rows of an acceptance run: checks run in order and become rows, and rows become a report in JSON and Markdown."""
 
 import json
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal
 
 from cli import whole_files
+from cli.errors import CommandError
+from infra.facts.clients import Denied
+from infra.facts.model import FactsError
 
 SCHEMA: Final = 1
 """Version of the JSON format. Increase it when you remove or rename a key."""
@@ -98,7 +102,7 @@ class Report:
             "ok": self.ok,
             "cost": self.cost,
             "rows": [asdict(row) for row in self.rows],
-            "leftOut": [asdict(one) for one in self.left_out],
+            "leftOut": [asdict(check) for check in self.left_out],
             "notes": list(self.notes),
         }
 
@@ -106,7 +110,7 @@ class Report:
         """Return one line with the number of rows for each result."""
         counted = Counter(row.result for row in self.rows)
         order: tuple[Result, ...] = ("passed", "failed", "not on this hardware", "not run")
-        counts = ", ".join(f"{counted[one]} {one}" for one in order if counted[one]) or "no rows"
+        counts = ", ".join(f"{counted[result]} {result}" for result in order if counted[result]) or "no rows"
         return counts if self.complete else f"incomplete: {counts}"
 
     def markdown(self) -> str:
@@ -125,9 +129,9 @@ class Report:
             "",
         ]
         table = ["| check | result | seconds | reason |", "|---|---|---|---|"]
-        table += [f"| {row.name} | {row.result} | {row.seconds:.1f} | {_cell(row.reason)} |" for row in self.rows]
-        table += [f"| {one.name} | (left out) | | {_cell(one.reason)} |" for one in self.left_out]
-        return "\n".join([*head, *table, "", "## Evidence", "", *_evidence(self.rows)]) + "\n"
+        table += [f"| {row.name} | {row.result} | {row.seconds:.1f} | {escape_cell(row.reason)} |" for row in self.rows]
+        table += [f"| {check.name} | (left out) | | {escape_cell(check.reason)} |" for check in self.left_out]
+        return "\n".join([*head, *table, "", "## Evidence", "", *render_evidence(self.rows)]) + "\n"
 
     def write(self, folder: Path) -> tuple[Path, Path]:
         """Write both files atomically, and return their paths."""
@@ -137,10 +141,117 @@ class Report:
         return folder / f"{self.file_stem}.json", folder / f"{self.file_stem}.md"
 
 
-def _evidence(rows: Sequence[Row]) -> list[str]:
+def render_evidence(rows: Sequence[Row]) -> list[str]:
     lines = ["| check | looked at | value |", "|---|---|---|"]
-    return lines + [f"| {row.name} | {_cell(one.source)} | {_cell(one.value)} |" for row in rows for one in row.evidence]
+    return lines + [
+        f"| {row.name} | {escape_cell(evidence.source)} | {escape_cell(evidence.value)} |"
+        for row in rows
+        for evidence in row.evidence
+    ]
 
 
-def _cell(text: str) -> str:
+def escape_cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
+
+
+UNDECLARED = "Hardware is missing, but the nodes do not declare emulated devices, so a device or its driver is broken"
+
+
+@dataclass
+class Notebook:
+    """Evidence and findings of one check."""
+
+    evidence: list[Evidence] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    lacks: list[str] = field(default_factory=list)
+    """Sentences about hardware that the check needs but did not find."""
+    not_run: str = ""
+    """Why the check could not run, such as an earlier failure."""
+    left_out: str = ""
+    """Why the check does not apply to the stack."""
+    parts: "dict[str, Notebook]" = field(default_factory=dict)
+    """Additional rows that the check produced, keyed by name."""
+
+    def part(self, name: str) -> "Notebook":
+        return self.parts.setdefault(name, Notebook())
+
+    def saw(self, source: str, value: object) -> None:
+        self.evidence.append(Evidence(source, str(value)))
+
+    def fail(self, sentence: str) -> None:
+        self.failures.append(sentence)
+
+    def needs_hardware(self, sentence: str) -> None:
+        """Record missing hardware. The row still fails, unless the local cloud declares that devices are emulated."""
+        self.lacks.append(sentence)
+
+
+@dataclass(frozen=True)
+class Check:
+    """A planned row."""
+
+    name: str
+    run: Callable[[Notebook], None]
+    """Fills the notebook. A CommandError fails the row; other exceptions are bugs and end the run."""
+    needs: tuple[str, ...] = ()
+    """Names of earlier checks that must pass. If one of them failed or was not run, this check is not run."""
+
+
+Emulated = Callable[[], Mapping[str, str]]
+"""Function that returns the nodes' current declarations about their devices (see `emulation`); empty on real hardware.
+"""
+
+
+def make_row(name: str, notes: Notebook, emulated: Mapping[str, str], seconds: float) -> Row:
+    """Return the row for a check. Missing hardware is a failure, unless `emulated` contains a declaration."""
+    evidence = tuple(notes.evidence)
+    if notes.lacks and not emulated:
+        notes.failures.append(f"{'; '.join(notes.lacks)}. {UNDECLARED}")
+    if notes.not_run and not notes.failures:
+        return Row(name, "not run", notes.not_run, seconds, evidence)
+    if notes.failures:
+        return Row(name, "failed", "; ".join(notes.failures), seconds, evidence)
+    if notes.lacks:
+        declared = "; ".join(dict.fromkeys(emulated.values()))
+        return Row(name, "not on this hardware", f"{'; '.join(notes.lacks)} ({declared})", seconds, evidence)
+    if not evidence:
+        return Row(name, "failed", "the check inspected nothing", seconds)
+    return Row(name, "passed", "", seconds, evidence)
+
+
+def run_checks(
+    checks: Iterable[Check],
+    emulated: Emulated,
+    *,
+    report: Callable[[str], None],
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[Row | LeftOut]:
+    """Run the checks and yield their rows. A check is not run if one of its prerequisites failed or was not run."""
+    bad: set[str] = set()
+    for check in checks:
+        if broken := [name for name in check.needs if name in bad]:
+            bad.add(check.name)
+            yield Row(check.name, "not run", f"an earlier check did not pass: {broken[0]}")
+            continue
+        report(f"{check.name} ...")
+        notes, started = Notebook(), clock()
+        try:
+            check.run(notes)
+        except (CommandError, FactsError, Denied) as error:
+            refused = f"you are not allowed to call {error}" if isinstance(error, Denied) else str(error)
+            notes.fail(refused or type(error).__name__)
+        for outcome in make_rows(check.name, notes, emulated, round(clock() - started, 1)):
+            result = outcome.result if isinstance(outcome, Row) else "left out"
+            if result in ("failed", "not run"):
+                bad.add(check.name)
+            name = "" if outcome.name == check.name else f"{outcome.name}: "
+            report(f"  {name}{result}{': ' + outcome.reason if outcome.reason else ''}")
+            yield outcome
+
+
+def make_rows(name: str, notes: Notebook, emulated: Emulated, seconds: float) -> Iterator[Row | LeftOut]:
+    """Yield the row for a check, then one row per part. The durations of parts are unknown."""
+    declared = emulated() if notes.lacks or any(part.lacks for part in notes.parts.values()) else {}
+    yield make_row(name, notes, declared, seconds)
+    for part, own in notes.parts.items():
+        yield LeftOut(part, own.left_out) if own.left_out else make_row(part, own, declared, 0.0)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from typing import Any
 
-from cli.clusters.acceptance.checklist import Notebook
+from cli.clusters.acceptance.report import Notebook
 from cli.main import verb
 from infra.jobs import nccl_verdict
 from infra.jobs.cluster import PoolDescription
@@ -15,11 +15,11 @@ from infra.jobs.smoke import Level
 from infra.jobs.smoke_verdict import FAILED, LEVELS, NOT_HERE, NOT_RUN, PASSED, Check
 
 
-def up_to(level: Level) -> tuple[str, ...]:
+def list_levels_up_to(level: Level) -> tuple[str, ...]:
     return LEVELS[: LEVELS.index(level) + 1]
 
 
-def smoke(options: Sequence[str]) -> Mapping[str, Any]:
+def run_smoke(options: Sequence[str]) -> Mapping[str, Any]:
     """Run `smoke --json` and return its document. Raises CommandError."""
     command = verb("smoke")
     output = io.StringIO()
@@ -38,11 +38,13 @@ def judge(notes: Notebook, document: Mapping[str, Any], source: str, pool: PoolD
     nodes.
     """
     ranks, expected = document.get("reports", ()), document.get("expected", {})
-    nodes = ", ".join(sorted({one["node"] for one in ranks}))
+    nodes = ", ".join(sorted({rank["node"] for rank in ranks}))
     notes.saw(f"{source}: reports", f"{len(ranks)} ranks on {nodes or 'no node'}, expected transport {expected.get('transport')}")
-    for one in document.get("checks", ()):
-        absent = _not_in(pool, one["name"])
-        _add(notes, source, one["name"], one["result"], one["detail"], absent=absent, failed=bool(document.get("failures")))
+    for check in document.get("checks", ()):
+        absent = explain_absence(pool, check["name"])
+        record_check(
+            notes, source, check["name"], check["result"], check["detail"], absent=absent, failed=bool(document.get("failures"))
+        )
     for sentence in document.get("failures", ()):
         notes.fail(str(sentence))
     if not document.get("ok") and not notes.failures:
@@ -53,13 +55,13 @@ def judge(notes: Notebook, document: Mapping[str, Any], source: str, pool: PoolD
 
 def add_nccl(notes: Notebook, checks: Sequence[Check], instance_type: str) -> None:
     """Record each NCCL check as a separate row. `instance_type`: type of the tested nodes. Pure."""
-    failed = any(one.failures for one in checks)
-    for one in checks:
-        absent = _without_gpudirect(instance_type) if one.name == nccl_verdict.GPUDIRECT else ""
-        _add(notes, "all_reduce_perf", one.name, one.result, one.detail, absent=absent, failed=failed)
+    failed = any(check.failures for check in checks)
+    for check in checks:
+        absent = explain_missing_gpudirect(instance_type) if check.name == nccl_verdict.GPUDIRECT else ""
+        record_check(notes, "all_reduce_perf", check.name, check.result, check.detail, absent=absent, failed=failed)
 
 
-def _add(notes: Notebook, source: str, name: str, result: str, detail: str, *, absent: str, failed: bool) -> None:
+def record_check(notes: Notebook, source: str, name: str, result: str, detail: str, *, absent: str, failed: bool) -> None:
     """Record one check. `absent`: why the tested feature may be absent from this hardware. `failed`: whether any check
     failed.
     """
@@ -76,7 +78,7 @@ def _add(notes: Notebook, source: str, name: str, result: str, detail: str, *, a
         part.fail(detail if result == FAILED else f"{result}: {detail}")
 
 
-def _not_in(pool: PoolDescription, check: str) -> str:
+def explain_absence(pool: PoolDescription, check: str) -> str:
     """Return why the pool lacks the tested feature, according to its description; empty if the pool must have the
     feature.
     """
@@ -84,8 +86,8 @@ def _not_in(pool: PoolDescription, check: str) -> str:
         return f"pool {pool.name} has no GPUs"
     if check == "EFA devices" and not pool.efa:
         return f"pool {pool.name} has no EFA"
-    return _without_gpudirect(pool.instance_type) if check == nccl_verdict.GPUDIRECT else ""
+    return explain_missing_gpudirect(pool.instance_type) if check == nccl_verdict.GPUDIRECT else ""
 
 
-def _without_gpudirect(instance_type: str) -> str:
+def explain_missing_gpudirect(instance_type: str) -> str:
     return f"{instance_type} has no GPUDirect RDMA" if instance_type and not gpudirect_required(instance_type) else ""

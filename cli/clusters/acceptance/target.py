@@ -1,29 +1,169 @@
-"""Interface that `eks` and `ec2` implement for the verb: the rows of a target, their cost, and the cleanup."""
+"""What the two targets, `eks` and `ec2`, give the verb: rows, their cost, cleanup, and declarations of emulated devices."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Protocol
+from typing import Annotated, Any, Protocol
 
-from cli.clusters.acceptance.checklist import Check
-from cli.clusters.acceptance.cost import Cost
-from cli.clusters.acceptance.report import LeftOut
+import typer
+
+from cli import options
+from cli.clusters.acceptance.report import Check, LeftOut
+from infra.cost.prices import Price, snapshot
 from infra.jobs.smoke import Level
+from infra.naming import EMULATED_DEVICES_FILE, EMULATED_LABEL
+
+EKS = "EKS"
+NOT_INCLUDED = "without NAT gateways, volumes, file systems, addresses, traffic and taxes"
+
+
+def convert_price(price: Price | None) -> float | None:
+    return None if price is None else float(price.usd)
+
+
+@dataclass(frozen=True)
+class Bill:
+    """Price of instances and, if there is one, of an EKS control plane."""
+
+    region: str
+    instances: Mapping[str, int]
+    """Instance type -> number of instances."""
+    eks: bool
+
+    @property
+    def unknown(self) -> list[str]:
+        """Instance types whose price is unknown, and `EKS` if the price of the control plane is unknown."""
+        lacking = sorted(kind for kind, number in self.instances.items() if number and self._price(kind) is None)
+        return [*lacking, EKS] if self.eks and self._eks is None else lacking
+
+    @property
+    def known(self) -> float:
+        """Sum of the known prices."""
+        listed = sum((self._price(kind) or 0.0) * number for kind, number in self.instances.items())
+        return listed + (self._eks or 0.0 if self.eks else 0.0)
+
+    def plus(self, more: Mapping[str, int]) -> "Bill":
+        total = {kind: self.instances.get(kind, 0) + more.get(kind, 0) for kind in {**self.instances, **more}}
+        return Bill(self.region, total, self.eks)
+
+    def _price(self, instance_type: str) -> float | None:
+        return convert_price(snapshot(self.region).on_demand(instance_type))
+
+    @property
+    def _eks(self) -> float | None:
+        return convert_price(snapshot(self.region).item("eks-cluster-hour"))
+
+    @property
+    def date(self) -> str:
+        """Date of the oldest price."""
+        prices = snapshot(self.region)
+        return min((price.date for kind in self.instances if (price := prices.on_demand(kind))), default=prices.date)
+
+    def __str__(self) -> str:
+        if not self.unknown:
+            return f"{self.known:.2f} USD/h"
+        missing = ", ".join(kind if kind == EKS else f"{self.instances[kind]} x {kind}" for kind in self.unknown)
+        total = f"{self.known:.2f} USD/h and " if self.known else ""
+        return f"unknown: {total}the price of {missing} in {self.region}"
+
+    def lines(self) -> list[str]:
+        """Return one line per kind of resource."""
+        control_plane = "unknown" if self._eks is None else f"{self._eks:.2f} USD/h"
+        lines = [f"EKS control plane: {control_plane}"] if self.eks else []
+        for name, number in sorted(self.instances.items()):
+            price = self._price(name)
+            each = "unknown" if price is None else f"{price * number:.2f} USD/h"
+            lines += [f"{number} x {name}: {each}"] if number else []
+        return lines
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "usdPerHour": None if self.unknown else round(self.known, 4),
+            "unknown": self.unknown,
+            "instances": dict(sorted(self.instances.items())),
+        }
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Current cost, and maximum cost during an acceptance run."""
+
+    now: Bill
+    most: Bill
+    starts: Sequence[str] = ()
+    """Sentences that describe the nodes that the run starts."""
+
+    def text(self) -> str:
+        return f"now {self.now}; during acceptance at most {self.most}"
+
+    def lines(self) -> list[str]:
+        """Return the lines that the verb prints before it asks for confirmation."""
+        return [
+            f"cost of what runs: {self.now}",
+            *(f"  {line}" for line in self.now.lines()),
+            f"at most during acceptance: {self.most}",
+            *(f"  {line}" for line in self.starts),
+            f"  on-demand prices of {self.now.date}, {NOT_INCLUDED}; see infra/cost/prices.json for the sources",
+        ]
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "text": self.text(),
+            "now": self.now.as_json(),
+            "most": self.most.as_json(),
+            "pricesOf": self.now.date,
+            "notIncluded": NOT_INCLUDED,
+        }
+
+
+def read_node_declarations(nodes: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the declaration of each Kubernetes node with devices; empty unless all of them declare emulation."""
+    labels = {node["metadata"]["name"]: node["metadata"].get("labels", {}).get(EMULATED_LABEL) for node in nodes}
+    if not all(value == "true" for value in labels.values()):
+        return {}
+    return dict.fromkeys(labels, f"the nodes declare emulated devices: label {EMULATED_LABEL}")
+
+
+def read_host_declarations(files: Mapping[str, str]) -> dict[str, str]:
+    """Return the declaration of each host; empty unless all of them declare emulation.
+
+    `files`: host -> content of `EMULATED_DEVICES_FILE`, which is empty if the file does not exist on that host.
+    """
+    declarations: dict[str, str] = {}
+    for host, text in files.items():
+        try:
+            declared = json.loads(text)
+        except ValueError:
+            return {}
+        if not isinstance(declared, dict) or not declared:
+            return {}
+        declarations[host] = (
+            f"the hosts declare missing devices in {EMULATED_DEVICES_FILE}: {', '.join(map(str, declared.values()))}"
+        )
+    return declarations
+
+
+def describe_devices(emulated: Mapping[str, str]) -> str:
+    """Return the describe_devices for `devices` in the report: the declarations or, without any, `hardware`."""
+    return "; ".join(dict.fromkeys(emulated.values())) or "hardware"
 
 
 @dataclass(frozen=True)
 class Options:
     """Options of the verb that the rows need."""
 
-    level: Level
-    minutes: float
-    pool: str | None = None
-    scale_pool: str | None = None
-    image: str | None = None
-    namespace: str | None = None
-    kubeconfig: Path | None = None
-    context: str | None = None
-    identity: Path | None = None
+    level: Annotated[Level, typer.Option(help="Highest level of the smoke test; each includes the previous one.")] = "nccl"
+    pool: Annotated[
+        str | None, typer.Option(help="EKS: pool for the smoke test.", show_default="a GPU pool, if possible with running nodes")
+    ] = None
+    scale_pool: Annotated[
+        str | None, typer.Option(help="EKS: pool to scale from zero.", show_default="a pool with minSize 0, if possible empty")
+    ] = None
+    image: Annotated[
+        str | None, typer.Option(help="EKS: image for the jobs, as in `smoke`.", show_default="this project's image")
+    ] = None
+    minutes: Annotated[float, typer.Option(min=1.0, help="Time limit of each job and each scaling step.")] = 45.0
+    identity: options.Identity = None
 
 
 @dataclass(frozen=True)

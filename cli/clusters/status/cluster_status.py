@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Literal
 
-from cli.durations import shown
+from cli.durations import format_period
 from cli.ec2.failed_launches import FailedLaunch
 from cli.jobs.state import JobState
 from infra.config.messages import all_of
@@ -30,14 +30,14 @@ class BlockStatus:
         """Return when the nodes of the block start, or how much time they have left."""
         drain = self.end - DRAIN_BEFORE_END
         until = f"nodes are drained from {drain.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-        left = f"Capacity Block {self.id}: {shown(max(self.end - now, timedelta()))} left"
+        left = f"Capacity Block {self.id}: {format_period(max(self.end - now, timedelta()))} left"
         is_ahead = self.state != "active" and now < self.start
         if not self.moves_nodes and (self.state == "active" or is_ahead):
-            return f"Capacity Block {self.id} is {self.state}: starts in {shown(self.start - now)}" if is_ahead else left
+            return f"Capacity Block {self.id} is {self.state}: starts in {format_period(self.start - now)}" if is_ahead else left
         if self.state == "active":
             return f"{left}; {until if now < drain else 'its nodes are being drained'}"
         if is_ahead:
-            return f"Capacity Block {self.id} is {self.state}: nodes start in {shown(self.start - now)}; {until}"
+            return f"Capacity Block {self.id} is {self.state}: nodes start in {format_period(self.start - now)}; {until}"
         return f"Capacity Block {self.id} is {self.state}"
 
     def as_json(self, now: datetime) -> dict[str, object]:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from cli.clusters.status.cluster_status import BlockStatus, PoolStatus, Status
-from cli.ec2.failed_launches import MOST_ACTIVITIES, FailedLaunch, last_failed
+from cli.ec2.failed_launches import MOST_ACTIVITIES, FailedLaunch, find_last_failed_launch
 from infra.facts.clients import Clients, Denied, is_error, query
 from infra.naming import POOL_TAG, STACK_TAG, Naming
 
@@ -132,7 +132,7 @@ class EksAccount:
         found = []
         for name in groups:
             answer = self._query(partial(describe, AutoScalingGroupName=name, MaxRecords=MOST_ACTIVITIES))
-            found.append(last_failed(answer["Activities"]) if answer else None)
+            found.append(find_last_failed_launch(answer["Activities"]) if answer else None)
         return max((one for one in found if one), key=lambda one: one.at, default=None)
 
     def _query(self, question: Callable[[], Answer]) -> Answer | None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from cli.clusters.status.cluster_status import PoolStatus, Status, VolumeStatus
 from cli.ec2.ec2_instances import HEAD_NODE, BootLog, DeployedEc2Cluster, Ec2Node
-from cli.ec2.failed_launches import last_failed
+from cli.ec2.failed_launches import find_last_failed_launch
 from infra.naming import SHARED_CLAIM
 
 
@@ -45,7 +45,7 @@ def read(cluster: DeployedEc2Cluster) -> Status:
                 minimum=group.minimum,
                 maximum=group.maximum,
                 problems=problems.of([node for node in workers if node not in joined]),
-                failed_launch=last_failed(cluster.activities()),
+                failed_launch=find_last_failed_launch(cluster.activities()),
             ),
         ),
         volumes=(VolumeStatus(SHARED_CLAIM, cluster.shared),) if cluster.shared else (),

@@ -154,7 +154,7 @@ class _EksLook:
         try:
             found = self._account.cluster()
             if found is None:
-                raise NotFound(stack_cluster.missing(self._account))
+                raise NotFound(stack_cluster.explain_missing_cluster(self._account))
             aws = self._account.status(found)
         except UnknownRegion:
             raise
@@ -179,11 +179,11 @@ class _EksLook:
             if found is None or self._access.kubeconfig or self._access.context:
                 self._cluster = self._access.connect()
             else:
-                self._cluster = stack_cluster.described(found, self._account.region, self._scratch)
+                self._cluster = stack_cluster.connect_to_described(found, self._account.region, self._scratch)
         return self._cluster
 
 
 def _of_stack(status: Status, name: str) -> Status:
     """Return the status. Raises CommandError if the kubeconfig belongs to another cluster."""
-    stack_cluster.must_be(status.cluster, name)
+    stack_cluster.check_cluster_name(status.cluster, name)
     return status

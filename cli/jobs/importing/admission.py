@@ -36,22 +36,22 @@ def pods(value: Any, path: Path = ()) -> Iterator[tuple[Path, Mapping[str, Any]]
         if isinstance(value.get("containers"), list):
             yield path, value
         else:
-            for key, one in value.items():
-                yield from pods(one, (*path, key))
+            for key, inner in value.items():
+                yield from pods(inner, (*path, key))
     elif isinstance(value, list):
-        for number, one in enumerate(value):
-            yield from pods(one, (*path, number))
+        for number, inner in enumerate(value):
+            yield from pods(inner, (*path, number))
 
 
 def problems(manifest: Mapping[str, Any], level: Level = "restricted") -> list[Problem]:
     """Return the violations of a Pod Security level in a manifest. Pure."""
-    found = []
+    reasons = []
     for path, spec in pods(manifest):
-        found += [Problem(path_text((*path, *where)), f"{text} {IMPORT}") for where, text in _pod(spec, level)]
-    return found
+        reasons += [Problem(path_text((*path, *where)), f"{text} {IMPORT}") for where, text in find_pod_problems(spec, level)]
+    return reasons
 
 
-def _pod(spec: Mapping[str, Any], level: Level) -> Iterator[tuple[Path, str]]:
+def find_pod_problems(spec: Mapping[str, Any], level: Level) -> Iterator[tuple[Path, str]]:
     for key in HOST:
         if spec.get(key):
             yield (key,), f"Pod Security ({level}) forbids it."
@@ -69,7 +69,7 @@ def _pod(spec: Mapping[str, Any], level: Level) -> Iterator[tuple[Path, str]]:
                     yield (section, number, "ports", index, "hostPort"), f"Pod Security ({level}) forbids host ports."
 
 
-def _restricted(own: Mapping[str, Any], pod: Mapping[str, Any]) -> Iterator[str]:
+def check_restricted(own: Mapping[str, Any], pod: Mapping[str, Any]) -> Iterator[str]:
     if own.get("privileged"):
         yield "privileged: false"
     if own.get("allowPrivilegeEscalation") is not False:
@@ -84,7 +84,7 @@ def _restricted(own: Mapping[str, Any], pod: Mapping[str, Any]) -> Iterator[str]
         yield "seccompProfile: {type: RuntimeDefault}"
 
 
-def _baseline(own: Mapping[str, Any], pod: Mapping[str, Any]) -> Iterator[str]:
+def check_baseline(own: Mapping[str, Any], pod: Mapping[str, Any]) -> Iterator[str]:
     if own.get("privileged"):
         yield "privileged: false"
     if added := sorted(set((own.get("capabilities") or {}).get("add") or ()) - BASELINE_CAPABILITIES):
@@ -93,10 +93,10 @@ def _baseline(own: Mapping[str, Any], pod: Mapping[str, Any]) -> Iterator[str]:
         yield "a seccompProfile other than Unconfined"
 
 
-_CONTAINER: Final = {"restricted": _restricted, "baseline": _baseline}
+_CONTAINER: Final = {"restricted": check_restricted, "baseline": check_baseline}
 
 
-def refusals(manifest: Mapping[str, Any], cluster: Cluster, namespace: str) -> Iterator[Problem]:
+def list_refusals(manifest: Mapping[str, Any], cluster: Cluster, namespace: str) -> Iterator[Problem]:
     """Submit a pod from each pod template to the cluster's API server as a dry run, and yield the rejections. Creates
     nothing. Raises CommandError.
     """
@@ -108,12 +108,12 @@ def refusals(manifest: Mapping[str, Any], cluster: Cluster, namespace: str) -> I
         except CommandError as error:
             if error.code != REFUSED:
                 raise
-            yield Problem(path_text(path), f"the cluster rejects the pod: {_reason(str(error))}")
+            yield Problem(path_text(path), f"the cluster rejects the pod: {explain_refusal(str(error))}")
 
 
-def _reason(message: str) -> str:
+def explain_refusal(message: str) -> str:
     return message.rpartition("gpumpi-dry-run")[2].lstrip(' ":') or message
 
 
-def documents_with_pods(documents: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    return [one for one in documents if any(True for _ in pods(one))]
+def select_documents_with_pods(documents: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [document for document in documents if any(True for _ in pods(document))]

@@ -5,7 +5,7 @@ https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/job-v1/
 
 from cli.jobs.importing import containers
 from cli.jobs.importing.draft import Draft
-from cli.jobs.importing.pytorchjob import how
+from cli.jobs.importing.pytorchjob import describe_ranks
 from cli.jobs.importing.source import Source
 from infra.jobs import starters
 
@@ -51,7 +51,7 @@ def _command(draft: Draft, main: Source) -> None:
             else "; the image needs PyTorch. A Job that does not need it runs unchanged: kubectl apply"
         )
         draft.set("launcher", "torchrun", f"workers without SSH{why}")
-        comment = how(words)
+        comment = describe_ranks(words)
     draft.set("command", words or None, comment)
     if not mpi and not starters.torch_starter(words):
         draft.set("slots", 1, "one process per pod, as before")

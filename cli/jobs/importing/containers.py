@@ -71,12 +71,12 @@ def metadata(draft: Draft, source: Source) -> None:
 def template_metadata(draft: Draft, template: Source, role: str = "worker") -> None:
     """Read labels and annotations of a pod template."""
     for key in ("labels", "annotations"):
-        found = template.at("metadata", key)
-        kept = {name: str(value) for name, value in (found.value or {}).items() if not name.startswith(RESERVED_LABELS)}
-        for name in kept:
-            found.take(name)
-        found.drop(why="the launcher and the queue set the others")
-        draft.override(role, key, kept)
+        section = template.at("metadata", key)
+        portable = {name: str(value) for name, value in (section.value or {}).items() if not name.startswith(RESERVED_LABELS)}
+        for name in portable:
+            section.take(name)
+        section.drop(why="the launcher and the queue set the others")
+        draft.override(role, key, portable)
 
 
 def workers(draft: Draft, spec: Source, container: Source) -> None:
@@ -97,23 +97,23 @@ def pod_settings(draft: Draft, spec: Source, role: str = "worker") -> None:
         draft.override(role, "affinity", affinity)
         draft.comments["podOverrides"] = "affinity as in the source: the nodes of the pool must have these labels"
     _grace_period(draft, spec)
-    if names := [one.take("name") for one in spec.each("imagePullSecrets")]:
+    if names := [secret.take("name") for secret in spec.each("imagePullSecrets")]:
         draft.set("imagePullSecrets", names, "Secrets that must exist in the job's namespace")
 
 
 def _grace_period(draft: Draft, spec: Source) -> None:
     """Read the grace period. All pods of a job have the same grace period: the longest in the source."""
     key = "terminationGracePeriodSeconds"
-    given = [one for one in (spec, draft.grace_period) if one is not None and one.at(key).value is not None]
-    if not given:
+    sources = [source for source in (spec, draft.grace_period) if source is not None and source.at(key).value is not None]
+    if not sources:
         return
-    draft.grace_period = max(given, key=lambda one: int(one.at(key).value))
+    draft.grace_period = max(sources, key=lambda source: int(source.at(key).value))
     longest = draft.grace_period.at(key).value
-    for one in given:
-        one.untake(key)
-        if one.at(key).value == longest:
-            one.take(key)
-        one.change(key, to=f"{longest}, the longest in the source: all pods of a job have the same grace period")
+    for source in sources:
+        source.untake(key)
+        if source.at(key).value == longest:
+            source.take(key)
+        source.change(key, to=f"{longest}, the longest in the source: all pods of a job have the same grace period")
     draft.set(key, longest)
 
 
@@ -125,9 +125,12 @@ def pod(spec: Source, name: str | None = None) -> Source:
         spec.drop(key, why=why)
     spec.change("restartPolicy", to=RANKS_RESTART)
     containers = spec.each("containers")
-    chosen = next((one for one in containers if name and one.at("name").value == name), containers[0] if containers else None)
-    for number, one in enumerate(containers):
-        if chosen is None or one.path != chosen.path:
+    chosen = next(
+        (container for container in containers if name and container.at("name").value == name),
+        containers[0] if containers else None,
+    )
+    for number, container in enumerate(containers):
+        if chosen is None or container.path != chosen.path:
             spec.drop("containers", number, why="a job has one container; merge it into the image or run it as a separate job")
     _security(spec)
     if chosen is None:
@@ -139,21 +142,21 @@ def pod(spec: Source, name: str | None = None) -> Source:
     return chosen
 
 
-def _security(one: Source) -> None:
+def _security(context: Source) -> None:
     """Record security settings that job files do not support. A job's pods run as user 1000 under Pod Security
     `restricted`.
     """
     for key in ("runAsUser", "runAsGroup", "fsGroup"):
-        if one.at("securityContext", key).value == USER:
-            one.take("securityContext", key)
+        if context.at("securityContext", key).value == USER:
+            context.take("securityContext", key)
         else:
-            one.drop("securityContext", key, why=f"pods run as user and group {USER}")
-    for key, wanted in (("runAsNonRoot", True), ("allowPrivilegeEscalation", False), ("privileged", False)):
-        if one.at("securityContext", key).value == wanted:
-            one.take("securityContext", key)
-    one.drop("securityContext", "privileged", why="Pod Security forbids it; device plugins give pods their devices")
-    one.drop("securityContext", "capabilities", why="pods have no capabilities; Open MPI and NCCL need none")
-    one.drop("securityContext", why="pods comply with the restricted Pod Security Standard")
+            context.drop("securityContext", key, why=f"pods run as user and group {USER}")
+    for key, required in (("runAsNonRoot", True), ("allowPrivilegeEscalation", False), ("privileged", False)):
+        if context.at("securityContext", key).value == required:
+            context.take("securityContext", key)
+    context.drop("securityContext", "privileged", why="Pod Security forbids it; device plugins give pods their devices")
+    context.drop("securityContext", "capabilities", why="pods have no capabilities; Open MPI and NCCL need none")
+    context.drop("securityContext", why="pods comply with the restricted Pod Security Standard")
 
 
 def command(container: Source) -> list[str]:
@@ -166,56 +169,60 @@ def command(container: Source) -> list[str]:
 
 def ports(draft: Draft, container: Source, role: str = "worker") -> None:
     """Read the ports, except those that the launcher itself uses."""
-    found = []
-    for one in container.each("ports"):
-        if one.at("containerPort").value in LAUNCHER_PORTS:
-            one.drop(why="the launcher uses this port")
+    ports = []
+    for port in container.each("ports"):
+        if port.at("containerPort").value in LAUNCHER_PORTS:
+            port.drop(why="the launcher uses this port")
         else:
-            found.append({key: one.take(key) for key in ("name", "containerPort", "protocol") if one.at(key).value is not None})
-    draft.override(role, "ports", found)
+            ports.append({key: port.take(key) for key in ("name", "containerPort", "protocol") if port.at(key).value is not None})
+    draft.override(role, "ports", ports)
 
 
 def environment(draft: Draft, container: Source) -> None:
     """Read the environment variables, except those that the launcher or the device plugin sets."""
     if sources := container.take("envFrom"):
-        known = draft.values.get("envFrom", [])
-        draft.set("envFrom", [*known, *(one for one in sources if one not in known)], "must exist in the job's namespace")
-    for one in container.each("env"):
-        name = str(one.take("name"))
+        imported = draft.values.get("envFrom", [])
+        added = [source for source in sources if source not in imported]
+        draft.set("envFrom", [*imported, *added], "must exist in the job's namespace")
+    for variable in container.each("env"):
+        name = str(variable.take("name"))
         if rank_environment.is_reserved(name):
             for key in ("value", "valueFrom"):
-                one.drop(key, why=f"the launcher or the device plugin sets {name}")
-        elif one.at("valueFrom").value is not None and not one.at("valueFrom", "secretKeyRef").value:
-            one.drop("valueFrom", why=f"{name} needs a value or a Secret; job files support no other sources")
+                variable.drop(key, why=f"the launcher or the device plugin sets {name}")
+        elif variable.at("valueFrom").value is not None and not variable.at("valueFrom", "secretKeyRef").value:
+            variable.drop("valueFrom", why=f"{name} needs a value or a Secret; job files support no other sources")
         else:
-            _variable(draft, name, one)
+            import_variable(draft, name, variable)
 
 
-def _variable(draft: Draft, name: str, one: Source) -> None:
+def import_variable(draft: Draft, name: str, variable: Source) -> None:
     """Read an environment variable that has a literal value or refers to a Secret. As in Kubernetes, the last of
     several variables with the same name wins.
     """
     value: str | dict[str, str]
-    if secret := one.at("valueFrom", "secretKeyRef").value:
-        field, value = "secretEnv", {key: str(one.take("valueFrom", "secretKeyRef", key)) for key in _SECRET if key in secret}
-    elif match := SECRET.fullmatch(str(one.take("value"))):
+    if secret := variable.at("valueFrom", "secretKeyRef").value:
+        field, value = (
+            "secretEnv",
+            {key: str(variable.take("valueFrom", "secretKeyRef", key)) for key in _SECRET if key in secret},
+        )
+    elif match := SECRET.fullmatch(str(variable.take("value"))):
         field, value = "secretEnv", match.groupdict()
     else:
-        field, value = "env", str(one.value.get("value") or "")
+        field, value = "env", str(variable.value.get("value") or "")
     former = next((draft.values[key].pop(name) for key in ("env", "secretEnv") if name in draft.values.get(key, {})), value)
     sources = draft.env_sources.setdefault(name, [])
     if former != value:
         text = repr(value) if isinstance(value, str) else f"Secret {'/'.join(value.values())}"
         while sources:
-            _replaced(sources.pop(), text)
-    sources.append(one)
+            note_replaced_value(sources.pop(), text)
+    sources.append(variable)
     draft.add(field, {name: value})
     for key in ("env", "secretEnv"):
         if not draft.values.get(key, True):
             del draft.values[key]
 
 
-def _replaced(former: Source, value: str) -> None:
+def note_replaced_value(former: Source, value: str) -> None:
     for path in (("value",), *(("valueFrom", "secretKeyRef", key) for key in _SECRET)):
         former.untake(*path)
     for key in ("value", "valueFrom"):
@@ -226,40 +233,40 @@ def resources(draft: Draft, source: Source) -> None:
     """Read the resources of one worker: each limit or, if there is none, the request."""
     limits, requests = source.at("limits"), source.at("requests")
     amounts = {**(requests.value or {}), **(limits.value or {})}
-    found: dict[str, Any] = {}
+    resources: dict[str, Any] = {}
     for name, amount in amounts.items():
         for where in (limits, requests):
             if where.at(name).value not in (None, amount):
                 where.change(name, to=f"{amount}, the limit: pods of a job request their limit")
-        if not _amount(draft, found, name, amount):
+        if not _amount(draft, resources, name, amount):
             continue
         limits.take(name)
         requests.take(name)
-    draft.add("resources", found)
+    draft.add("resources", resources)
 
 
-def _amount(draft: Draft, found: dict[str, Any], name: str, amount: Any) -> bool:
+def _amount(draft: Draft, resources: dict[str, Any], name: str, amount: Any) -> bool:
     """Store the amount of one resource; return whether job files have a field for this resource."""
     if name == GPU_RESOURCE:
-        draft.set("gpusPerWorker", _whole(amount))
+        draft.set("gpusPerWorker", parse_whole_number(amount))
     elif name == EFA_RESOURCE:
-        found["efa"] = _whole(amount)
+        resources["efa"] = parse_whole_number(amount)
     elif name in ("cpu", "memory"):
-        found[name] = str(amount)
+        resources[name] = str(amount)
     elif name == "hugepages-2Mi":
-        found["hugepagesMib"] = _mib(amount)
+        resources["hugepagesMib"] = parse_mib(amount)
     elif name.startswith("rdma/"):
-        found["rdma"] = _whole(amount)
+        resources["rdma"] = parse_whole_number(amount)
     else:
         return False
     return True
 
 
-def _whole(amount: Any) -> Any:
+def parse_whole_number(amount: Any) -> Any:
     return int(amount) if COUNT.fullmatch(str(amount)) else amount
 
 
-def _mib(amount: Any) -> Any:
+def parse_mib(amount: Any) -> Any:
     try:
         return bytes_of(str(amount)) // 2**20
     except ValueError:
@@ -268,7 +275,7 @@ def _mib(amount: Any) -> Any:
 
 def volumes(draft: Draft, spec: Source, container: Source, role: str = "worker") -> None:
     """Read PersistentVolumeClaims, shared memory, and other volumes that Pod Security allows."""
-    by_name = {str(one.at("name").value): one for one in spec.each("volumes")}
+    by_name = {str(volume.at("name").value): volume for volume in spec.each("volumes")}
     claims = []
     for mount in container.each("volumeMounts"):
         name, path = str(mount.take("name")), str(mount.at("mountPath").value)
@@ -295,14 +302,14 @@ def _shared_memory(draft: Draft, mount: Source, volume: Source) -> None:
     volume.take("name")
     volume.take("emptyDir", "medium")
     if size := volume.take("emptyDir", "sizeLimit"):
-        draft.add("resources", {"sharedMemoryMib": _mib(size)})
+        draft.add("resources", {"sharedMemoryMib": parse_mib(size)})
     volume.change("hostPath", to="every worker has its own /dev/shm; its size is resources.sharedMemoryMib")
 
 
 def _other_volume(draft: Draft, role: str, mount: Source, volume: Source) -> None:
     name, path = str(volume.take("name")), str(mount.at("mountPath").value)
     kind = next((key for key in volume.value if key != "name"), "")
-    known = draft.values.get("podOverrides", {}).get(role, {}).get("volumes", [])
+    earlier = draft.values.get("podOverrides", {}).get(role, {}).get("volumes", [])
     if kind == "emptyDir" and (path == "/tmp" or path.startswith("/tmp/")):
         mount.take("mountPath")
         volume.change("emptyDir", to="every pod has its own /tmp")
@@ -313,7 +320,7 @@ def _other_volume(draft: Draft, role: str, mount: Source, volume: Source) -> Non
             "container"
         }
         volume.drop(kind, why=whys.get(kind, f"put the files of {path} into the image or on a claim"))
-    elif any(one["name"] == name for one in known):
+    elif any(volume["name"] == name for volume in earlier):
         mount.drop(why="a pod's volume has one mount path; mount its parent folder, or use the path in the command")
     else:
         keys = [key for key in ("mountPath", "subPath", "readOnly") if mount.at(key).value]

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from cli.jobs.importing.errors import NotImportable
-from cli.jobs.importing.source import Path
+from cli.jobs.importing.source import NotImportable, Path
 from infra.config.messages import shown
 from infra.config.problems import path_text
 
@@ -51,13 +50,13 @@ def check(document: Any) -> None:
 def _problems(value: Any, path: Path) -> Iterator[str]:
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from _of_key(key, inner, (*path, key))
+            yield from check_key(key, inner, (*path, key))
     elif isinstance(value, list):
         for number, inner in enumerate(value):
             yield from _problems(inner, (*path, number))
 
 
-def _of_key(key: str, value: Any, path: Path) -> Iterator[str]:
+def check_key(key: str, value: Any, path: Path) -> Iterator[str]:
     if value is None:
         return
     if key in _MAPPINGS and not isinstance(value, Mapping):
@@ -70,9 +69,9 @@ def _of_key(key: str, value: Any, path: Path) -> Iterator[str]:
                 yield _message((*path, number), inner, "a mapping")
         yield from _problems(value, path)
     elif key in _TEXTS:
-        yield from _of_texts(value, path)
+        yield from check_texts(value, path)
     elif key in _FREE:
-        yield from _of_free(value, path)
+        yield from check_free_form(value, path)
     elif key in _NUMBERS and (isinstance(value, bool) or not isinstance(value, int)):
         yield _message(path, value, "a whole number")
     elif key in _SCALARS and isinstance(value, Mapping | list):
@@ -81,7 +80,7 @@ def _of_key(key: str, value: Any, path: Path) -> Iterator[str]:
         yield from _problems(value, path)
 
 
-def _of_texts(value: Any, path: Path) -> Iterator[str]:
+def check_texts(value: Any, path: Path) -> Iterator[str]:
     if not isinstance(value, list):
         yield _message(path, value, "a list, such as [python3, train.py]")
         return
@@ -90,7 +89,7 @@ def _of_texts(value: Any, path: Path) -> Iterator[str]:
             yield _message((*path, number), inner, "text")
 
 
-def _of_free(value: Any, path: Path) -> Iterator[str]:
+def check_free_form(value: Any, path: Path) -> Iterator[str]:
     if not isinstance(value, Mapping):
         yield _message(path, value, "a mapping")
         return

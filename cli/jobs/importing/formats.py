@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from cli.jobs.importing import batch_job, form, mpijob, pytorchjob, sbatch, trainjob, variables
 from cli.jobs.importing.draft import Draft
-from cli.jobs.importing.errors import NotImportable
-from cli.jobs.importing.source import Note, Source
+from cli.jobs.importing.source import Note, NotImportable, Source
 from infra.config import yaml_text
 from infra.config.secrets import names_a_secret
 from infra.jobs.images import is_short
@@ -33,11 +32,11 @@ class Imported:
 def documents(text: str) -> list[Mapping[str, Any]]:
     """Return the Kubernetes objects in a text, with Lists expanded; an empty list if the text contains no such objects."""
     try:
-        found = [one for one in yaml_text.load_all(text) if one is not None]
+        loaded = [document for document in yaml_text.load_all(text) if document is not None]
     except yaml_text.NotYaml as error:
         raise NotImportable(str(error)) from None
-    found = [item for one in found for item in _items(one)]
-    return [one for one in found if isinstance(one, dict) and "kind" in one and "apiVersion" in one]
+    loaded = [item for document in loaded for item in _items(document)]
+    return [item for item in loaded if isinstance(item, dict) and "kind" in item and "apiVersion" in item]
 
 
 def _items(document: Any) -> list[Any]:
@@ -54,34 +53,37 @@ def is_sbatch(text: str) -> bool:
     return text.startswith("#!") or f"\n{sbatch.DIRECTIVE}" in f"\n{text}"
 
 
-def read(text: str, given: Mapping[str, str]) -> Imported:
-    """Convert the job in a text. `given`: template variable -> value. Raises NotImportable."""
+def read(text: str, values: Mapping[str, str]) -> Imported:
+    """Convert the job in a text. `values`: template variable -> value. Raises NotImportable."""
     draft = Draft()
     if is_sbatch(text):
         return Imported(draft, sbatch.read(draft, text))
-    objects = [variables.fill(one, given) for one in documents(text)]
-    jobs = [one for one in objects if kind(one) in READERS or kind(one) == TRAIN_JOB]
+    objects = [variables.fill(document, values) for document in documents(text)]
+    jobs = [manifest for manifest in objects if kind(manifest) in READERS or kind(manifest) == TRAIN_JOB]
     if len(jobs) != 1:
-        found = ", ".join(str(one["kind"]) for one in objects) or "no Kubernetes object"
+        kinds = ", ".join(str(manifest["kind"]) for manifest in objects) or "no Kubernetes object"
         raise NotImportable(
-            f"has {len(jobs)} jobs of a supported kind ({found}). Give a file with exactly one; supported: {UNDERSTOOD}"
+            f"has {len(jobs)} jobs of a supported kind ({kinds}). Give a file with exactly one; supported: {UNDERSTOOD}"
         )
-    for one in objects:
-        if one is jobs[0] or one["kind"] in trainjob.RUNTIMES:
-            form.check(one)
+    for manifest in objects:
+        if manifest is jobs[0] or manifest["kind"] in trainjob.RUNTIMES:
+            form.check(manifest)
     source = Source(jobs[0])
     used = [source]
     _require(jobs[0])
     if kind(jobs[0]) == TRAIN_JOB:
-        runtimes = [Source(one) for one in objects if one["kind"] in trainjob.RUNTIMES]
+        runtimes = [Source(manifest) for manifest in objects if manifest["kind"] in trainjob.RUNTIMES]
         trainjob.read(draft, source, runtimes)
         used += runtimes
     else:
         READERS[kind(jobs[0])](draft, source)
     notes_of_shell = _left_to_shell(draft)
-    others = [one for one in objects if one is not jobs[0] and one["kind"] not in trainjob.RUNTIMES]
-    notes = [note for one in used for note in one.notes()]
-    notes += [Note(f"{one['kind']} {Source(one).at('metadata', 'name').value or ''}".strip(), "dropped", OTHER) for one in others]
+    unused = [manifest for manifest in objects if manifest is not jobs[0] and manifest["kind"] not in trainjob.RUNTIMES]
+    notes = [note for source in used for note in source.notes()]
+    notes += [
+        Note(f"{manifest['kind']} {Source(manifest).at('metadata', 'name').value or ''}".strip(), "dropped", OTHER)
+        for manifest in unused
+    ]
     _full_image_name(draft)
     return Imported(draft, [*notes, *notes_of_shell])
 
@@ -98,8 +100,8 @@ def _full_image_name(draft: Draft) -> None:
 
 
 def _left_to_shell(draft: Draft) -> list[Note]:
-    known = {*draft.values.get("env", {}), *draft.values.get("secretEnv", {}), *_OF_RANKS}
-    names = variables.left_to_shell(draft.values.get("command", ()), known)
+    defined = {*draft.values.get("env", {}), *draft.values.get("secretEnv", {}), *_OF_RANKS}
+    names = variables.find_left_to_shell(draft.values.get("command", ()), defined)
     text = "the shell in the pod expands {}, which nothing sets. For a template variable, add --set"
     return [Note("command", "kept", text.format(", ".join(names)))] if names else []
 
@@ -116,17 +118,19 @@ OTHER: Final = "a job file contains only the job; create it with kubectl"
 
 def unset_variables(manifest: Mapping[str, Any]) -> list[variables.Unset]:
     """Return template variables that nothing expands, each with its first path."""
-    found: dict[str, variables.Unset] = {}
-    for one in variables.unset(manifest):
-        found.setdefault(one.name, one)
-    return list(found.values())
+    missing_names: dict[str, variables.Unset] = {}
+    for variable in variables.find_unset(manifest):
+        missing_names.setdefault(variable.name, variable)
+    return list(missing_names.values())
 
 
 def _require(job: Mapping[str, Any]) -> None:
     """Raise NotImportable if a template variable has no value and nothing would expand it."""
     if missing := unset_variables(job):
-        listed = ", ".join(f"{one.name} ({one.path})" for one in missing)
-        options = " ".join(f"--set {one.name}={'secret:NAME/KEY' if names_a_secret(one.name, '') else '...'}" for one in missing)
+        listed = ", ".join(f"{variable.name} ({variable.path})" for variable in missing)
+        options = " ".join(
+            f"--set {variable.name}={'secret:NAME/KEY' if names_a_secret(variable.name, '') else '...'}" for variable in missing
+        )
         raise NotImportable(f"has template variables without a value: {listed}. Add {options}")
 
 

@@ -12,13 +12,13 @@ import typer
 from cli import options
 from cli.clusters.kubernetes_access import Access
 from cli.console import print_json
-from cli.errors import CommandError, NotFound, problem_count, problem_json
+from cli.errors import CommandError, NotFound, serialize_problem, summarize_problems
 from cli.exit_codes import OK, REFUSED, USAGE
 from cli.jobs import assignments, submit
 from cli.jobs.importing import formats, variables
 from cli.jobs.importing.draft import Draft
-from cli.jobs.importing.errors import NotImportable
 from cli.jobs.importing.formats import Imported
+from cli.jobs.importing.source import NotImportable
 from cli.jobs.workdir import places
 from cli.jobs.workdir.selection import LIMIT_MIB
 from infra.config.problems import Problem, without_echoes
@@ -45,21 +45,20 @@ def command(
     ] = None,
     submit_it: Annotated[bool, typer.Option("--submit", help="Submit the job instead of printing its file.")] = False,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="With --submit: print the log until the job ends.")] = False,
-    kubeconfig: options.Kubeconfig = None,
-    context: options.Context = None,
-    namespace: options.Namespace = None,
+    *,
+    access: Access,
     as_json: options.Json = False,
 ) -> int:
     """Prints a job file and, on stderr, each field that was dropped or changed. Needs a cluster only with --submit."""
-    given = _given(values or ())
+    assigned = dict(assignments.split_pairs("--set", values or ()))
     text = _text(file)
     fields = FIELDS - variables.names(text)
-    imported = _read(file, text, given, fields)
+    imported = _read(file, text, assigned, fields)
     if not {"name", "generateName"} & imported.draft.values.keys():
         imported.draft.set("name", re.sub(r"[^a-z0-9]+", "-", file.stem.lower()).strip("-"), "from the file's name")
-    _assign(imported.draft, [(path, text) for path, text in given.items() if _root(path) in fields])
+    _assign(imported.draft, [(path, text) for path, text in assigned.items() if _root(path) in fields])
     if submit_it:
-        return _submit(file, imported, Access(kubeconfig, context), namespace, follow=follow, as_json=as_json)
+        return _submit(file, imported, access, follow=follow, as_json=as_json)
     _choose_pool(imported.draft)
     problems = problems_of(imported.draft)
     if as_json:
@@ -68,12 +67,8 @@ def command(
         _print_notes(imported)
         print(imported.draft.as_yaml(f"Imported from {file.name}. Check the comments; run it with `submit`."), end="")
     if problems and not as_json:
-        raise CommandError(problem_count(file.name, len(problems), "submitted"), REFUSED, problems=problems)
+        raise CommandError(summarize_problems(file.name, len(problems), "submitted"), REFUSED, problems=problems)
     return REFUSED if problems else OK
-
-
-def _given(values: Sequence[str]) -> dict[str, str]:
-    return dict(assignments.pairs("--set", values))
 
 
 def _text(file: Path) -> str:
@@ -85,22 +80,22 @@ def _text(file: Path) -> str:
         raise CommandError(f"{file.name}: {error}", REFUSED) from None
 
 
-def _read(file: Path, text: str, given: Mapping[str, str], fields: Set[str]) -> Imported:
+def _read(file: Path, text: str, assigned: Mapping[str, str], fields: Set[str]) -> Imported:
     names = fields | variables.names(text)
-    if unknown := sorted(path for path in given if path not in names and _root(path) not in names):
+    if unknown := sorted(path for path in assigned if path not in names and _root(path) not in names):
         raise CommandError(f"--set {unknown[0]}: is neither a variable in the file nor a field of a job. Correct the name", USAGE)
     try:
-        return formats.read(text, given)
+        return formats.read(text, assigned)
     except NotImportable as error:
         raise CommandError(f"{file.name}: {error}", REFUSED) from None
 
 
 def _root(path: str) -> str:
-    return str(assignments.path_of(path)[0])
+    return str(assignments.parse_path(path)[0])
 
 
 def _assign(draft: Draft, assigned: Sequence[tuple[str, str]]) -> None:
-    draft.values = assignments.edited(draft.values, assigned)
+    draft.values = assignments.apply_assignments(draft.values, assigned)
     draft.comments |= {_root(path): "from --set" for path, _ in assigned}
 
 
@@ -118,21 +113,21 @@ def _choose_pool(draft: Draft, cluster: ClusterDescription | None = None) -> Non
 
 def problems_of(draft: Draft) -> list[Problem]:
     """Return the errors in the job that can be found without a cluster."""
-    found = without_echoes(check_values(draft.values))
-    return [problem for problem in dict.fromkeys(found) if problem.is_error]
+    problems = without_echoes(check_values(draft.values))
+    return [problem for problem in dict.fromkeys(problems) if problem.is_error]
 
 
-def _submit(file: Path, imported: Imported, access: Access, namespace: str | None, *, follow: bool, as_json: bool) -> int:
+def _submit(file: Path, imported: Imported, access: Access, *, follow: bool, as_json: bool) -> int:
     cluster = access.connect()
     described = cluster.description()
     _choose_pool(imported.draft, described)
     _print_notes(imported)
-    values = {"namespace": namespace or cluster.namespace, **imported.draft.values}
+    values = {"namespace": access.namespace or cluster.namespace, **imported.draft.values}
     try:
         placed = validate(values, described, on_warning=submit.warn)
     except JobRefused as error:
-        raise submit.refused(file.name, error.problems) from None
-    files = places.choose(placed, submit.sent_folder(file, placed.job), LIMIT_MIB)
+        raise submit.make_refusal(file.name, error.problems) from None
+    files = places.choose(placed, submit.choose_sent_folder(file, placed.job), LIMIT_MIB)
     pieces = render(replace(placed, storage=files.storage))
     return submit.create(cluster, placed.job, pieces, files, follow=follow, as_json=as_json)
 
@@ -147,6 +142,6 @@ def _document(file: Path, imported: Imported, problems: Sequence[Problem]) -> di
         "file": str(file),
         "ok": not problems,
         "job": imported.draft.values,
-        "notes": [{"path": one.path, "action": one.action, "text": one.text} for one in imported.notes],
-        "problems": [problem_json(one) for one in problems],
+        "notes": [{"path": note.path, "action": note.action, "text": note.text} for note in imported.notes],
+        "problems": [serialize_problem(problem) for problem in problems],
     }

@@ -71,22 +71,22 @@ def home(draft: Draft, spec: Source) -> None:
 
 
 def _templates(draft: Draft, launcher: Source, worker: Source) -> None:
-    pods = {role: one.at("template", "spec") for role, one in (("worker", worker), ("launcher", launcher))}
-    for one in (launcher, worker):
-        one.change("restartPolicy", to=containers.RANKS_RESTART)
-    for role, one in (("worker", worker), ("launcher", launcher)):
-        containers.template_metadata(draft, one.at("template"), role)
+    pods = {role: replicas.at("template", "spec") for role, replicas in (("worker", worker), ("launcher", launcher))}
+    for replicas in (launcher, worker):
+        replicas.change("restartPolicy", to=containers.RANKS_RESTART)
+    for role, replicas in (("worker", worker), ("launcher", launcher)):
+        containers.template_metadata(draft, replicas.at("template"), role)
         containers.pod_settings(draft, pods[role], role)
     main = {role: containers.pod(spec) for role, spec in pods.items()}
     image = main["worker"].at("image").value or main["launcher"].at("image").value
     draft.set("image", image)
-    for role, one in main.items():
-        containers.ports(draft, one, role)
-        if one.at("image").value in (None, image):
-            one.take("image")
+    for role, replicas in main.items():
+        containers.ports(draft, replicas, role)
+        if replicas.at("image").value in (None, image):
+            replicas.take("image")
         else:
-            one.change("image", to=f"{image}, the workers' image; the launcher also uses it")
-        containers.environment(draft, one)
+            replicas.change("image", to=f"{image}, the workers' image; the launcher also uses it")
+        containers.environment(draft, replicas)
     containers.volumes(draft, pods["launcher"], main["launcher"], "launcher")
     containers.volumes(draft, pods["worker"], main["worker"])
     containers.resources(draft, main["worker"].at("resources"))

@@ -19,24 +19,24 @@ these labels.
 
 def problems(manifest: Mapping[str, Any], cluster: ClusterDescription, namespace: NamespaceDescription | None) -> list[Problem]:
     """Return the problems, with their paths. Pure."""
-    found = [Problem(path_text(path), text) for path, text in _queue(manifest, namespace)]
+    problems = [Problem(path_text(path), text) for path, text in _queue(manifest, namespace)]
     for path, spec in pods(manifest):
-        reasons = list(_sizes(spec, cluster)) or [*_labels(spec, cluster), *_taints(spec, cluster)]
-        found += [Problem(path_text((*path, *where)), text) for where, text in (*reasons, *_images(spec, cluster))]
-    return found
+        reasons = list(check_sizes(spec, cluster)) or [*_labels(spec, cluster), *_taints(spec, cluster)]
+        problems += [Problem(path_text((*path, *where)), text) for where, text in (*reasons, *_images(spec, cluster))]
+    return problems
 
 
 def _queue(manifest: Mapping[str, Any], namespace: NamespaceDescription | None) -> Iterator[tuple[Path, str]]:
-    wanted = ((manifest.get("metadata") or {}).get("labels") or {}).get(QUEUE_LABEL)
-    if wanted and namespace and namespace.queue and wanted != namespace.queue:
-        why = f"namespace {namespace.name} has no queue {shown(wanted)}, so the job would wait forever"
+    queue = ((manifest.get("metadata") or {}).get("labels") or {}).get(QUEUE_LABEL)
+    if queue and namespace and namespace.queue and queue != namespace.queue:
+        why = f"namespace {namespace.name} has no queue {shown(queue)}, so the job would wait forever"
         yield ("metadata", "labels", QUEUE_LABEL), f"{why}. Use {namespace.queue}, or remove it."
 
 
 # --- sizes -------------------------------------------------------------------------------------------------------------
 
 
-def _most_of(cluster: ClusterDescription) -> dict[str, tuple[str, int, Callable[[str], int], Callable[[int], str]]]:
+def find_largest_pools(cluster: ClusterDescription) -> dict[str, tuple[str, int, Callable[[str], int], Callable[[int], str]]]:
     """Return resource -> (name in messages, largest amount on any node, parser of amounts, formatter of amounts)."""
     pools = cluster.pools
     return {
@@ -52,22 +52,22 @@ def _most_of(cluster: ClusterDescription) -> dict[str, tuple[str, int, Callable[
     }
 
 
-def _sizes(spec: Mapping[str, Any], cluster: ClusterDescription) -> Iterator[tuple[Path, str]]:
+def check_sizes(spec: Mapping[str, Any], cluster: ClusterDescription) -> Iterator[tuple[Path, str]]:
     for number, container in enumerate(spec["containers"]):
         resources = container.get("resources") or {}
         limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
-        for name, (what, most, read, written) in _most_of(cluster).items():
-            section, wanted = ("requests", requests[name]) if name in requests else ("limits", limits.get(name))
-            amount = _amount(wanted, read)
+        for name, (what, most, read, written) in find_largest_pools(cluster).items():
+            section, requested = ("requests", requests[name]) if name in requests else ("limits", limits.get(name))
+            amount = _amount(requested, read)
             if amount is not None and amount > most:
                 fix = f"Lower it to {written(most)}." if most else "Remove it."
-                yield ("containers", number, "resources", section, name), f"{wanted} {what} fit on no node. {fix}"
+                yield ("containers", number, "resources", section, name), f"{requested} {what} fit on no node. {fix}"
 
 
-def _amount(wanted: object, read: Callable[[str], int]) -> int | None:
+def _amount(amount: object, read: Callable[[str], int]) -> int | None:
     """Parse an amount; return None if it is missing or is a template variable."""
     try:
-        return None if wanted is None else read(str(wanted))
+        return None if amount is None else read(str(amount))
     except ValueError:
         return None
 
@@ -96,30 +96,34 @@ def _taints(spec: Mapping[str, Any], cluster: ClusterDescription) -> Iterator[tu
 
     Kubernetes and the queue add tolerations for taints that are named after a resource that a pod requests.
     """
-    resources = [one.get("resources") or {} for one in spec["containers"]]
-    requested = {name for one in resources for name in (*(one.get("limits") or {}), *(one.get("requests") or {}))}
-    gpus = max((_amount((one.get("limits") or {}).get(GPU_RESOURCE), int) or 0 for one in resources), default=0)
+    resources = [container.get("resources") or {} for container in spec["containers"]]
+    requested = {name for amounts in resources for name in (*(amounts.get("limits") or {}), *(amounts.get("requests") or {}))}
+    gpus = max((_amount((amounts.get("limits") or {}).get(GPU_RESOURCE), int) or 0 for amounts in resources), default=0)
     missing: dict[str, list[TaintDescription]] = {}
     for pool in (pool for pool in cluster.pools if pool.gpus >= gpus):
-        missing[pool.name] = [one for one in _refusing(pool) if one.key not in requested and not _tolerates(spec, one)]
+        missing[pool.name] = [
+            taint for taint in list_refusing_taints(pool) if taint.key not in requested and not has_toleration(spec, taint)
+        ]
     if missing and all(missing.values()):
         name, taints = next(iter(missing.items()))
-        listed = all_of([f"{one.key}={one.value}:{one.effect}" for one in taints])
+        listed = all_of([f"{taint.key}={taint.value}:{taint.effect}" for taint in taints])
         why = f"the pods do not tolerate the taints of any pool with enough devices: {name} has {listed}"
         yield ("tolerations",), f"{why}. Add tolerations."
 
 
-def _refusing(pool: PoolDescription) -> list[TaintDescription]:
-    return [one for one in pool.taints if one.effect != "PreferNoSchedule"]
+def list_refusing_taints(pool: PoolDescription) -> list[TaintDescription]:
+    return [taint for taint in pool.taints if taint.effect != "PreferNoSchedule"]
 
 
-def _tolerates(spec: Mapping[str, Any], taint: TaintDescription) -> bool:
+def has_toleration(spec: Mapping[str, Any], taint: TaintDescription) -> bool:
     """https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/"""
     return any(
-        one.get("key") in (None, "", taint.key)
-        and one.get("effect") in (None, "", taint.effect)
-        and (one.get("operator") == "Exists" or (one.get("key") and str(one.get("value", "")) == taint.value))
-        for one in spec.get("tolerations") or ()
+        toleration.get("key") in (None, "", taint.key)
+        and toleration.get("effect") in (None, "", taint.effect)
+        and (
+            toleration.get("operator") == "Exists" or (toleration.get("key") and str(toleration.get("value", "")) == taint.value)
+        )
+        for toleration in spec.get("tolerations") or ()
     )
 
 

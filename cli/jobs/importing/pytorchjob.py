@@ -8,9 +8,8 @@ from typing import Any, Final
 
 from cli.jobs.importing import containers
 from cli.jobs.importing.draft import Draft
-from cli.jobs.importing.errors import NotImportable
 from cli.jobs.importing.mpijob import run_policy
-from cli.jobs.importing.source import COUNT, Source
+from cli.jobs.importing.source import COUNT, NotImportable, Source
 from infra.jobs import starters
 
 CONTAINER: Final = "pytorch"
@@ -31,14 +30,14 @@ def read(draft: Draft, source: Source) -> None:
     run_policy(draft, spec)
     _elastic(draft, spec)
     roles = [spec.at("pytorchReplicaSpecs", role) for role in ("Master", "Worker")]
-    roles = [one for one in roles if one.value is not None]
+    roles = [role for role in roles if role.value is not None]
     if not roles:
         raise NotImportable("spec.pytorchReplicaSpecs: has neither Master nor Worker. Add one")
-    draft.set("workers", sum(_number(one.take("replicas")) for one in roles), "Master and Worker replicas together")
-    for one in roles:
-        one.change("restartPolicy", to=containers.RANKS_RESTART)
+    draft.set("workers", sum(_number(role.take("replicas")) for role in roles), "Master and Worker replicas together")
+    for replicas in roles:
+        replicas.change("restartPolicy", to=containers.RANKS_RESTART)
     _template(draft, roles)
-    slots(draft, spec, "nprocPerNode")
+    read_slots(draft, spec, "nprocPerNode")
 
 
 def _number(value: Any) -> int:
@@ -58,14 +57,14 @@ def _elastic(draft: Draft, spec: Source) -> None:
 
 def _template(draft: Draft, roles: list[Source]) -> None:
     """Read the last role's pod template for the workers, and compare the other roles' templates with it."""
-    *others, chosen = roles
+    *unused, chosen = roles
     pod = chosen.at("template", "spec")
     main = containers.pod(pod, CONTAINER)
     containers.template_metadata(draft, chosen.at("template"))
     containers.workers(draft, pod, main)
     words = containers.command(main)
-    draft.set("command", words or None, how(words))
-    for other in others:
+    draft.set("command", words or None, describe_ranks(words))
+    for other in unused:
         for key in ("labels", "annotations"):
             if other.at("template", "metadata", key).value == chosen.at("template", "metadata", key).value:
                 other.take("template", "metadata", key)
@@ -76,19 +75,19 @@ def _template(draft: Draft, roles: list[Source]) -> None:
             other.drop("template", why="the master differs from the workers; all workers of a job are identical")
 
 
-def how(words: list[str]) -> str:
+def describe_ranks(words: list[str]) -> str:
     """Return a comment about how the torchrun launcher starts a command."""
     starter = starters.torch_starter(words)
     return f"{starter} runs once per worker, as before" if starter else "torchrun starts the command once per rank"
 
 
-def slots(draft: Draft, source: Source, key: str) -> None:
+def read_slots(draft: Draft, source: Source, key: str) -> None:
     """Read the number of ranks per worker: a number, or a word such as `auto` for one per GPU."""
     value = source.at(key).value
     if value is None or COUNT.fullmatch(str(value)):
         source.take(key)
-        given = int(value) if value is not None else None
+        number = int(value) if value is not None else None
         default = None if draft.values.get("gpusPerWorker") or starters.torch_starter(draft.values.get("command", ())) else 1
-        draft.set("slots", given or default, "" if given else "one process per pod, because the source sets no number")
+        draft.set("slots", number or default, "" if number else "one process per pod, because the source sets no number")
     else:
         source.change(key, to="slots, by default one rank per GPU, or one per vCPU without GPUs")

@@ -11,9 +11,8 @@ from typing import Final
 
 from cli.jobs.importing import slurm_sizes, srun_options
 from cli.jobs.importing.draft import Draft
-from cli.jobs.importing.errors import NotImportable
 from cli.jobs.importing.slurm_sizes import Options, Sizes
-from cli.jobs.importing.source import NO_PLACE, Note
+from cli.jobs.importing.source import NO_PLACE, Note, NotImportable
 
 DIRECTIVE: Final = "#SBATCH"
 _SPACES: Final = " \t\v\f\r"
@@ -114,7 +113,7 @@ def read(draft: Draft, text: str) -> list[Note]:
     draft.set("command", [*shell, "-c", script], f"the script runs as before: {where}")
     if is_torch:
         notes.append(Note("script", "changed", "all of it runs on every worker; Slurm runs commands without srun on one node"))
-    return [*notes, *_of_srun(text, sizes, is_torch=is_torch), *_of_hosts(text, is_torch=is_torch)]
+    return [*notes, *read_srun(text, sizes, is_torch=is_torch), *read_hosts(text, is_torch=is_torch)]
 
 
 def _shell(text: str) -> tuple[list[str], list[Note]]:
@@ -133,10 +132,10 @@ def _shell(text: str) -> tuple[list[str], list[Note]]:
         )
     options, notes = [], []
     for word in words[1:]:
-        kept = "" if word == "--login" else word if word.startswith("--") else word.replace("l", "")
-        if kept != word:
+        flags = "" if word == "--login" else word if word.startswith("--") else word.replace("l", "")
+        if flags != word:
             notes.append(Note("line 1", "dropped", f"{word}: the image sets the environment, so no login shell is needed"))
-        options += [kept] if kept.strip("-") else []
+        options += [flags] if flags.strip("-") else []
     return ["bash", *options], notes
 
 
@@ -154,12 +153,12 @@ def _body(text: str) -> tuple[str, list[Note]]:
     return plain, [Note("script", "changed", "tabs became four spaces, and trailing spaces were removed")]
 
 
-def _of_srun(text: str, sizes: Sizes, *, is_torch: bool) -> Iterator[Note]:
+def read_srun(text: str, sizes: Sizes, *, is_torch: bool) -> Iterator[Note]:
     """Yield a note for each srun option that the function in place of srun ignores, except options that request what
     the job does anyway.
     """
     same = {"nodes": sizes.workers, "ntasks": sizes.workers, "ntasks-per-node": 1 if is_torch else sizes.tasks}
-    for line, name, option in srun_options.found(text):
+    for line, name, option in srun_options.find_options(text):
         is_read = name == "ntasks" and not is_torch
         if not is_read and srun_options.value(option).strip('"') not in (
             str(same.get(name)),
@@ -169,12 +168,12 @@ def _of_srun(text: str, sizes: Sizes, *, is_torch: bool) -> Iterator[Note]:
             yield Note(f"line {line}", "dropped", f"srun {option}: {why}")
 
 
-def _of_hosts(text: str, *, is_torch: bool) -> Iterator[Note]:
+def read_hosts(text: str, *, is_torch: bool) -> Iterator[Note]:
     for number, line in enumerate(text.split("\n"), 1):
-        found = (_HOST if is_torch else _SCONTROL).search(line)
-        if found and not line.lstrip().startswith("#"):
+        match = (_HOST if is_torch else _SCONTROL).search(line)
+        if match and not line.lstrip().startswith("#"):
             yield Note(
-                f"line {number}", "changed", f"{found[0]}: replaced by a function that prints the names of this job's workers"
+                f"line {number}", "changed", f"{match[0]}: replaced by a function that prints the names of this job's workers"
             )
 
 
@@ -251,9 +250,9 @@ def _apply(draft: Draft, options: Options, sizes: Sizes, *, is_torch: bool) -> I
     if "time" in options:
         yield from _deadline(draft, options)
     if "job-name" in options:
-        given = options["job-name"][1]
-        draft.set("name", name := re.sub(r"[^a-z0-9-]+", "-", given.lower()).strip("-"))
-        if name != given:
+        job_name = options["job-name"][1]
+        draft.set("name", name := re.sub(r"[^a-z0-9-]+", "-", job_name.lower()).strip("-"))
+        if name != job_name:
             yield slurm_sizes.note(options, "job-name", "changed", f"{name}, because a job's name is a DNS label")
     taken: dict[str, Callable[[str], None]] = {
         "partition": lambda value: draft.set("pool", value, "the partition"),

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from cli.jobs.importing.errors import NotImportable
-from cli.jobs.importing.source import COUNT, Note
+from cli.jobs.importing.source import COUNT, Note, NotImportable
 
 Options = Mapping[str, tuple[int, str]]
 """Long name of an option -> line number and value."""
@@ -60,8 +59,8 @@ def _read_tasks(sizes: Sizes, options: Options) -> None:
         sizes.notes.append(note(options, "ntasks", "changed", text))
     if each and each != sizes.tasks:
         sizes.notes.append(note(options, "ntasks-per-node", "changed", f"{sizes.tasks}, because of --ntasks and --nodes"))
-    if (found := sizes.workers * sizes.tasks) != total:
-        text = f"{sizes.workers} workers with {sizes.tasks} ranks each have {found} ranks. Use `srun -n {total}` in the script"
+    if (tasks := sizes.workers * sizes.tasks) != total:
+        text = f"{sizes.workers} workers with {sizes.tasks} ranks each have {tasks} ranks. Use `srun -n {total}` in the script"
         sizes.notes.append(note(options, "ntasks", "changed", text))
 
 

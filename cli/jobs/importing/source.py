@@ -14,6 +14,10 @@ COUNT: Final = re.compile(r"[0-9]{1,9}")
 NO_PLACE: Final = "job files do not have such a field"
 
 
+class NotImportable(Exception):
+    """The file cannot be converted into a job file. The message contains the reason and the fix."""
+
+
 @dataclass(frozen=True)
 class Note:
     """Note on a field of the source that the job file omits, expresses in another form, or may interpret differently."""
@@ -59,9 +63,9 @@ class Source:
 
     def take(self, *keys: str | int) -> Any:
         """Return the value of a field, and record that the job file keeps the field."""
-        one = self.at(*keys)
-        self._record.used.add(one.path)
-        return one.value
+        inner = self.at(*keys)
+        self._record.used.add(inner.path)
+        return inner.value
 
     def untake(self, *keys: str | int) -> None:
         """Undo `take`: record that the job file does not keep the field."""
@@ -76,23 +80,23 @@ class Source:
         self._note("changed", to, keys)
 
     def _note(self, action: str, text: str, keys: Path) -> None:
-        one = self.at(*keys)
-        inside = [(*one.path, *path) for path in leaves(one.value)] or [one.path]
+        inner = self.at(*keys)
+        inside = [(*inner.path, *path) for path in list_leaves(inner.value)] or [inner.path]
         is_used = all(self._is_used(path) for path in inside)
-        self._record.used.add(one.path)
-        if one.value is not None and not is_used:
-            self._record.notes.append(Note(path_text(one.path), action, text))
+        self._record.used.add(inner.path)
+        if inner.value is not None and not is_used:
+            self._record.notes.append(Note(path_text(inner.path), action, text))
 
     def notes(self) -> list[Note]:
         """Return all notes on the document, including a note on each field that was never read."""
-        left = [Note(path_text(path), "dropped", NO_PLACE) for path in leaves(self.value) if not self._is_used(path)]
+        left = [Note(path_text(path), "dropped", NO_PLACE) for path in list_leaves(self.value) if not self._is_used(path)]
         return [*self._record.notes, *left]
 
     def _is_used(self, path: Path) -> bool:
         return any(path[:length] in self._record.used for length in range(1, len(path) + 1))
 
 
-def leaves(value: Any, path: Path = ()) -> Iterator[Path]:
+def list_leaves(value: Any, path: Path = ()) -> Iterator[Path]:
     """Yield the paths of all scalars, and of empty mappings and lists.
 
     >>> list(leaves({"a": [1, {"b": 2}], "c": {}}))
@@ -105,5 +109,5 @@ def leaves(value: Any, path: Path = ()) -> Iterator[Path]:
         inner = list(enumerate(value))
     if not inner and path:
         yield path
-    for key, one in inner:
-        yield from leaves(one, (*path, key))
+    for key, item in inner:
+        yield from list_leaves(item, (*path, key))

@@ -41,11 +41,11 @@ _ASSIGNMENT: Final = re.compile(
 )
 
 
-def found(text: str) -> Iterator[tuple[int, str, str]]:
+def find_options(text: str) -> Iterator[tuple[int, str, str]]:
     """Yield (line, long name, text) for each srun option in a script, including options stored in variables."""
     assigned: dict[str, list[str]] = {}
     for match in _ASSIGNMENT.finditer(text):
-        value = next(one for one in match.group("list", "double", "single", "bare") if one is not None)
+        value = next(group for group in match.group("list", "double", "single", "bare") if group is not None)
         assigned.setdefault(match["name"], []).append(re.sub(r"(?m)(?:^|\s)#.*$", "", value).strip())
     for number, line in _lines(text):
         for start in _SRUN.finditer(line):

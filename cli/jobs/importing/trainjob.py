@@ -8,10 +8,9 @@ from typing import Any, Final
 
 from cli.jobs.importing import containers
 from cli.jobs.importing.draft import Draft
-from cli.jobs.importing.errors import NotImportable
 from cli.jobs.importing.mpijob import home
-from cli.jobs.importing.pytorchjob import how, slots
-from cli.jobs.importing.source import Source
+from cli.jobs.importing.pytorchjob import describe_ranks, read_slots
+from cli.jobs.importing.source import NotImportable, Source
 from infra.jobs import starters
 
 RUNTIMES: Final = ("ClusterTrainingRuntime", "TrainingRuntime")
@@ -40,13 +39,13 @@ def read(draft: Draft, source: Source, runtimes: Sequence[Source]) -> None:
     policy = runtime.at("spec", "mlPolicy")
     mpi = policy.at("mpi").value is not None
     if not mpi and policy.at("torch").value is None:
-        others = ", ".join(key for key in policy.value or {} if key != "numNodes") or "no policy"
-        raise NotImportable(f"runtime {runtime.at('metadata', 'name').value} uses {others}; only torch and mpi can be imported")
+        policies = ", ".join(key for key in policy.value or {} if key != "numNodes") or "no policy"
+        raise NotImportable(f"runtime {runtime.at('metadata', 'name').value} uses {policies}; only torch and mpi can be imported")
     draft.set("launcher", "mpijob" if mpi else "torchrun", "from the runtime's mlPolicy")
     own, usual = trainer.at("numNodes"), policy.at("numNodes")
     if usual.value is None:  # numNodes cannot be combined with an elasticPolicy
         usual = policy.at("torch", "elasticPolicy", "minNodes")
-    draft.set("workers", _either(own, usual) or 1, "" if own.value else "from the runtime")
+    draft.set("workers", choose_source(own, usual) or 1, "" if own.value else "from the runtime")
     draft.set("activeDeadlineSeconds", spec.take("activeDeadlineSeconds"))
     spec.drop("initializer", why="use setup to fetch the data set and the model to a volume")
     for key in ("runtimePatches", "podTemplateOverrides"):
@@ -66,15 +65,15 @@ def read(draft: Draft, source: Source, runtimes: Sequence[Source]) -> None:
 def _runtime(spec: Source, runtimes: Sequence[Source]) -> Source:
     name = str(spec.at("runtimeRef", "name").value or "torch-distributed")
     spec.take("runtimeRef")
-    for one in runtimes:
-        if one.at("metadata", "name").value == name:
-            return one
+    for runtime in runtimes:
+        if runtime.at("metadata", "name").value == name:
+            return runtime
     if name in _KNOWN:
         return Source({"metadata": {"name": name}, **_KNOWN[name]})
     raise NotImportable(f"runtime {name} is not in the file. Add it: kubectl get clustertrainingruntime {name} -o yaml")
 
 
-def _either(own: Source, usual: Source) -> Any:
+def choose_source(own: Source, usual: Source) -> Any:
     """Return the TrainJob's value or, if it is not set, the runtime's value.
 
     https://github.com/kubeflow/trainer/blob/v2.1.0/pkg/runtime/framework/plugins/jobset/builder.go (Trainer)
@@ -131,33 +130,33 @@ def _node(draft: Draft, job: Source, trainer: Source) -> Source:
     containers.template_metadata(draft, job.at("template", "spec", "template"))
     pod = job.at("template", "spec", "template", "spec")
     containers.pod_settings(draft, pod)
-    found = containers.pod(pod, "node")
-    containers.environment(draft, found)
-    containers.ports(draft, found)
-    draft.set("workingDir", found.take("workingDir"))
-    containers.volumes(draft, pod, found)
+    pod_spec = containers.pod(pod, "node")
+    containers.environment(draft, pod_spec)
+    containers.ports(draft, pod_spec)
+    draft.set("workingDir", pod_spec.take("workingDir"))
+    containers.volumes(draft, pod, pod_spec)
     own = trainer.at("resourcesPerNode")
     if own.at("limits").value or own.at("requests").value:
-        found.change("resources", to=_REPLACED)
+        pod_spec.change("resources", to=_REPLACED)
     else:
-        containers.resources(draft, found.at("resources"))
-    return found
+        containers.resources(draft, pod_spec.at("resources"))
+    return pod_spec
 
 
 def _image_and_command(draft: Draft, trainer: Source, node: Source, starts: Source) -> None:
     """Read the image and the command. As in Kubernetes, `args` without `command` replaces only the arguments."""
     own, usual = trainer.at("image").value, node.at("image").value
-    draft.set("image", _either(trainer.at("image"), node.at("image")), "" if own or not usual else "from the runtime")
+    draft.set("image", choose_source(trainer.at("image"), node.at("image")), "" if own or not usual else "from the runtime")
     if any("sshd" in str(word) for key in ("command", "args") for word in starts.at(key).value or ()):
         for key in ("command", "args"):
             starts.drop(key, why="workers start sshd")
         starts = Source(None)
     if not trainer.at("command").value and not starts.at("command").value:
-        for one in (trainer, starts):
-            one.change("args", to=containers.WITHOUT_ENTRYPOINT)
-    words = [str(word) for key in ("command", "args") for word in _either(trainer.at(key), starts.at(key)) or ()]
+        for source in (trainer, starts):
+            source.change("args", to=containers.WITHOUT_ENTRYPOINT)
+    words = [str(word) for key in ("command", "args") for word in choose_source(trainer.at(key), starts.at(key)) or ()]
     mpi = starters.mpi_starter(words)
-    draft.set("command", words or None, f"{mpi} runs once, in the launcher" if mpi else how(words))
+    draft.set("command", words or None, f"{mpi} runs once, in the launcher" if mpi else describe_ranks(words))
     if draft.values["launcher"] == "mpijob":
         draft.comments["command"] = f"{mpi} runs once, in the launcher" if mpi else "runs on every rank"
 
@@ -165,13 +164,13 @@ def _image_and_command(draft: Draft, trainer: Source, node: Source, starts: Sour
 def _ranks(draft: Draft, trainer: Source, policy: Source, *, mpi: bool) -> None:
     own = trainer.at("numProcPerNode")
     if mpi:
-        draft.set("slots", _either(own, policy.at("mpi", "numProcPerNode")) or 1)
+        draft.set("slots", choose_source(own, policy.at("mpi", "numProcPerNode")) or 1)
         draft.set("mpiImplementation", policy.take("mpi", "mpiImplementation"))
         home(draft, policy.at("mpi"))
         policy.drop("mpi", "runLauncherAsNode", why="the launcher runs no ranks; all nodes are workers")
         return
     if own.value is not None:
         policy.change("torch", "numProcPerNode", to=_REPLACED)
-    given = trainer if own.value is not None else policy.at("torch")
-    if given.at("numProcPerNode").value is not None:
-        slots(draft, given, "numProcPerNode")
+    processes = trainer if own.value is not None else policy.at("torch")
+    if processes.at("numProcPerNode").value is not None:
+        read_slots(draft, processes, "numProcPerNode")

@@ -27,19 +27,19 @@ class Unset:
     path: str
 
 
-def fill(value: Any, given: Mapping[str, str], path: Path = ()) -> Any:
-    """Return the document, with the variables in `given` replaced.
+def fill(value: Any, values: Mapping[str, str], path: Path = ()) -> Any:
+    """Return the document, with the variables in `values` replaced.
 
     A replaced string that contains only digits becomes a number.
     """
     if isinstance(value, Mapping):
-        return {str(fill(key, given)): fill(one, given, (*path, key)) for key, one in value.items()}
+        return {str(fill(key, values)): fill(inner, values, (*path, key)) for key, inner in value.items()}
     if isinstance(value, list):
-        return [fill(one, given, (*path, number)) for number, one in enumerate(value)]
+        return [fill(inner, values, (*path, number)) for number, inner in enumerate(value)]
     if not isinstance(value, str):
         return value
-    filled = _NAME.sub(lambda match: given.get(_name(match), match[0]), value)
-    if given:
+    filled = _NAME.sub(lambda match: values.get(_name(match), match[0]), value)
+    if values:
         filled = _ESCAPED.sub("$", filled)
     is_number = filled != value and re.fullmatch(r"\d+", filled) and not _is_text(path)
     return int(filled) if is_number else filled
@@ -50,31 +50,31 @@ def _is_text(path: Path) -> bool:
     return "command" in path or "args" in path or path[-1:] == ("value",)
 
 
-def unset(value: Any, path: Path = ()) -> Iterator[Unset]:
+def find_unset(value: Any, path: Path = ()) -> Iterator[Unset]:
     """Yield template variables that nothing expands. Outside shell scripts, Kubernetes leaves `$NAME` unchanged."""
     if isinstance(value, Mapping):
-        for key, one in value.items():
-            if key in ("command", "args") and isinstance(one, list):
+        for key, inner in value.items():
+            if key in ("command", "args") and isinstance(inner, list):
                 yield from _unset_in_command(value, key, (*path, key))
-            elif not (key == "value" and _refers_to_itself(value)):
-                yield from unset(one, (*path, key))
+            elif not (key == "value" and is_self_reference(value)):
+                yield from find_unset(inner, (*path, key))
     elif isinstance(value, list):
-        for number, one in enumerate(value):
-            yield from unset(one, (*path, number))
+        for number, inner in enumerate(value):
+            yield from find_unset(inner, (*path, number))
     elif isinstance(value, str):
         yield from (Unset(_name(match), path_text(path)) for match in _NAME.finditer(value))
 
 
-def left_to_shell(words: Sequence[str], known: Set[str]) -> list[str]:
-    """Return the variables in a `sh -c` script that neither the script nor `known` sets, except standard variables such
+def find_left_to_shell(words: Sequence[str], defined: Set[str]) -> list[str]:
+    """Return the variables in a `sh -c` script that neither the script nor `defined` sets, except standard variables such
     as PATH.
     """
     if not _is_shell(words):
         return []
     text = "\n".join(words[1:])
-    own = {one for match in _ASSIGNED.finditer(text) for one in match.groups() if one}
-    found = dict.fromkeys(_name(match) for match in _NAME.finditer(text) if not match["angle"])
-    return [name for name in found if name not in own | known | _OF_SHELLS]
+    own = {name for match in _ASSIGNED.finditer(text) for name in match.groups() if name}
+    names = dict.fromkeys(_name(match) for match in _NAME.finditer(text) if not match["angle"])
+    return [name for name in names if name not in own | defined | _OF_SHELLS]
 
 
 _OF_SHELLS: Final = frozenset({"PATH", "HOME", "PWD", "USER", "HOSTNAME", "LD_LIBRARY_PATH", "PYTHONPATH", "RANDOM", "SECONDS"})
@@ -88,10 +88,10 @@ def _unset_in_command(container: Mapping[str, Any], key: str, path: Path) -> Ite
     if _is_shell([*(container.get("command") or []), *(container.get("args") or [])]):
         return
     for number, word in enumerate(container[key]):
-        yield from unset(word, (*path, number))
+        yield from find_unset(word, (*path, number))
 
 
-def _refers_to_itself(variable: Mapping[str, Any]) -> bool:
+def is_self_reference(variable: Mapping[str, Any]) -> bool:
     """Return whether an environment variable extends the value that it has in the image, such as `$PATH:/opt/bin` for
     PATH.
     """

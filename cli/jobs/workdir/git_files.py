@@ -34,7 +34,7 @@ class Repository:
     """Folder with the configuration and `info/exclude`, which all working trees of the repository share."""
 
 
-def listed(root: Path) -> Iterator[str]:
+def list_files(root: Path) -> Iterator[str]:
     """Yield the files that git tracks or would add. A folder outside a repository is treated as a new repository.
 
     Raises CommandError if git is missing or fails.
@@ -57,7 +57,7 @@ def listed(root: Path) -> Iterator[str]:
             continue
         path = root / name
         if path.is_dir() and not path.is_symlink():  # a submodule or a nested repository
-            yield from (f"{name.rstrip('/')}/{inner}" for inner in listed(path))
+            yield from (f"{name.rstrip('/')}/{inner}" for inner in list_files(path))
         else:
             yield name
 

@@ -60,16 +60,16 @@ class FolderInBucket:
         owner = {"ExpectedBucketOwner": cluster.account}
         files = len(self._selection.files)
         same = storage.archive_prefix(self._placed.namespace.name, digest(self._selection))
-        listed = _asked(cluster, lambda: s3.list_objects_v2(Bucket=bucket, Prefix=same, MaxKeys=1, **owner))
-        if found := listed.get("Contents"):
-            copy = {"CopySource": {"Bucket": bucket, "Key": found[0]["Key"]}, "ExpectedSourceBucketOwner": cluster.account}
-            _asked(cluster, lambda: s3.copy_object(Bucket=bucket, Key=self._key, **copy, **owner))
+        listed = query_bucket(cluster, lambda: s3.list_objects_v2(Bucket=bucket, Prefix=same, MaxKeys=1, **owner))
+        if objects := listed.get("Contents"):
+            copy = {"CopySource": {"Bucket": bucket, "Key": objects[0]["Key"]}, "ExpectedSourceBucketOwner": cluster.account}
+            query_bucket(cluster, lambda: s3.copy_object(Bucket=bucket, Key=self._key, **copy, **owner))
             return f"copied {files} unchanged files to"
         with tempfile.TemporaryFile(prefix="gpumpi-workdir-") as file:
-            archive(self._selection, {one.path for one in self._selection.files}, file)
+            archive(self._selection, {file.path for file in self._selection.files}, file)
             size = file.tell()
             file.seek(0)
-            _asked(cluster, lambda: _upload(s3, file, bucket, self._key, owner))
+            query_bucket(cluster, lambda: _upload(s3, file, bucket, self._key, owner))
         return f"sent {files} files ({size / MIB:.1f} MiB, compressed) to"
 
     def remove(self, cluster: Cluster) -> None:
@@ -80,7 +80,7 @@ class FolderInBucket:
 
 def digest(selection: Selection) -> str:
     """Return a SHA-256 over a folder's paths, file contents, executable bits and links."""
-    files = [f"{one.digest} {one.executable} {one.path}\n" for one in selection.files]
+    files = [f"{file.digest} {file.executable} {file.path}\n" for file in selection.files]
     links = [f"{(selection.root / name).readlink()} link {name}\n" for name in selection.links]
     return hashlib.sha256("".join((*files, *links)).encode(errors="surrogateescape")).hexdigest()
 
@@ -90,7 +90,7 @@ def is_record(record: Object) -> bool:
     return KEY in (record.get("data") or {})
 
 
-def key_of(record: Object, cluster: ClusterDescription, namespace: str) -> str:
+def derive_key(record: Object, cluster: ClusterDescription, namespace: str) -> str:
     """Return the key of the object. Raises JobRefused if it is not the key of a folder of this namespace."""
     key: str = record["data"][KEY]
     pattern = storage.archive_prefix(re.escape(namespace), "[0-9a-f]{64}") + r"[0-9a-f]{8}\.tar\.gz"
@@ -103,7 +103,7 @@ def remove_object(cluster: ClusterDescription, key: str) -> None:
     """Delete an object from the stack's bucket. If it cannot be deleted, it remains until it expires."""
     s3, bucket = Clients(cluster.region).s3, cluster.bucket
     try:
-        _asked(cluster, lambda: s3.delete_object(Bucket=bucket, Key=key, ExpectedBucketOwner=cluster.account))
+        query_bucket(cluster, lambda: s3.delete_object(Bucket=bucket, Key=key, ExpectedBucketOwner=cluster.account))
     except CommandError as error:
         say(f"{NAME}: s3://{bucket}/{key} was not deleted and expires by itself: {error}")
 
@@ -117,7 +117,7 @@ def _upload(s3: Any, file: IO[bytes], bucket: str, key: str, owner: Mapping[str,
         raise error.__context__ or error from None  # the original error, which `query` can translate
 
 
-def _asked(cluster: ClusterDescription, call: Callable[[], Result]) -> Result:
+def query_bucket(cluster: ClusterDescription, call: Callable[[], Result]) -> Result:
     try:
         return query(cluster.region, call)
     except Denied as error:

@@ -136,9 +136,9 @@ def _remove_one(cluster: Cluster, described: ClusterDescription, record: Object,
     name = record["metadata"]["name"]
     try:
         if in_bucket.is_record(record):
-            in_bucket.remove_object(described, in_bucket.key_of(record, described, namespace))
+            in_bucket.remove_object(described, in_bucket.derive_key(record, described, namespace))
         else:
-            _remove_folder(cluster, *_recorded(record, described, namespace))
+            _remove_folder(cluster, *list_recorded(record, described, namespace))
     except JobRefused as error:
         fix = f"Delete it: kubectl delete configmap {name} -n {namespace}"
         say(f"{NAME}: ConfigMap {name}: is not a valid record of a job's files ({error.problems[0]}) {fix}")
@@ -147,7 +147,7 @@ def _remove_one(cluster: Cluster, described: ClusterDescription, record: Object,
     return True
 
 
-def _recorded(record: Object, described: ClusterDescription, namespace: str) -> tuple[PlacedJob, JobFiles]:
+def list_recorded(record: Object, described: ClusterDescription, namespace: str) -> tuple[PlacedJob, JobFiles]:
     """Return the job and the folder of a record. Raises JobRefused if the record is invalid."""
     job = record["metadata"]["labels"].get(JOB_LABEL, "")
     return files.read_record(job, record.get("data") or {}, described, namespace)
@@ -164,17 +164,17 @@ def _new_id() -> str:
 # --- stored logs -------------------------------------------------------------------------------------------------------
 
 
-def kept_logs(cluster: Cluster, namespace: str, job: str) -> dict[str, list[str]]:
+def read_kept_logs(cluster: Cluster, namespace: str, job: str) -> dict[str, list[str]]:
     """Return the stored log lines of the job's last run, keyed by pod. Raises NotFound if no record of logs exists."""
     records = cluster.list("ConfigMap", namespace, {**files.SELECTOR, JOB_LABEL: job})
-    for record in sorted(records, key=lambda one: str(one["metadata"]["creationTimestamp"]), reverse=True):
+    for record in sorted(records, key=lambda record: str(record["metadata"]["creationTimestamp"]), reverse=True):
         try:
-            placed, folder = _recorded(record, cluster.description(), namespace)
+            placed, folder = list_recorded(record, cluster.description(), namespace)
         except JobRefused:  # not a record of a folder
             continue
         with running(cluster, files.build_waiting_job(placed, _new_id())) as where:
             ran = pod_streams.run(cluster, where, ["/bin/sh", "-c", _READ_LOGS, "logs", folder.folder])
-        return by_pod(ran.out.decode(errors="replace"))
+        return group_by_pod(ran.out.decode(errors="replace"))
     raise NotFound(f"no logs of job {job} are kept in namespace {namespace}")
 
 
@@ -183,20 +183,20 @@ for file in $(ls -tr); do echo "/$file"; sed 's/^/ /' "$file"; done"""
 """Prints the log files, oldest first. Iterating over `ls` is safe, because pod names contain no spaces."""
 
 
-def by_pod(text: str) -> dict[str, list[str]]:
+def group_by_pod(text: str) -> dict[str, list[str]]:
     """Parse the output of _READ_LOGS into log lines, keyed by pod.
 
     >>> by_pod("/a-worker-0\\n one\\n two\\n/a-worker-1\\n")
     {'a-worker-0': ['one', 'two'], 'a-worker-1': []}
     """
-    found: dict[str, list[str]] = {}
+    users: dict[str, list[str]] = {}
     lines: list[str] = []
     for line in text.split("\n"):
         if line.startswith("/"):
-            lines = found.setdefault(line[1:], [])
+            lines = users.setdefault(line[1:], [])
         elif line:
             lines.append(line[1:])
-    return found
+    return users
 
 
 # --- pods --------------------------------------------------------------------------------------------------------------
@@ -209,14 +209,14 @@ def running(cluster: Cluster, job: Object) -> Iterator[Container]:
     cluster.create(job)
     try:
         polling = Retrying(
-            retry=retry_if_result(lambda found: found is None),
+            retry=retry_if_result(lambda answer: answer is None),
             stop=stop_after_delay(START_SECONDS),
             wait=wait_fixed(POLL_SECONDS),
         )
         try:
-            where = polling(_started, cluster, name, namespace)
+            where = polling(start_pod, cluster, name, namespace)
         except RetryError:
-            reason = _why_not(cluster, name, namespace)
+            reason = explain_pending_pod(cluster, name, namespace)
             raise CommandError(
                 f"the helper pod for job files did not start in {START_SECONDS:.0f} s: {reason}", UNREACHABLE
             ) from None
@@ -230,7 +230,7 @@ def _pods(cluster: Cluster, job: str, namespace: str) -> list[Object]:
     return cluster.list("Pod", namespace, {JOB_NAME_LABEL: job})
 
 
-def _started(cluster: Cluster, job: str, namespace: str) -> Container | None:
+def start_pod(cluster: Cluster, job: str, namespace: str) -> Container | None:
     for pod in _pods(cluster, job, namespace):
         for one in list_containers(pod):
             if "running" in one.get("state", {}):
@@ -242,7 +242,7 @@ def _started(cluster: Cluster, job: str, namespace: str) -> Container | None:
     return None
 
 
-def _why_not(cluster: Cluster, job: str, namespace: str) -> str:
+def explain_pending_pod(cluster: Cluster, job: str, namespace: str) -> str:
     for pod in _pods(cluster, job, namespace):
         for condition in pod["status"].get("conditions", ()):
             if condition["status"] == "False" and condition.get("message"):

@@ -62,8 +62,8 @@ def select(folder: Path, limit_mib: int = LIMIT_MIB) -> Selection:
     if not root.is_dir():
         raise NotFound(f"workdir: {folder} is not a folder on this machine")
     names, left_out = [], []
-    for name in sorted(set(git_files.listed(root))):
-        reason = _refused(root, name)
+    for name in sorted(set(git_files.list_files(root))):
+        reason = refuse(root, name)
         if reason:
             left_out.append(f"{name} ({reason})")
         elif os.path.lexists(root / name):  # git also lists deleted files whose deletion is not staged
@@ -75,7 +75,7 @@ def select(folder: Path, limit_mib: int = LIMIT_MIB) -> Selection:
             links.append(name)
             continue
         content = (root / name).read_bytes()
-        if secret := _secret_in(content, name):
+        if secret := find_secret(content, name):
             left_out.append(f"{name} ({secret})")
             continue
         executable = os.access(root / name, os.X_OK)
@@ -83,7 +83,7 @@ def select(folder: Path, limit_mib: int = LIMIT_MIB) -> Selection:
     return Selection(root, tuple(files), tuple(links), tuple(left_out))
 
 
-def _refused(root: Path, name: str) -> str:
+def refuse(root: Path, name: str) -> str:
     """Return why a file must not be sent, judged by its path and type; empty if it may be sent."""
     path, parts = root / name, name.split("/")
     if _UNUSABLE_NAME.search(name):
@@ -101,7 +101,7 @@ def _refused(root: Path, name: str) -> str:
     return ""
 
 
-def _secret_in(content: bytes, name: str) -> str:
+def find_secret(content: bytes, name: str) -> str:
     """Return a clause such as `contains a Kubernetes Secret`; empty if the file contains no secret."""
     if len(content) > READ_FOR_SECRETS or b"\0" in content:
         return ""

@@ -34,31 +34,33 @@ class Sent:
         >>> str(Sent(1, 2 * MIB, 12))
         '1 of 12 files (2.0 MiB); the others were already there'
         """
-        known = "" if self.files == self.all_files else "; the others were already there"
-        return f"{self.files} of {self.all_files} files ({self.size / MIB:.1f} MiB){known}"
+        note = "" if self.files == self.all_files else "; the others were already there"
+        return f"{self.files} of {self.all_files} files ({self.size / MIB:.1f} MiB){note}"
 
 
 def send(selection: Selection, place: Place, jobs: str, folder: str) -> Sent:
     """Send the files to `folder`/workdir. The folder `jobs` contains the folders of all jobs. Raises CommandError."""
     with tempfile.TemporaryFile(prefix="gpumpi-workdir-") as file:
-        file.write("".join(f"{'x' if one.executable else '-'} {one.digest}  {one.path}\n" for one in selection.files).encode())
+        file.write(
+            "".join(f"{'x' if file.executable else '-'} {file.digest}  {file.path}\n" for file in selection.files).encode()
+        )
         offered = _run(place, "offer", jobs, folder, file)
-    known = set(offered.decode().splitlines())
-    missing = [one for one in selection.files if one.path not in known]
+    present = set(offered.decode().splitlines())
+    missing = [file for file in selection.files if file.path not in present]
     with tempfile.TemporaryFile(prefix="gpumpi-workdir-") as file:
-        archive(selection, {one.path for one in missing}, file)
+        archive(selection, {file.path for file in missing}, file)
         _run(place, "take", jobs, folder, file)
-    return Sent(len(missing), sum(one.size for one in missing), len(selection.files))
+    return Sent(len(missing), sum(file.size for file in missing), len(selection.files))
 
 
 def archive(selection: Selection, paths: Collection[str], file: IO[bytes]) -> None:
     """Write the files with these paths, and all links, to a compressed archive."""
     with tarfile.open(fileobj=file, mode="w:gz", compresslevel=1) as archive:
         for name in (*sorted(paths), *selection.links):
-            archive.add(selection.root / name, arcname=name, recursive=False, filter=_without_owner)
+            archive.add(selection.root / name, arcname=name, recursive=False, filter=remove_owner)
 
 
-def _without_owner(member: tarfile.TarInfo) -> tarfile.TarInfo:
+def remove_owner(member: tarfile.TarInfo) -> tarfile.TarInfo:
     member.uid = member.gid = 0
     member.uname = member.gname = ""
     return member

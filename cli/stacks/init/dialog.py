@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from cli.errors import problem_line
+from cli.errors import format_problem
 from cli.exit_codes import INTERRUPTED, OK, REFUSED, USAGE
 from cli.installation import ROOT
 from cli.stacks.cost import lines
@@ -48,21 +48,21 @@ class Agreed:
     examined: Examined[Any, Any]
 
 
-def run(stack: str, folder: Path, given: Mapping[str, str | None], *, yes: bool, offline: bool, ask: Ask | None = None) -> int:
-    """Ask for every value that is missing from `given`, and write the file.
+def run(stack: str, folder: Path, answers: Mapping[str, str | None], *, yes: bool, offline: bool, ask: Ask | None = None) -> int:
+    """Ask for every value that is missing from `answers`, and write the file.
 
-    `given` maps `target` and the names of questions to answers.
+    `answers` maps `target` and the names of questions to answers.
     """
-    flags = {name: value for name, value in given.items() if value is not None}
+    flags = {name: value for name, value in answers.items() if value is not None}
     try:
         _check_name(stack)
         _refuse_existing(stack, folder)
         if not yes and ask is None:
-            ask = _at_terminal()
+            ask = make_terminal_prompt()
         kind = _target(flags.pop("target", None), ask)
         form = FORMS[kind]
         _refuse_other_flags(kind, form, flags)
-        agreed = _agree(stack, form, flags, offline, ask)
+        agreed = collect_answers(stack, form, flags, offline, ask)
         path = _write(folder / f"Pulumi.{stack}.yaml", agreed.text)
     except Refused as error:
         print(f"cluster init: {error}", file=sys.stderr)
@@ -90,7 +90,7 @@ def _refuse_existing(stack: str, folder: Path) -> None:
             raise Refused(f"{path} already exists and was not changed; choose another name, or edit the file", REFUSED)
 
 
-def _at_terminal() -> Ask:
+def make_terminal_prompt() -> Ask:
     if not sys.stdin.isatty():
         raise Refused("stdin is not a terminal; pass --yes, and a flag for each value without a default", USAGE)
     return lambda prompt, default: str(typer.prompt(prompt, default=default, show_default=bool(default)))
@@ -115,22 +115,22 @@ def _target(flag: str | None, ask: Ask | None) -> str:
 
 
 def _refuse_other_flags(kind: str, form: Form, flags: Iterable[str]) -> None:
-    others = sorted(set(flags) - {question.name for question in form.questions})
-    if others:
-        raise Refused(f"--{others[0]}: does not apply to target {kind}", USAGE)
+    unexpected = sorted(set(flags) - {question.name for question in form.questions})
+    if unexpected:
+        raise Refused(f"--{unexpected[0]}: does not apply to target {kind}", USAGE)
 
 
-def _agree(stack: str, form: Form, flags: Mapping[str, str], offline: bool, ask: Ask | None) -> Agreed:
+def collect_answers(stack: str, form: Form, flags: Mapping[str, str], offline: bool, ask: Ask | None) -> Agreed:
     """Ask until the whole file is valid. Only questions whose answers caused a problem are asked again."""
     settled = dict(flags)
     while True:
-        answers = _answers(form, settled, offline, ask)
+        answers = ask_questions(form, settled, offline, ask)
         _refuse_idle_flags(form, flags, answers)
         text = form.text(stack, answers)
-        examined, wrong = _examined(stack, form, text, offline=offline)
+        examined, wrong = examine_draft(stack, form, text, offline=offline)
         if not wrong:
             return Agreed(answers, text, examined)
-        again = [_question(form, problem) for problem in wrong]
+        again = [find_question(form, problem) for problem in wrong]
         if ask is None or None in again:
             raise Refused("; ".join(map(str, wrong)) + "; nothing was written", REFUSED)
         for problem in wrong:
@@ -146,16 +146,16 @@ def _refuse_idle_flags(form: Form, flags: Mapping[str, str], answers: Mapping[st
             raise Refused(f"--{question.name}: only {question.condition}", USAGE)
 
 
-def _answers(form: Form, settled: Mapping[str, str], offline: bool, ask: Ask | None) -> dict[str, str]:
+def ask_questions(form: Form, settled: Mapping[str, str], offline: bool, ask: Ask | None) -> dict[str, str]:
     answers: dict[str, str] = {}
     for question in form.questions:
         if question.applies(answers):
-            answers[question.name] = _answer(question, Draft(answers, offline), settled.get(question.name), ask)
+            answers[question.name] = ask_question(question, Draft(answers, offline), settled.get(question.name), ask)
     return answers
 
 
-def _answer(question: Question, draft: Draft, settled: str | None, ask: Ask | None) -> str:
-    default = "" if settled is not None else _default(question, draft, ask)
+def ask_question(question: Question, draft: Draft, settled: str | None, ask: Ask | None) -> str:
+    default = "" if settled is not None else find_default(question, draft, ask)
     while True:
         answer = (settled if settled is not None else ask(question.prompt, default) if ask is not None else default).strip()
         try:
@@ -169,7 +169,7 @@ def _answer(question: Question, draft: Draft, settled: str | None, ask: Ask | No
             return answer
 
 
-def _default(question: Question, draft: Draft, ask: Ask | None) -> str:
+def find_default(question: Question, draft: Draft, ask: Ask | None) -> str:
     proposal = question.propose(draft)
     if proposal.is_required and ask is None:
         raise Refused(f"--{question.name}: required with --yes, like {question.example}. {proposal.note}".strip(), USAGE)
@@ -181,7 +181,7 @@ def _default(question: Question, draft: Draft, ask: Ask | None) -> str:
 # --- validation --------------------------------------------------------------------------------------------------------
 
 
-def _examined(stack: str, form: Form, text: str, *, offline: bool) -> tuple[Examined[Any, Any], tuple[Problem, ...]]:
+def examine_draft(stack: str, form: Form, text: str, *, offline: bool) -> tuple[Examined[Any, Any], tuple[Problem, ...]]:
     """Return the result of `validate`, and the problems that prevent writing the file."""
     with tempfile.TemporaryDirectory() as folder:
         draft = Path(folder) / f"Pulumi.{stack}.yaml"
@@ -191,11 +191,11 @@ def _examined(stack: str, form: Form, text: str, *, offline: bool) -> tuple[Exam
     if examined.problems or offline:
         return examined, examined.problems
     examined = form.examined(raw, offline=False)
-    final = tuple(problem for problem in examined.problems if (found := _question(form, problem)) and found.is_final)
+    final = tuple(problem for problem in examined.problems if (question := find_question(form, problem)) and question.is_final)
     return examined, final
 
 
-def _question(form: Form, problem: Problem) -> Question | None:
+def find_question(form: Form, problem: Problem) -> Question | None:
     """Return the question whose answer caused the problem; None if there is no such question."""
     for question in form.questions:
         if any(is_below(problem.path, path) for path in question.paths):
@@ -226,11 +226,11 @@ def _report(path: Path, stack: str, form: Form, agreed: Agreed, *, offline: bool
     for problem in agreed.examined.problems:
         print(f"before `pulumi up`: {problem}")
     for warning in agreed.examined.warnings:
-        print(problem_line(warning))
+        print(format_problem(warning))
     if agreed.examined.facts is None:
         reason = "--offline" if offline else agreed.examined.not_queried
         print(f"checked the file only; {form.queried} was not queried: {reason}")
-    first = _commands_before(path)
+    first = list_prior_commands(path)
     for steps in form.next_steps(stack, agreed.answers):
         print(f"{steps.heading}:")
         for command in (*first, *steps.commands):
@@ -247,14 +247,14 @@ def _report_cost(agreed: Agreed, *, offline: bool) -> None:
         print(lines.of_stack(settings, facts, prices))
 
 
-def _commands_before(path: Path) -> tuple[str, ...]:
+def list_prior_commands(path: Path) -> tuple[str, ...]:
     """Return the commands to run before the next steps.
 
     Without --config-dir, other verbs find stack files only in stacks/, and Pulumi must run in the clone.
     """
-    found: list[str] = []
+    lines: list[str] = []
     if path.resolve().parent != ROOT / "stacks":
-        found.append(f"cp {shlex.quote(str(path.resolve()))} {shlex.quote(str(ROOT / 'stacks'))}/")
+        lines.append(f"cp {shlex.quote(str(path.resolve()))} {shlex.quote(str(ROOT / 'stacks'))}/")
     if Path.cwd() != ROOT:
-        found.append(f"cd {shlex.quote(str(ROOT))}")
-    return tuple(found)
+        lines.append(f"cd {shlex.quote(str(ROOT))}")
+    return tuple(lines)

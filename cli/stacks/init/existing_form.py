@@ -16,14 +16,14 @@ from cli.stacks.init.questions import (
     Proposal,
     Question,
     Unfit,
-    always,
-    at_home,
-    choice,
-    flow,
-    looks_like,
-    must_be_given,
-    number,
-    parts,
+    accept_any,
+    expand_home,
+    format_flow,
+    match_pattern,
+    parse_choice,
+    parse_number,
+    require_answer,
+    split_parts,
 )
 from cli.within import within
 from infra.config.messages import all_of, did_you_mean, one_of
@@ -52,7 +52,7 @@ def _is_list(answer: str) -> bool:
 
 def _kubeconfig(draft: Draft) -> Proposal:
     usual = kubeconfigs.files(None)
-    return Proposal(usual if _is_list(usual) else at_home(usual))
+    return Proposal(usual if _is_list(usual) else expand_home(usual))
 
 
 def _check_kubeconfig(answer: str, answers: Answers) -> None:
@@ -101,13 +101,13 @@ def _nodes(kubeconfig: str, context: str) -> tuple[Node, ...]:
         return ()
 
 
-def _seen(draft: Draft) -> tuple[Node, ...]:
+def read_cluster(draft: Draft) -> tuple[Node, ...]:
     return () if draft.offline else _nodes(draft.answers["kubeconfig"], draft.answers["context"])
 
 
-def _selector_of(draft: Draft) -> Proposal:
+def derive_selector(draft: Draft) -> Proposal:
     """Propose a label that all GPU nodes but no other nodes have, preferably the one from GPU feature discovery."""
-    nodes = _seen(draft)
+    nodes = read_cluster(draft)
     gpu_nodes = [node for node in nodes if node.gpus]
     if not gpu_nodes:
         return Proposal(is_required=True)
@@ -120,32 +120,32 @@ def _selector_of(draft: Draft) -> Proposal:
     return Proposal(f"{key}={value}", note)
 
 
-def _matching(draft: Draft) -> tuple[Node, ...]:
+def find_matching_nodes(draft: Draft) -> tuple[Node, ...]:
     selector = _selector(draft.answers["node-selector"])
-    return tuple(node for node in _seen(draft) if node.has(selector))
+    return tuple(node for node in read_cluster(draft) if node.has(selector))
 
 
 def _gpus(draft: Draft) -> Proposal:
-    offered = [node.gpus for node in _matching(draft) if node.gpus]
+    offered = [node.gpus for node in find_matching_nodes(draft) if node.gpus]
     return Proposal(str(min(offered))) if offered else Proposal(is_required=True)
 
 
 def _size(draft: Draft) -> Proposal:
-    found = _matching(draft)
-    return Proposal(str(len(found))) if found else Proposal(is_required=True)
+    nodes = find_matching_nodes(draft)
+    return Proposal(str(len(nodes))) if nodes else Proposal(is_required=True)
 
 
 # --- answers -----------------------------------------------------------------------------------------------------------
 
 
 def _selector(answer: str) -> dict[str, str]:
-    pairs = (part.partition("=") for part in parts(answer))
+    pairs = (part.partition("=") for part in split_parts(answer))
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
 def _check_selector(answer: str, answers: Answers) -> None:
-    found = parts(answer)
-    if not found or any("=" not in part for part in found):
+    pairs = split_parts(answer)
+    if not pairs or any("=" not in part for part in pairs):
         raise Unfit("write KEY=VALUE, like example.com/rack=1, and separate several with commas")
 
 
@@ -162,9 +162,9 @@ def _volume(answers: Answers) -> dict[str, str] | None:
 
 
 def _text(stack: str, answers: Answers) -> str:
-    path = {} if _is_list(answers["kubeconfig"]) else {"path": at_home(answers["kubeconfig"])}
+    path = {} if _is_list(answers["kubeconfig"]) else {"path": expand_home(answers["kubeconfig"])}
     volume = _volume(answers)
-    storage = f"  gpumpi:storage: {flow(volume)}\n" if volume else "  # no gpumpi:storage: jobs have no shared volume\n"
+    storage = f"  gpumpi:storage: {format_flow(volume)}\n" if volume else "  # no gpumpi:storage: jobs have no shared volume\n"
     pool = {
         "name": answers["pool"],
         "nodeSelector": _selector(answers["node-selector"]),
@@ -176,9 +176,9 @@ def _text(stack: str, answers: Answers) -> str:
 config:
   gpumpi:target:
     kind: existing
-    kubeconfig: {flow({**path, "context": answers["context"]})}
+    kubeconfig: {format_flow({**path, "context": answers["context"]})}
 {storage}  gpumpi:pools:
-    - {flow(pool)}
+    - {format_flow(pool)}
   # The repository to which short image names such as openmpi:5 refer; without one, jobs need full image names:
   # gpumpi:platform: {{imageRepository: registry.example.com/team}}
 """
@@ -187,7 +187,7 @@ config:
 def _next_steps(stack: str, answers: Answers) -> tuple[NextSteps, ...]:
     cluster = f"--context {shlex.quote(answers['context'])}"
     if not _is_list(answers["kubeconfig"]):
-        cluster = f"--kubeconfig {_quoted(at_home(answers['kubeconfig']))} {cluster}"
+        cluster = f"--kubeconfig {quote(expand_home(answers['kubeconfig']))} {cluster}"
     smoke = f"scripts/cluster smoke --pool {answers['pool']} --workers {min(2, int(answers['size']))} {cluster} --image IMAGE"
     return (
         NextSteps(
@@ -202,7 +202,7 @@ def _next_steps(stack: str, answers: Answers) -> tuple[NextSteps, ...]:
     )
 
 
-def _quoted(path: str) -> str:
+def quote(path: str) -> str:
     """Quote a path for a shell that must still expand `~/`."""
     return f"~/{shlex.quote(path[2:])}" if path.startswith("~/") else shlex.quote(path)
 
@@ -215,29 +215,29 @@ EXISTING: Final = Form(
         Question(
             "context", "context of the kubeconfig", _context, _check_context, ("target.kubeconfig.context",), example="admin@rack"
         ),
-        Question("pool", "name of the node pool", always("gpu"), paths=("pools[0].name",)),
+        Question("pool", "name of the node pool", accept_any("gpu"), paths=("pools[0].name",)),
         Question(
             "node-selector",
             "labels that select exactly the nodes of the pool (KEY=VALUE)",
-            _selector_of,
+            derive_selector,
             _check_selector,
             ("pools[0].nodeSelector",),
             example="example.com/rack=1",
         ),
-        Question("gpus", "GPUs per node", _gpus, number(0, MAXIMUM_GPUS), ("pools[0].gpusPerNode",), example="8"),
-        Question("size", "number of nodes", _size, number(1, 1000), ("pools[0].nodes",), example="2"),
+        Question("gpus", "GPUs per node", _gpus, parse_number(0, MAXIMUM_GPUS), ("pools[0].gpusPerNode",), example="8"),
+        Question("size", "number of nodes", _size, parse_number(1, 1000), ("pools[0].nodes",), example="2"),
         Question(
             "storage",
             "shared volume for jobs: none, nfs or storage-class",
-            always(NONE),
-            choice(NONE, NFS, STORAGE_CLASS),
+            accept_any(NONE),
+            parse_choice(NONE, NFS, STORAGE_CLASS),
             ("storage.kind",),
         ),
         Question(
             "nfs",
             "NFS export, like 10.0.0.5:/export/jobs",
-            must_be_given,
-            looks_like(r"[^\s:]\S*:/\S*", "10.0.0.5:/export/jobs"),
+            require_answer,
+            match_pattern(r"[^\s:]\S*:/\S*", "10.0.0.5:/export/jobs"),
             ("storage.server", "storage.path"),
             example="10.0.0.5:/export/jobs",
             applies=lambda answers: answers["storage"] == NFS,
@@ -246,8 +246,8 @@ EXISTING: Final = Form(
         Question(
             "storage-class",
             "storage class that supports ReadWriteMany",
-            must_be_given,
-            looks_like(r"\S+", "cephfs"),
+            require_answer,
+            match_pattern(r"\S+", "cephfs"),
             ("storage.name",),
             is_final=True,
             example="cephfs",
@@ -257,7 +257,7 @@ EXISTING: Final = Form(
         Question(
             "volume-size",
             "size of each namespace's volume",
-            always("100Gi"),
+            accept_any("100Gi"),
             paths=("storage.size",),
             applies=lambda answers: answers["storage"] == STORAGE_CLASS,
             condition="with --storage storage-class",
@@ -265,7 +265,7 @@ EXISTING: Final = Form(
         Question(
             "mount-path",
             "mount path of the volume in jobs",
-            always("/shared"),
+            accept_any("/shared"),
             paths=("storage.mountPath",),
             applies=lambda answers: answers["storage"] != NONE,
             condition="with --storage nfs or storage-class",

@@ -18,10 +18,10 @@ from cli.stacks.init.questions import (
     Question,
     Unfit,
     check_cidrs,
-    cidrs,
-    flow,
+    detect_own_cidr,
+    format_flow,
     instance_type,
-    own_address,
+    parse_cidrs,
     size,
 )
 from infra.preflight import examine_aws
@@ -46,8 +46,8 @@ PRIVATE_ACCESS: Final = f"""\
 
 
 def _eks(stack: str, answers: Answers) -> str:
-    allowed = cidrs(answers["allow"])
-    access = f"    endpointAccess: {{publicCidrs: {flow(allowed)}}} # allowed to reach the Kubernetes API\n"
+    allowed = parse_cidrs(answers["allow"])
+    access = f"    endpointAccess: {{publicCidrs: {format_flow(allowed)}}} # allowed to reach the Kubernetes API\n"
     return f"""\
 # A Kubernetes cluster with GPU nodes. A job brings up the nodes that it needs; idle nodes are deleted after ten minutes.
 config:
@@ -68,7 +68,7 @@ def _eks_steps(stack: str, answers: Answers) -> tuple[NextSteps, ...]:
         f"scripts/cluster image build mpi --push -s {stack}",
         f"scripts/cluster smoke --workers {min(2, int(answers['size']))}",
     )
-    if cidrs(answers["allow"]):
+    if parse_cidrs(answers["allow"]):
         return (NextSteps(HERE, (*create, *use)),)
     install = f"pulumi config set --path gpumpi:platform.install true -s {stack} && pulumi up -s {stack}"
     inside = (
@@ -90,7 +90,7 @@ EKS: Final = Form(
             "addresses (CIDRs) allowed to reach the Kubernetes API, or none",
             # With --yes and no address, stop instead of writing a private endpoint. A user who accepts the defaults
             # expects a usable cluster, not one that turns out to be unreachable after 20 minutes of `pulumi up`.
-            own_address("the Kubernetes API", PRIVATE_EKS, is_required=True),
+            detect_own_cidr("the Kubernetes API", PRIVATE_EKS, is_required=True),
             check_cidrs,
             ("target.endpointAccess",),
             example="203.0.113.7/32, or none",
@@ -125,13 +125,13 @@ def _key_file(answer: str, answers: Answers) -> None:
 
 
 def _ec2(stack: str, answers: Answers) -> str:
-    allowed, file = cidrs(answers.get("allow", "")), answers["ssh-key"]
+    allowed, file = parse_cidrs(answers.get("allow", "")), answers["ssh-key"]
     lines = []
     if file:
         key = Path(file).expanduser().read_text().strip()
-        lines += ["    ssh:", f"      publicKeys: {flow([key])}"]
+        lines += ["    ssh:", f"      publicKeys: {format_flow([key])}"]
     if allowed:
-        lines.append(f"      cidrs: {flow(allowed)} # allowed to reach port 22 of the head node")
+        lines.append(f"      cidrs: {format_flow(allowed)} # allowed to reach port 22 of the head node")
     else:
         lines.append("    # port 22 is closed: log in with `scripts/cluster ssh`, which goes through Session Manager")
     ssh = "".join(f"\n{line}" for line in lines)
@@ -173,7 +173,7 @@ EC2: Final = Form(
             "allow",
             "addresses (CIDRs) allowed to reach the head node by SSH, or none",
             # no address is required: the cluster is usable through Session Manager
-            own_address("the head node by SSH", CLOSED_SSH, is_required=False),
+            detect_own_cidr("the head node by SSH", CLOSED_SSH, is_required=False),
             check_cidrs,
             ("target.ssh.cidrs",),
             applies=lambda answers: bool(answers["ssh-key"]),

@@ -96,15 +96,15 @@ class Form:
 # --- proposals ---------------------------------------------------------------------------------------------------------
 
 
-def always(answer: str) -> Callable[[Draft], Proposal]:
+def accept_any(answer: str) -> Callable[[Draft], Proposal]:
     return lambda draft: Proposal(answer)
 
 
-def must_be_given(draft: Draft) -> Proposal:
+def require_answer(draft: Draft) -> Proposal:
     return Proposal(is_required=True)
 
 
-def own_address(opens: str, undetected: str, *, is_required: bool) -> Callable[[Draft], Proposal]:
+def detect_own_cidr(opens: str, undetected: str, *, is_required: bool) -> Callable[[Draft], Proposal]:
     """Propose the caller's public address as a /32. `undetected`: text about the consequences if the address cannot be
     detected.
     """
@@ -117,7 +117,8 @@ def own_address(opens: str, undetected: str, *, is_required: bool) -> Callable[[
         except caller_address.Undetected as error:
             note = f"Your public address could not be detected ({error}). {undetected}"
             return Proposal(note=note, is_required=is_required)
-        note = f"Your public address is {address} ({caller_address.url()}). By default, only this address can reach {opens}."
+        service = caller_address.read_service_url()
+        note = f"Your public address is {address} ({service}). By default, only this address can reach {opens}."
         return Proposal(f"{address}/32", note)
 
     return propose
@@ -130,7 +131,7 @@ def _region(draft: Draft) -> Proposal:
 # --- checks ------------------------------------------------------------------------------------------------------------
 
 
-def looks_like(pattern: str, example: str) -> Callable[[str, Answers], None]:
+def match_pattern(pattern: str, example: str) -> Callable[[str, Answers], None]:
     def check(answer: str, answers: Answers) -> None:
         if not re.fullmatch(pattern, answer):
             raise Unfit(f"write one like {example}")
@@ -138,7 +139,7 @@ def looks_like(pattern: str, example: str) -> Callable[[str, Answers], None]:
     return check
 
 
-def number(least: int, most: int) -> Callable[[str, Answers], None]:
+def parse_number(least: int, most: int) -> Callable[[str, Answers], None]:
     def check(answer: str, answers: Answers) -> None:
         if not (answer.isascii() and answer.isdecimal() and least <= int(answer) <= most):
             raise Unfit(f"write a number from {least} to {most}")
@@ -146,7 +147,7 @@ def number(least: int, most: int) -> Callable[[str, Answers], None]:
     return check
 
 
-def choice(*choices: str) -> Callable[[str, Answers], None]:
+def parse_choice(*choices: str) -> Callable[[str, Answers], None]:
     def check(answer: str, answers: Answers) -> None:
         if answer not in choices:
             raise Unfit(f"write {one_of(choices)}{did_you_mean(answer, choices)}")
@@ -155,7 +156,7 @@ def choice(*choices: str) -> Callable[[str, Answers], None]:
 
 
 def check_cidrs(answer: str, answers: Answers) -> None:
-    for part in parts(answer):
+    for part in split_parts(answer):
         try:
             ipaddress.IPv4Network(part)
         except ValueError as error:
@@ -165,24 +166,24 @@ def check_cidrs(answer: str, answers: Answers) -> None:
 # --- text --------------------------------------------------------------------------------------------------------------
 
 
-def parts(answer: str) -> list[str]:
+def split_parts(answer: str) -> list[str]:
     """Split a comma-separated list; `none` means an empty list."""
-    found = [part.strip() for part in answer.split(",") if part.strip()]
-    return [] if found == [NONE] else found
+    words = [part.strip() for part in answer.split(",") if part.strip()]
+    return [] if words == [NONE] else words
 
 
-def cidrs(answer: str) -> list[str]:
+def parse_cidrs(answer: str) -> list[str]:
     """Return the CIDRs for the stack file. An address without a prefix length becomes a /32."""
-    return [str(ipaddress.IPv4Network(part)) for part in parts(answer)]
+    return [str(ipaddress.IPv4Network(part)) for part in split_parts(answer)]
 
 
-def flow(value: object) -> str:
+def format_flow(value: object) -> str:
     """Format a value as YAML on one line."""
     text = yaml.safe_dump(value, default_flow_style=True, width=10_000, sort_keys=False)
     return text.removesuffix("...\n").strip()
 
 
-def at_home(path: str) -> str:
+def expand_home(path: str) -> str:
     """Shorten a path below the home folder to one that starts with `~/`, so that the stack file also works for other
     users.
     """
@@ -196,17 +197,19 @@ REGION: Final = Question(
     "region",
     "AWS region",
     _region,
-    looks_like(r"[a-z]+(-[a-z]+)+-\d", "us-west-2"),
+    match_pattern(r"[a-z]+(-[a-z]+)+-\d", "us-west-2"),
     ("aws:region",),
     is_final=True,
 )
-STORAGE: Final = Question("storage", "shared file system: efs or none", always("efs"), choice("efs", NONE), ("storage",))
+STORAGE: Final = Question(
+    "storage", "shared file system: efs or none", accept_any("efs"), parse_choice("efs", NONE), ("storage",)
+)
 
 
 def size(*paths: str) -> Question:
-    return Question("size", "maximum number of nodes", always("2"), number(1, 1000), paths)
+    return Question("size", "maximum number of nodes", accept_any("2"), parse_number(1, 1000), paths)
 
 
 def instance_type(prompt: str, usual: str) -> Question:
-    check = looks_like(r"[a-z0-9-]+\.[a-z0-9-]+", usual)
-    return Question("instance-type", prompt, always(usual), check, ("pools[0].instanceType",), is_final=True)
+    check = match_pattern(r"[a-z0-9-]+\.[a-z0-9-]+", usual)
+    return Question("instance-type", prompt, accept_any(usual), check, ("pools[0].instanceType",), is_final=True)

@@ -48,7 +48,7 @@ class Row:
         }
 
 
-def rows(settings: Settings, facts: Facts | None) -> Iterator[Row]:
+def list_rows(settings: Settings, facts: Facts | None) -> Iterator[Row]:
     yield _system(settings, facts) if settings.is_eks else _head_node(settings, facts)
     for pool in settings.pools:
         instance_type = facts.instance_types[pool.instance_type] if facts else None
@@ -125,32 +125,32 @@ def show(console: Console, settings: Settings, facts: Facts | None) -> None:
     if (lustre := settings.storage.lustre) is not None:
         size = "" if lustre.is_existing else f", {lustre.size_gib or SMALLEST_GIB} GiB"
         console.print(f"  FSx for Lustre {lustre.file_system_id or 'new'}{size}, at {lustre.mount_path}")
-    found = list(rows(settings, facts))
-    console.print(_table(found))
+    summary = list(list_rows(settings, facts))
+    console.print(_table(summary))
     if settings.pools and facts:
-        console.print(f"at most {sum((row.gpus or 0) * row.maximum for row in found)} GPUs")
+        console.print(f"at most {sum((row.gpus or 0) * row.maximum for row in summary)} GPUs")
 
 
 def _kind(settings: Settings, facts: Facts | None) -> str:
     if not settings.is_eks:
         ami = facts.ami.id if facts and facts.ami else UNKNOWN
         return f"EC2 cluster, AMI {ami},"
-    wanted, now = settings.eks.kubernetes_version, facts.existing.cluster_version if facts else None
-    return f"Kubernetes {wanted}{f' (now {now})' if now and now != wanted else ''}"
+    version, now = settings.eks.kubernetes_version, facts.existing.cluster_version if facts else None
+    return f"Kubernetes {version}{f' (now {now})' if now and now != version else ''}"
 
 
-def _table(found: list[Row]) -> Listing:
+def _table(summary: list[Row]) -> Listing:
     listing = Listing("pool", "type", "GPUs", "EFA", "nodes", "zone", "capacity", "placement", right=("GPUs", "EFA"))
-    for row in found:
+    for row in summary:
         numbers = [UNKNOWN if number is None else str(number) for number in (row.gpus, row.efa)]
         nodes = f"{row.desired} ({row.minimum} to {row.maximum})"
         listing.add_row(
-            row.name, row.instance_type, *numbers, nodes, _zones(row.zones), row.capacity, row.placement_group or UNKNOWN
+            row.name, row.instance_type, *numbers, nodes, format_zones(row.zones), row.capacity, row.placement_group or UNKNOWN
         )
     return listing
 
 
-def _zones(names: tuple[str, ...] | None) -> str:
+def format_zones(names: tuple[str, ...] | None) -> str:
     if not names:
         return UNKNOWN
     return names[0] if len(names) == 1 else f"{len(names)} zones"

@@ -11,12 +11,12 @@ from infra.settings.existing import ExistingSettings
 from infra.validation.existing_cluster import nodes_without_reported_gpus
 
 
-def unchecked(settings: ExistingSettings, facts: ClusterFacts) -> list[str]:
+def list_unchecked(settings: ExistingSettings, facts: ClusterFacts) -> list[str]:
     unreported = nodes_without_reported_gpus(settings, facts)
     return [f"GPUs of {', '.join(unreported)}: no device plugin has reported the number yet"] if unreported else []
 
 
-def rows(settings: ExistingSettings, facts: ClusterFacts) -> list[Mapping[str, object]]:
+def list_rows(settings: ExistingSettings, facts: ClusterFacts) -> list[Mapping[str, object]]:
     pools = describe(settings, facts).pools
     return [{"name": pool.name, "gpus": pool.gpus, "nodes": pool.max_size, "nodeSelector": pool.labels} for pool in pools]
 

@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from cli.clusters.kubernetes_access import Access, Cluster
 from cli.console import make_console, print_json
-from cli.errors import CommandError, problem_count, problem_json, problem_line
+from cli.errors import CommandError, format_problem, serialize_problem, summarize_problems
 from cli.exit_codes import OK, REFUSED
 from cli.jobs.importing import admission, formats, placement
-from cli.jobs.importing.errors import NotImportable
+from cli.jobs.importing.source import NotImportable
 from infra.config.problems import Problem
 from infra.jobs.cluster import ClusterDescription
 
@@ -19,29 +19,28 @@ WITHOUT_CLUSTER: Final = "whether a cluster (--kubeconfig) admits the pods, and 
 def documents(path: Path) -> list[Mapping[str, Any]]:
     """Return the Kubernetes objects in a file that create pods; empty if the file contains none."""
     try:
-        return admission.documents_with_pods(formats.documents(formats.text_of(path)))
+        return admission.select_documents_with_pods(formats.documents(formats.text_of(path)))
     except NotImportable:
         return []
 
 
-def run(
-    path: Path, manifests: Sequence[Mapping[str, Any]], access: Access, namespace: str | None, *, offline: bool, as_json: bool
-) -> int:
+def run(path: Path, manifests: Sequence[Mapping[str, Any]], access: Access, *, offline: bool, as_json: bool) -> int:
     """Print the problems; return the exit code."""
     cluster, described, unchecked = (None, None, WITHOUT_CLUSTER) if offline else _connect(access)
-    where = namespace or (cluster.namespace if cluster else None) or (described.namespaces[0].name if described else "default")
+    current = cluster.namespace if cluster else None
+    where = access.namespace or current or (described.namespaces[0].name if described else "default")
     place = described.namespace(where) if described else None
-    found: list[Problem] = []
+    problems: list[Problem] = []
     for manifest in manifests:
         own = admission.problems(manifest, place.pod_security if place else "restricted")
         own += placement.problems(manifest, described, place) if described else []
         own += _variables(manifest)
         if cluster is not None and not own:
-            own += admission.refusals(manifest, cluster, where)
+            own += admission.list_refusals(manifest, cluster, where)
         label = f"{manifest['kind']} {manifest.get('metadata', {}).get('name', '')}".strip()
-        found += [Problem(f"{label}: {one.path}", one.message) for one in own]
-    _print(path, found, unchecked, as_json=as_json)
-    return REFUSED if found else OK
+        problems += [Problem(f"{label}: {problem.path}", problem.message) for problem in own]
+    _print(path, problems, unchecked, as_json=as_json)
+    return REFUSED if problems else OK
 
 
 def _connect(access: Access) -> tuple[Cluster | None, ClusterDescription | None, str]:
@@ -55,22 +54,24 @@ def _connect(access: Access) -> tuple[Cluster | None, ClusterDescription | None,
 def _variables(manifest: Mapping[str, Any]) -> list[Problem]:
     return [
         Problem(
-            one.path, f"{one.name} is a template variable that nothing expands. Replace it, or use `import --set {one.name}=...`."
+            variable.path,
+            f"{variable.name} is a template variable that nothing expands. Replace it, or use "
+            f"`import --set {variable.name}=...`.",
         )
-        for one in formats.unset_variables(manifest)
+        for variable in formats.unset_variables(manifest)
     ]
 
 
-def _print(path: Path, found: Sequence[Problem], unchecked: str, *, as_json: bool) -> None:
+def _print(path: Path, problems: Sequence[Problem], unchecked: str, *, as_json: bool) -> None:
     if as_json:
-        document = {"file": str(path), "ok": not found, "problems": [problem_json(one) for one in found]}
+        document = {"file": str(path), "ok": not problems, "problems": [serialize_problem(problem) for problem in problems]}
         print_json({**document, "unchecked": [unchecked] if unchecked else []})
         return
     console = make_console()
-    for problem in found:
-        console.print(problem_line(problem), style="red")
-    if found:
-        console.print(problem_count(path.name, len(found), "created"), style="bold")
+    for problem in problems:
+        console.print(format_problem(problem), style="red")
+    if problems:
+        console.print(summarize_problems(path.name, len(problems), "created"), style="bold")
     else:
         console.print(f"{path.name}: no problems found; apply it with kubectl", style="bold green")
     if unchecked:

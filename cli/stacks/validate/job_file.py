@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Final
 
 from cli.console import make_console, print_json
-from cli.errors import problem_count, problem_json, problem_line
+from cli.errors import format_problem, serialize_problem, summarize_problems
 from cli.exit_codes import OK, REFUSED
 from infra.config import yaml_text
 from infra.config.problems import Problem, without_echoes
@@ -24,25 +24,25 @@ def is_job(path: Path) -> bool:
 
 def run(path: Path, *, as_json: bool) -> int:
     """Print the problems in a job file; return the exit code."""
-    found = problems(path)
-    errors = [problem for problem in found if problem.is_error]
+    reported = find_problems(path)
+    errors = [problem for problem in reported if problem.is_error]
     if as_json:
-        listed = [problem_json(problem) for problem in found]
+        listed = [serialize_problem(problem) for problem in reported]
         print_json({"file": str(path), "ok": not errors, "problems": listed, "unchecked": [LEFT_OUT]})
     else:
         console = make_console()
-        for problem in found:
-            console.print(problem_line(problem), style="red" if problem.is_error else "yellow")
+        for problem in reported:
+            console.print(format_problem(problem), style="red" if problem.is_error else "yellow")
         if number := len(errors):
-            console.print(problem_count(path.name, number, "submitted"), style="bold")
+            console.print(summarize_problems(path.name, number, "submitted"), style="bold")
         else:
             console.print(f"{path.name}: no problems found", style="bold green")
         console.print(f"not checked: {LEFT_OUT}", style="yellow")
     return REFUSED if errors else OK
 
 
-def problems(path: Path) -> list[Problem]:
-    content, found = read_values(path)
+def find_problems(path: Path) -> list[Problem]:
+    content, problems = read_values(path)
     if content is not None:
-        found += check_values(content)
-    return list(dict.fromkeys(without_echoes(found)))
+        problems += check_values(content)
+    return list(dict.fromkeys(without_echoes(problems)))

@@ -35,9 +35,8 @@ def command(
     stack: Annotated[str | None, typer.Option("--stack", "-s", help="Same as STACK.", show_default=False)] = None,
     config_dir: options.ConfigDir = options.STACK_FILES,
     offline: Annotated[bool, typer.Option("--offline", help="Check only the file; do not query AWS or the cluster.")] = False,
-    kubeconfig: options.Kubeconfig = None,
-    context: options.Context = None,
-    namespace: options.Namespace = None,
+    *,
+    access: Access,
     as_json: options.Json = False,
 ) -> int:
     """Creates nothing. Queries AWS, or the existing cluster, unless --offline. A job file is checked without a cluster.
@@ -53,8 +52,7 @@ def command(
     if not path.is_file():
         raise NotFound(f"there is no file {path}")
     if manifests := foreign_manifest.documents(path):
-        access = Access(kubeconfig, context)
-        return foreign_manifest.run(path, manifests, access, namespace, offline=offline, as_json=as_json)
+        return foreign_manifest.run(path, manifests, access, offline=offline, as_json=as_json)
     if job_file.is_job(path):
         return job_file.run(path, as_json=as_json)
     return _check_stack(path, offline=offline, as_json=as_json)
@@ -71,7 +69,11 @@ def run(stack: str, folder: Path, *, offline: bool, as_json: bool) -> int:
 
 def _check_stack(path: Path, *, offline: bool, as_json: bool) -> int:
     raw = stack_file.read(path)
-    verdict = _of_existing(path, raw, offline) if stack_file.is_existing(raw.values) else _of_aws(path, raw, offline)
+    verdict = (
+        validate_existing_stack(path, raw, offline)
+        if stack_file.is_existing(raw.values)
+        else validate_aws_stack(path, raw, offline)
+    )
     if as_json:
         print_json(verdict.as_json())
     else:
@@ -79,7 +81,7 @@ def _check_stack(path: Path, *, offline: bool, as_json: bool) -> int:
     return verdict.code
 
 
-def _of_aws(path: Path, raw: RawStack, offline: bool) -> Verdict:
+def validate_aws_stack(path: Path, raw: RawStack, offline: bool) -> Verdict:
     examined = preflight.examine_aws(raw, offline=offline)
     settings, facts = examined.settings, examined.facts
     return Verdict(
@@ -88,13 +90,13 @@ def _of_aws(path: Path, raw: RawStack, offline: bool) -> Verdict:
         offline,
         AWS_LEFT_OUT,
         unchecked=facts.unchecked_sentences if facts else (),
-        unverified=_unverified(settings) if settings else {},
-        pools=lambda: [row.as_json() for row in aws_summary.rows(settings, facts)] if settings else [],
+        unverified=list_unverified(settings) if settings else {},
+        pools=lambda: [row.as_json() for row in aws_summary.list_rows(settings, facts)] if settings else [],
         show=lambda console: aws_summary.show(console, settings, facts) if settings else None,
     )
 
 
-def _unverified(settings: Settings) -> dict[str, str]:
+def list_unverified(settings: Settings) -> dict[str, str]:
     if not settings.is_eks:
         return {}
     unused = () if settings.storage.lustre else (FSX_CSI_DRIVER,)
@@ -102,7 +104,7 @@ def _unverified(settings: Settings) -> dict[str, str]:
     return not_verified(settings.eks.kubernetes_version, own, monitoring=platform.monitoring and settings.installs_platform)
 
 
-def _of_existing(path: Path, raw: RawStack, offline: bool) -> Verdict:
+def validate_existing_stack(path: Path, raw: RawStack, offline: bool) -> Verdict:
     examined = preflight.examine_existing(raw, offline=offline)
     settings, facts = examined.settings, examined.facts
     return Verdict(
@@ -110,8 +112,8 @@ def _of_existing(path: Path, raw: RawStack, offline: bool) -> Verdict:
         examined,
         offline,
         CLUSTER_LEFT_OUT,
-        unchecked=existing_summary.unchecked(settings, facts) if settings and facts else (),
+        unchecked=existing_summary.list_unchecked(settings, facts) if settings and facts else (),
         unverified={},
-        pools=lambda: existing_summary.rows(settings, facts) if settings and facts else [],
+        pools=lambda: existing_summary.list_rows(settings, facts) if settings and facts else [],
         show=lambda console: existing_summary.show(console, settings, facts) if settings else None,
     )

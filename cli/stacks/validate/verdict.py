@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from cli.errors import problem_count, problem_json, problem_line
+from cli.errors import format_problem, serialize_problem, summarize_problems
 from cli.exit_codes import OK, REFUSED, UNREACHABLE
 from infra.preflight import Examined
 
@@ -42,7 +42,7 @@ class Verdict:
         return {
             "file": str(self.path),
             "ok": self.code == OK,
-            "problems": [problem_json(one) for one in (*self.examined.problems, *self.examined.warnings)],
+            "problems": [serialize_problem(problem) for problem in (*self.examined.problems, *self.examined.warnings)],
             "notAsked": self.examined.not_queried,
             "unchecked": list(self.unchecked),
             "notVerified": dict(self.unverified),
@@ -51,24 +51,24 @@ class Verdict:
 
     def show_on(self, console: Console) -> None:
         for problem in self.examined.warnings:
-            console.print(problem_line(problem), style="yellow")
+            console.print(format_problem(problem), style="yellow")
         for problem in self.examined.problems:
-            console.print(problem_line(problem), style="red")
+            console.print(format_problem(problem), style="red")
         if number := len(self.examined.problems):
-            console.print(problem_count(self.path.name, number, "created"), style="bold")
+            console.print(summarize_problems(self.path.name, number, "created"), style="bold")
         if self.is_fine:
             self.show(console)
-            console.print(f"{self.path.name}: {_found(len(self.examined.warnings))}", style="bold green")
+            console.print(f"{self.path.name}: {describe_problem_counts(len(self.examined.warnings))}", style="bold green")
         if self.offline:
             console.print(f"not checked: {self.left_out}", style="yellow")
         elif self.examined.not_queried:
             file = "only the file was checked" if self.examined.problems else "the file looks fine, but only the file was checked"
             console.print(f"{file}: {self.examined.not_queried}", style="yellow")
-        for pin, known in self.unverified.items():
-            console.print(f"not verified: {pin} ({known})", style="yellow")
+        for pin, verified in self.unverified.items():
+            console.print(f"not verified: {pin} ({verified})", style="yellow")
         for sentence in self.unchecked:
             console.print(f"not checked: {sentence}", style="yellow")
 
 
-def _found(warnings: int) -> str:
+def describe_problem_counts(warnings: int) -> str:
     return "no problems found" if not warnings else f"no errors, {warnings} warning{'' if warnings == 1 else 's'}"

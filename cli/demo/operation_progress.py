@@ -14,7 +14,7 @@ NAMED = 2
 """Maximum number of resources listed in a progress line."""
 
 
-def line(verb: Verb, events: EventLog, seconds: float) -> str:
+def format_progress(verb: Verb, events: EventLog, seconds: float) -> str:
     """Return a line like `up, 12 s: 57 resources done, working on gpumpi-local-cluster and 3 more`."""
     running, done = events.running(), events.done()
     if not running and not done:
@@ -31,7 +31,7 @@ def shown(console: Console, verb: Verb) -> Iterator[Watch]:
     if console.is_terminal:
         with console.status(f"{verb}: starting") as status:
             room = console.width - len("* ")
-            yield lambda events, seconds: status.update(escape(line(verb, events, seconds)[:room]))
+            yield lambda events, seconds: status.update(escape(format_progress(verb, events, seconds)[:room]))
         return
     printed = 0.0
 
@@ -39,6 +39,6 @@ def shown(console: Console, verb: Verb) -> Iterator[Watch]:
         nonlocal printed
         if seconds - printed >= EVERY_SECONDS:
             printed = seconds
-            console.print(f"  {line(verb, events, seconds)}", style="dim", markup=False, soft_wrap=True)
+            console.print(f"  {format_progress(verb, events, seconds)}", style="dim", markup=False, soft_wrap=True)
 
     yield print_line

@@ -1,4 +1,4 @@
-"""Confirmation prompts of acceptance. They need a terminal."""
+"""Questions that confirm a cost or a deletion. They need a terminal."""
 
 import sys
 from collections.abc import Callable
