@@ -19,8 +19,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.platform_cluster import machine
-from cli import hostfile, wait
-from cli.ec2_cluster import DeployedEc2Cluster
+from cli.ec2 import hostfile_check, wait
+from cli.ec2.ec2_instances import DeployedEc2Cluster
 from localcloud.hosts.capability import VARIABLE, examine
 from localcloud.instance import LocalCloud
 from localcloud.processes import ROOT
@@ -96,7 +96,7 @@ class Bench:
 
     def _wait(self) -> int:
         """Wait until all nodes have joined and return their number."""
-        look = partial(hostfile.look, identity=self._key)
+        look = partial(hostfile_check.look, identity=self._key)
         seen = wait.wait(self._cluster, LIMIT_SECONDS, wait.say, look, pause=lambda _: time.sleep(EVERY_SECONDS))
         return seen.in_service + 1
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from bench.timeline import Timeline
 from bench.watching import Watch
-from cli import job_objects
-from cli.cluster_access import Cluster
+from cli.clusters.kubernetes_access import Cluster
+from cli.jobs import objects
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.reading import judged
 from infra.jobs.render import render
@@ -79,7 +79,7 @@ class Bench:
         """Submit the job and return the time of submission."""
         pieces = render(judged(values, described), described)
         begun = time.time()
-        job_objects.create(self.client, pieces)
+        objects.create(self.client, pieces)
         return begun
 
     def printed(self, name: str, word: str) -> Any:

@@ -6,11 +6,12 @@ import sys
 from pathlib import Path
 from typing import Final
 
-_PARENT: Final = Path(__file__).resolve().parents[1]
-_SCRIPT: Final = _PARENT / "scripts" / "cluster"
+ROOT: Final = Path(__file__).resolve().parents[1]
+"""Root of the clone, or the folder of the installed packages."""
+_SCRIPT: Final = ROOT / "scripts" / "cluster"
 _FROM_WHEEL: Final = not _SCRIPT.is_file() or Path(sys.argv[0]).name == "gpumpi"
 
-CLONE: Final = _PARENT if _SCRIPT.is_file() else None
+CLONE: Final = ROOT if _SCRIPT.is_file() else None
 """Root of the clone; None when installed from a wheel."""
 NAME: Final = "gpumpi" if _FROM_WHEEL else "cluster"
 """Program name in usage lines and error messages."""
@@ -23,7 +24,7 @@ def command() -> str:
     if _FROM_WHEEL:
         return NAME
     here = Path.cwd()
-    inside = here == _PARENT or _PARENT in here.parents
+    inside = here == ROOT or ROOT in here.parents
     return shlex.quote(os.path.relpath(_SCRIPT, here) if inside else str(_SCRIPT))
 
 

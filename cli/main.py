@@ -18,7 +18,7 @@ OBJECTS_PER_COLLECTION: Final = 100_000
 """Number of newly allocated objects that triggers Python's garbage collector."""
 
 
-def _local(function: str, summary: str, module: str = "cli.local") -> Verb:
+def _local(function: str, summary: str, module: str = "cli.local.local_commands") -> Verb:
     return Verb(f"{module}:{function}", summary, needs_clone=True)
 
 
@@ -34,80 +34,107 @@ LOCAL: Final = {
     "refresh": _local("refresh", "Update the stack's state to match AWS."),
     "destroy": _local("destroy", "Delete everything the stack created."),
     "break": Verb(
-        "cli.local_break:command", "Break a local node or job: a GPU, kubelet, link, instance or rank.", needs_clone=True
+        "cli.local.faults:command", "Break a local node or job: a GPU, kubelet, link, instance or rank.", needs_clone=True
     ),
     "grant": _local("grant", "Create what the stack references but does not create: VPC, reservations, AMI, users."),
     "recover": _local("recover", "Repair the stack after `pulumi` was killed."),
     "outputs": _local("outputs", "Print the stack's outputs as YAML or JSON."),
-    "scarce": _local("scarce", "Make a zone run out of capacity for an instance type.", "cli.local_account"),
-    "quota": _local("quota", "Show or set a quota of the account.", "cli.local_account"),
-    "deny": _local("deny", "Deny an action to everyone in the account.", "cli.local_account"),
-    "clock": _local("clock", "Show the date of the local AWS, or advance it.", "cli.local_account"),
+    "scarce": _local("scarce", "Make a zone run out of capacity for an instance type.", "cli.local.account"),
+    "quota": _local("quota", "Show or set a quota of the account.", "cli.local.account"),
+    "deny": _local("deny", "Deny an action to everyone in the account.", "cli.local.account"),
+    "clock": _local("clock", "Show the date of the local AWS, or advance it.", "cli.local.account"),
 }
 
 CAPACITY: Final = {
-    "find": Verb("cli.capacity.verb:find", "Find GPU capacity: reservations, Capacity Blocks, Spot, offerings by zone."),
-    "reserve": Verb("cli.capacity.verb:reserve", "Buy a Capacity Block and write it into the stack file."),
+    "find": Verb(
+        "cli.capacity.capacity_commands:find", "Find GPU capacity: reservations, Capacity Blocks, Spot, offerings by zone."
+    ),
+    "reserve": Verb("cli.capacity.capacity_commands:reserve", "Buy a Capacity Block and write it into the stack file."),
 }
 
 IMAGE: Final = {
-    "build": Verb("cli.image.verb:build", "Build a job image, and push it if requested.", needs_clone=True),
-    "list": Verb("cli.image.verb:list_recipes", "List the recipes of job images.", needs_clone=True),
+    "build": Verb("cli.images.image_commands:build", "Build a job image, and push it if requested.", needs_clone=True),
+    "list": Verb("cli.images.image_commands:list_recipes", "List the recipes of job images.", needs_clone=True),
 }
 
 VERBS: Final = {
     "Stacks": {
-        "init": Verb("cli.init_command:command", "Ask a few questions and write a stack file."),
-        "validate": Verb("cli.validate:command", "Check a stack file or a job file and report every problem."),
-        "plan": Verb("cli.plan.verb:command", "Show what `pulumi up` will do, whether AWS allows it, and what it costs."),
-        "cost": Verb("cli.cost.verb:command", "Show what a stack has cost so far: pools, namespaces, jobs, idle GPUs."),
-        "settings": Verb("cli.settings:command", "List all settings of a stack file or a job file."),
-        "kubeconfig": Verb("cli.kubeconfig:command", "Print the kubeconfig of a stack's EKS cluster."),
-        "recover": Verb("cli.recover:command", "Repair a stack after `pulumi` was killed.", needs_clone=True),
+        "init": Verb("cli.stacks.init.init_command:command", "Ask a few questions and write a stack file."),
+        "validate": Verb(
+            "cli.stacks.validate.validate_command:command", "Check a stack file or a job file and report every problem."
+        ),
+        "plan": Verb(
+            "cli.stacks.plan.plan_command:command", "Show what `pulumi up` will do, whether AWS allows it, and what it costs."
+        ),
+        "cost": Verb(
+            "cli.stacks.cost.cost_command:command", "Show what a stack has cost so far: pools, namespaces, jobs, idle GPUs."
+        ),
+        "settings": Verb("cli.stacks.settings:command", "List all settings of a stack file or a job file."),
+        "kubeconfig": Verb("cli.stacks.kubeconfig_command:command", "Print the kubeconfig of a stack's EKS cluster."),
+        "recover": Verb("cli.stacks.recover:command", "Repair a stack after `pulumi` was killed.", needs_clone=True),
     },
     "Capacity": {
         "capacity": Verb("", "Find and reserve GPU capacity.", verbs=CAPACITY),
     },
     "All clusters": {
-        "status": Verb("cli.status.verb:command", "Show a cluster on one screen: pools, queues, jobs, volumes."),
-        "health": Verb("cli.health.verb:command", "Show faults of nodes, their consequences, and the history of a node."),
-        "dashboard": Verb("cli.dashboard.verb:command", "Serve a live page about a cluster on this machine, for a browser."),
+        "status": Verb(
+            "cli.clusters.status.status_command:command", "Show a cluster on one screen: pools, queues, jobs, volumes."
+        ),
+        "health": Verb(
+            "cli.nodes.health.health_command:command", "Show faults of nodes, their consequences, and the history of a node."
+        ),
+        "dashboard": Verb(
+            "cli.clusters.dashboard.dashboard_command:command",
+            "Serve a live page about a cluster on this machine, for a browser.",
+        ),
         "acceptance": Verb(
-            "cli.acceptance.verb:command", "Check a running stack row by row and write a report.", needs_clone=True
+            "cli.clusters.acceptance.acceptance_command:command",
+            "Check a running stack row by row and write a report.",
+            needs_clone=True,
         ),
     },
     "EKS and existing Kubernetes clusters": {
-        "submit": Verb("cli.submit:command", "Run a job."),
-        "import": Verb("cli.importing.verb:command", "Turn a job of Kubeflow, Kubernetes or Slurm into a job file."),
-        "jobs": Verb("cli.jobs:command", "List jobs and their phases; with --all, also deleted ones."),
-        "goodput": Verb("cli.goodput.verb:command", "Show how jobs spent their time: training, lost, recovering and more."),
-        "logs": Verb("cli.logs:command", "Print a job's log, or the logs of its workers."),
-        "exec": Verb("cli.exec:command", "Run a command in a pod of a job.", context={"ignore_unknown_options": True}),
-        "port-forward": Verb("cli.port_forward:command", "Open a port of a job's pod on this machine, such as TensorBoard's."),
-        "cancel": Verb("cli.cancel:command", "End a job and delete everything that belongs to it, except its record."),
-        "delete": Verb("cli.delete:command", "Delete a job and its record."),
+        "submit": Verb("cli.jobs.submit:command", "Run a job."),
+        "import": Verb(
+            "cli.jobs.importing.import_command:command", "Turn a job of Kubeflow, Kubernetes or Slurm into a job file."
+        ),
+        "jobs": Verb("cli.jobs.list_jobs:command", "List jobs and their phases; with --all, also deleted ones."),
+        "goodput": Verb(
+            "cli.jobs.goodput.goodput_command:command", "Show how jobs spent their time: training, lost, recovering and more."
+        ),
+        "logs": Verb("cli.jobs.logs_command:command", "Print a job's log, or the logs of its workers."),
+        "exec": Verb("cli.jobs.exec:command", "Run a command in a pod of a job.", context={"ignore_unknown_options": True}),
+        "port-forward": Verb(
+            "cli.jobs.port_forward:command", "Open a port of a job's pod on this machine, such as TensorBoard's."
+        ),
+        "cancel": Verb("cli.jobs.cancel:command", "End a job and delete everything that belongs to it, except its record."),
+        "delete": Verb("cli.jobs.delete:command", "Delete a job and its record."),
         "smoke": Verb(
-            "cli.smoke:command",
+            "cli.jobs.smoke_command:command",
             "Test a pool with a job: ranks, GPUs, an allreduce, the network; on request CUDA and NCCL.",
         ),
-        "migrate-queue": Verb("cli.migrate_queue:command", "Rewrite Kueue's stored objects after an upgrade of Kueue."),
+        "migrate-queue": Verb("cli.jobs.migrate_queue:command", "Rewrite Kueue's stored objects after an upgrade of Kueue."),
     },
     "EC2 clusters": {
-        "wait": Verb("cli.wait:command", "Wait until all nodes of an EC2 cluster have joined."),
-        "hosts": Verb("cli.hosts:command", "List the nodes of an EC2 cluster."),
-        "run": Verb("cli.run:command", "Run a command on the head node.", context={"ignore_unknown_options": True}),
-        "ssh": Verb("cli.ssh:command", "Open a shell on the head node, or run a command."),
-        "scale": Verb("cli.scale:command", "Change the number of workers."),
+        "wait": Verb("cli.ec2.wait:command", "Wait until all nodes of an EC2 cluster have joined."),
+        "hosts": Verb("cli.ec2.list_hosts:command", "List the nodes of an EC2 cluster."),
+        "run": Verb("cli.ec2.run:command", "Run a command on the head node.", context={"ignore_unknown_options": True}),
+        "ssh": Verb("cli.ec2.ssh:command", "Open a shell on the head node, or run a command."),
+        "scale": Verb("cli.ec2.scale:command", "Change the number of workers."),
     },
     "Job images": {
         "image": Verb("", "Build job images and push them to a registry.", verbs=IMAGE),
     },
     "Local cloud": {
         "local": Verb("", "Run stacks on this machine, without an AWS account.", verbs=LOCAL),
-        "demo": Verb("cli.demo:command", "Show the lifecycle of a cluster in a local AWS, step by step.", needs_clone=True),
+        "demo": Verb(
+            "cli.demo.demo_command:command", "Show the lifecycle of a cluster in a local AWS, step by step.", needs_clone=True
+        ),
     },
     "On-premises nodes": {
-        "prepare-node": Verb("cli.prepare_node:command", "Prepare this machine for `kubeadm init` or `join`.", needs_clone=True),
+        "prepare-node": Verb(
+            "cli.nodes.prepare_node:command", "Prepare this machine for `kubeadm init` or `join`.", needs_clone=True
+        ),
     },
 }
 """Verbs, grouped by their heading in `--help`."""

@@ -30,14 +30,14 @@ sys.path.insert(0, str(ROOT))
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console, RenderableType
 
-from cli.demo_steps import StepResult, _table
-from cli.job_state import JobState, Phase
-from cli.launches import FailedLaunch
-from cli.plan.changes import Changes
-from cli.plan.report import Report
-from cli.plan.screen import screen as plan_screen
-from cli.status.model import JobLine, PoolStatus, QueueStatus, Status, VolumeStatus
-from cli.status.screen import screen
+from cli.clusters.status.cluster_status import JobLine, PoolStatus, QueueStatus, Status, VolumeStatus
+from cli.clusters.status.status_screen import screen
+from cli.demo.steps import StepResult, _table
+from cli.ec2.failed_launches import FailedLaunch
+from cli.jobs.state import JobState, Phase
+from cli.stacks.plan.changes import Changes
+from cli.stacks.plan.plan_report import Report
+from cli.stacks.plan.plan_screen import screen as plan_screen
 from infra.checks.model import Answer, no, unknown
 from infra.config import stack_file
 from infra.config.parse import parse

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from cli.dashboard.model import page
-from cli.dashboard.server import DashboardServer
+from cli.clusters.dashboard.page_data import page
+from cli.clusters.dashboard.server import DashboardServer
 from testkit import browser
 from testkit.dashboard_world import NOW, SEEN
 

@@ -6,13 +6,13 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import Any, Final
 
-from cli.cost.spending import Spending, Spent
-from cli.dashboard.model import Seen
-from cli.health.model import Fault, NodeHealth
-from cli.job_state import JobState, Phase
-from cli.launches import FailedLaunch
-from cli.records import JobRecord
-from cli.status.model import JobLine, PoolStatus, QueueStatus, Status
+from cli.clusters.dashboard.page_data import Seen
+from cli.clusters.status.cluster_status import JobLine, PoolStatus, QueueStatus, Status
+from cli.ec2.failed_launches import FailedLaunch
+from cli.jobs.records import JobRecord
+from cli.jobs.state import JobState, Phase
+from cli.nodes.health.node_health import Fault, NodeHealth
+from cli.stacks.cost.spending import Spending, Spent
 from infra.health.annotation import TakenOut
 
 NOW: Final = datetime(2026, 11, 23, 12, tzinfo=UTC)

@@ -14,9 +14,9 @@ from typing import Any
 import yaml
 from tenacity import RetryError
 
-from cli import job_objects
-from cli.cluster_access import Access
+from cli.clusters.kubernetes_access import Access
 from cli.errors import NotFound
+from cli.jobs import objects as job_objects
 from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack
 from testkit.tokens import with_token

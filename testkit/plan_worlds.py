@@ -22,8 +22,8 @@ from pulumi.runtime.config import set_all_config
 from pulumi.runtime.mocks import set_mocks
 from pulumi.runtime.mocks import test as under_mocks
 
-from cli.plan.changes import Changes
-from cli.plan.verb import examine
+from cli.stacks.plan.changes import Changes
+from cli.stacks.plan.plan_command import examine
 from infra import program
 from infra.checks.model import Answer
 from infra.config.stack_file import RawStack

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from bench.heal.seen import BACK, CORDONED, DOWN, NEW_NODE, NOTICED, REPORTED, TOLD
 from bench.timed_job import Bench
-from cli import local_break
+from cli.local import faults
 from infra.health.faults import GPU_CONDITION, READY
 from localcloud.aws.ec2.notices import INTERRUPTION
 from testkit.projects import client
@@ -48,7 +48,7 @@ class Fault:
 
 def broken(target: str, bench: Bench, **options: Any) -> None:
     with redirect_stdout(io.StringIO()):
-        local_break.command(target, home=bench.shell.cloud.folder, as_json=True, **options)
+        faults.command(target, home=bench.shell.cloud.folder, as_json=True, **options)
 
 
 def _break(**options: Any) -> Act:

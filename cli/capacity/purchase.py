@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from cli import whole_files
 from cli.capacity import stack_edit
+from cli.capacity.offer_screen import usd, when
 from cli.capacity.order import EVERY_SECONDS, call_aws
-from cli.capacity.screen import usd, when
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import FAILED, REFUSED
 from cli.installation import command as program

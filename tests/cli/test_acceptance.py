@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.acceptance import aws_reads, destroying, verb
-from cli.acceptance.checklist import Notebook
-from cli.ec2_cluster import DeployedEc2Cluster
+from cli.clusters.acceptance import acceptance_command, aws_reads, destroying
+from cli.clusters.acceptance.checklist import Notebook
+from cli.ec2.ec2_instances import DeployedEc2Cluster
 from cli.errors import CommandError
 from infra.facts.clients import Clients
 from tests.program.engine import deploy
@@ -91,5 +91,5 @@ def test_instances_and_their_amis_are_read() -> None:
 
 def test_a_cluster_without_instances_in_aws_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="acceptance checks stacks of kind eks and ec2, not existing") as refused:
-        verb.command("09-on-premises", output=tmp_path)
+        acceptance_command.command("09-on-premises", output=tmp_path)
     assert refused.value.code == 2

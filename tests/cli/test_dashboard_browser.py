@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from cli.dashboard.model import Seen, page
-from cli.dashboard.server import DashboardServer
-from cli.goodput.account import PHASES
+from cli.clusters.dashboard.page_data import Seen, page
+from cli.clusters.dashboard.server import DashboardServer
+from cli.jobs.goodput.time_account import PHASES
 from testkit import browser
 from testkit.browser import Tab
 from testkit.dashboard_world import NOW, SEEN, STATUS

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from cli import demo_ec2
+from cli.demo import ec2_demo
 from localcloud.hosts import ami, capability
 from localcloud.hosts.capability import Capability
 from localcloud.images.recipes import versions
@@ -129,7 +129,7 @@ def test_without_hosts_the_demo_reports_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(capability, "examine", lambda: Capability(("hosts need root",)))
-    assert demo_ec2.SHOW.run(folder=tmp_path, as_json=True) == 1
+    assert ec2_demo.SHOW.run(folder=tmp_path, as_json=True) == 1
     steps: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
     assert [step["step"] for step in steps] == STEPS
     assert steps[0]["detail"] == "EC2 instances are only API records here: hosts need root"

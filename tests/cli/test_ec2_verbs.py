@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from cli import hostfile, hosts, scale, wait
-from cli.ec2_cluster import DeployedEc2Cluster
+from cli.clusters.status import in_ec2_cluster
+from cli.ec2 import hostfile_check, list_hosts, scale, wait
+from cli.ec2.ec2_instances import DeployedEc2Cluster
 from cli.errors import CommandError
-from cli.status import in_ec2_cluster
 from infra.config.stack_file import NoSuchStack
 from tests.program.engine import deploy
 from tests.program.worlds import ROOT, account_for
@@ -191,7 +191,7 @@ def test_without_ssh_access_the_wait_ends_and_reports_an_unchecked_hostfile(worl
     world.joins(world.cluster.head_node(), *world.workers)
     ssh.says(255, error="mpiuser@i-1: Permission denied (publickey).")
     said: list[str] = []
-    assert wait.wait(world.cluster, 60, said.append, partial(hostfile.look, identity=None)).has_joined
+    assert wait.wait(world.cluster, 60, said.append, partial(hostfile_check.look, identity=None)).has_joined
     assert (
         "hostfile was not checked: the head node rejected the SSH keys for mpiuser; pass another key with --identity" in said[0]
     )
@@ -202,26 +202,26 @@ def test_the_hostfile_is_compared_with_what_the_nodes_published(world: World, ss
     world.joins(master, *workers)
     lines = [f"{node.address} slots=2\n" for node in (master, *workers)]
     ssh.says(0, "".join(lines))
-    assert hostfile.look(world.cluster, [master, *workers], identity=None) == ""
+    assert hostfile_check.look(world.cluster, [master, *workers], identity=None) == ""
     ssh.says(0, "".join(lines[:3]) + "10.9.9.9 slots=2\n")
     expected = f"the head node's hostfile lacks {workers[-1].address}, still has 10.9.9.9"
-    assert hostfile.look(world.cluster, [master, *workers], identity=None) == expected
+    assert hostfile_check.look(world.cluster, [master, *workers], identity=None) == expected
     ssh.says(255, error="Connection closed")
-    assert "the head node cannot be reached: Connection closed" in hostfile.look(world.cluster, [master], identity=None)
+    assert "the head node cannot be reached: Connection closed" in hostfile_check.look(world.cluster, [master], identity=None)
 
 
 def test_a_head_node_without_slots_is_in_the_hostfile_only_without_workers(world: World) -> None:
     master, worker, *_ = world.cluster.nodes()
     world.says(master, slots=0, idle_slots=4)
     world.joins(worker)
-    assert hostfile.wanted(world.cluster, [master]) == ({master.address: 4}, [])
-    assert hostfile.wanted(world.cluster, [master, worker]) == ({worker.address: 2}, [])
+    assert hostfile_check.wanted(world.cluster, [master]) == ({master.address: 4}, [])
+    assert hostfile_check.wanted(world.cluster, [master, worker]) == ({worker.address: 2}, [])
 
 
 def test_slots_that_differ_from_a_nodes_notice_are_reported() -> None:
-    found = hostfile.parsed("10.0.0.5 slots=4\n\n10.0.0.6\n")
+    found = hostfile_check.parsed("10.0.0.5 slots=4\n\n10.0.0.6\n")
     assert (
-        hostfile.difference({"10.0.0.5": 8, "10.0.0.6": 0}, found)
+        hostfile_check.difference({"10.0.0.5": 8, "10.0.0.6": 0}, found)
         == "the head node's hostfile has 4 slots of 10.0.0.5 instead of 8"
     )
 
@@ -233,7 +233,7 @@ def test_a_key_file_that_does_not_exist_is_reported_before_waiting(world: World)
 
 def test_hosts_lists_every_node(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     world.joins(world.cluster.head_node(), world.workers[0])
-    assert hosts.command(STACK, FOLDER, as_json=True) == 0
+    assert list_hosts.command(STACK, FOLDER, as_json=True) == 0
     printed = json.loads(capsys.readouterr().out)
     assert [one["role"] for one in printed["hosts"]] == ["master", "worker", "worker", "worker"]
     assert sum(one["joined"] for one in printed["hosts"]) == 2

@@ -12,8 +12,8 @@ import pytest
 from moto.server import ThreadedMotoServer
 from typer.testing import CliRunner, Result
 
-from cli.image import builders, recipes, repositories
-from cli.image.recipes import find
+from cli.images import builders, recipes, repositories
+from cli.images.recipes import find
 from cli.main import app
 
 REGISTRY = "123456789012.dkr.ecr.eu-central-1.amazonaws.com"

@@ -19,10 +19,11 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cli import init, init_existing, validate
-from cli.caller_address import URL_VARIABLE
-from cli.init_forms import FORMS
 from cli.main import app
+from cli.stacks.init import dialog, existing_form
+from cli.stacks.init.caller_address import URL_VARIABLE
+from cli.stacks.init.forms import FORMS
+from cli.stacks.validate import validate_command
 from infra.config import stack_file
 from localcloud.aws import prerequisites
 from localcloud.engine.mocks import MotoMocks
@@ -77,7 +78,7 @@ def account() -> Iterator[None]:
 
 
 def written(folder: Path, stack: str = "mine", *, offline: bool = False, **told: str) -> Path:
-    assert init.run(stack, folder, flags(**told), yes=True, offline=offline) == 0
+    assert dialog.run(stack, folder, flags(**told), yes=True, offline=offline) == 0
     return folder / f"Pulumi.{stack}.yaml"
 
 
@@ -115,7 +116,7 @@ def test_the_file_passes_validate(
     printed = capsys.readouterr().out
     assert f"wrote {path}" in printed and "scripts/cluster validate -s mine" in printed and "before" not in printed
     assert re.fullmatch(COST, printed.splitlines()[-1]), "the last line is the cost"
-    assert validate.run("mine", folder, offline=False, as_json=False) == 0, capsys.readouterr()
+    assert validate_command.run("mine", folder, offline=False, as_json=False) == 0, capsys.readouterr()
 
 
 def test_every_target_is_among_the_choices() -> None:
@@ -129,7 +130,7 @@ def test_the_file_of_an_existing_cluster_passes_validate(
     written(folder, kubeconfig=kubeconfig, **told)
     printed = capsys.readouterr().out
     assert "the cluster was not queried: target.kubeconfig: https://127.0.0.1:9 does not respond" in printed
-    assert validate.run("mine", folder, offline=True, as_json=False) == 0, capsys.readouterr()
+    assert validate_command.run("mine", folder, offline=True, as_json=False) == 0, capsys.readouterr()
 
 
 def test_the_file_of_an_existing_cluster_contains_the_answers(folder: Path, kubeconfig: str) -> None:
@@ -160,8 +161,8 @@ def test_the_cluster_proposes_labels_gpus_and_nodes(
 ) -> None:
     rack = {"example.com/rack": "1", "arch": "amd64"}
     nodes = (node("cpu", {"arch": "amd64"}), node("gpu1", rack, gpus=8), node("gpu2", rack, gpus=4))
-    monkeypatch.setattr(init_existing, "_nodes", lambda kubeconfig, context: nodes)
-    assert init.run("mine", folder, {"target": "existing", "kubeconfig": kubeconfig}, yes=True, offline=False) == 0
+    monkeypatch.setattr(existing_form, "_nodes", lambda kubeconfig, context: nodes)
+    assert dialog.run("mine", folder, {"target": "existing", "kubeconfig": kubeconfig}, yes=True, offline=False) == 0
     raw = stack_file.read(folder / "Pulumi.mine.yaml")
     assert raw.values["pools"] == [{"name": "gpu", "nodeSelector": {"example.com/rack": "1"}, "gpusPerNode": 4, "nodes": 2}]
     assert "Nodes with GPUs: gpu1 and gpu2." in capsys.readouterr().out
@@ -204,7 +205,7 @@ def test_a_question_is_asked_until_its_answer_is_accepted(folder: Path, capsys: 
         asked.append(words)
         return next(answers)
 
-    assert init.run("mine", folder, {}, yes=False, offline=True, ask=ask) == 0
+    assert dialog.run("mine", folder, {}, yes=False, offline=True, ask=ask) == 0
     printed = capsys.readouterr().out
     assert '--target: "eck" is not eks, ec2 or existing. Did you mean' in printed
     assert '--region: "Oregon" is not accepted: write one like us-west-2' in printed
@@ -223,7 +224,7 @@ def test_a_value_given_by_flag_is_not_prompted_for(folder: Path) -> None:
         return usual
 
     given = {"target": "eks", "region": "us-west-2", "instance-type": "g5.xlarge", "size": "2", "storage": "efs"}
-    assert init.run("mine", folder, given, yes=False, offline=True, ask=ask) == 0
+    assert dialog.run("mine", folder, given, yes=False, offline=True, ask=ask) == 0
     assert asked == ["addresses (CIDRs) allowed to reach the Kubernetes API, or none"]
 
 
@@ -258,7 +259,7 @@ def test_a_bad_answer_is_explained_and_nothing_is_written(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     given = {name: kubeconfig if value == "FILE" else value for name, value in flags(**told).items()}
-    assert init.run("mine", folder, given, yes=True, offline=False) == code
+    assert dialog.run("mine", folder, given, yes=True, offline=False) == code
     assert message in capsys.readouterr().err
     assert list(folder.iterdir()) == []
 
@@ -267,7 +268,7 @@ def test_a_bad_answer_is_explained_and_nothing_is_written(
 def test_a_bad_stack_name_is_refused_before_the_first_question(
     folder: Path, stack: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert init.run(stack, folder, {}, yes=False, offline=True, ask=lambda prompt, default: pytest.fail(prompt)) == 2
+    assert dialog.run(stack, folder, {}, yes=False, offline=True, ask=lambda prompt, default: pytest.fail(prompt)) == 2
     assert "stack" in capsys.readouterr().err
     assert list(folder.iterdir()) == []
 
@@ -276,7 +277,7 @@ def test_a_bad_stack_name_is_refused_before_the_first_question(
 def test_an_existing_file_is_not_changed(folder: Path, ending: str, capsys: pytest.CaptureFixture[str]) -> None:
     file = folder / f"Pulumi.mine.{ending}"
     file.write_text("mine")
-    assert init.run("mine", folder, {}, yes=True, offline=True) == 3
+    assert dialog.run("mine", folder, {}, yes=True, offline=True) == 3
     assert "exists and was not changed" in capsys.readouterr().err
     assert file.read_text() == "mine" and len(list(folder.iterdir())) == 1
 
@@ -351,7 +352,7 @@ def test_only_the_question_with_a_problem_is_asked_again(
         return first[prompts[prompt]] if asked.count(prompts[prompt]) == 1 and not by_flag else good
 
     given = {"target": "eks", **(first if by_flag else {})}
-    assert init.run("mine", folder, given, yes=False, offline=False, ask=ask) == 0
+    assert dialog.run("mine", folder, given, yes=False, offline=False, ask=ask) == 0
     assert problem in capsys.readouterr().out
     assert asked == ([] if by_flag else [question.name for question in FORMS["eks"].questions]) + [name]
     assert stack_file.read(folder / "Pulumi.mine.yaml").values["pools"][0]["maxSize"] == 7  # type: ignore[index]
@@ -368,7 +369,7 @@ def test_another_storage_prompts_only_for_its_own_fields(folder: Path, kubeconfi
         return next(answers) if prompts[prompt] == "nfs" else default
 
     given = flags(**RACK, kubeconfig=kubeconfig, storage="nfs")
-    assert init.run("mine", folder, given, yes=False, offline=True, ask=ask) == 0
+    assert dialog.run("mine", folder, given, yes=False, offline=True, ask=ask) == 0
     assert asked == ["context", "pool", "nfs", "mount-path", "nfs"]
 
 
@@ -394,5 +395,5 @@ def test_every_next_step_is_a_command_that_exists(folder: Path, kubeconfig: str,
 
 
 def test_without_a_terminal_it_asks_for_flags(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert init.run("mine", folder, {}, yes=False, offline=True) == 2
+    assert dialog.run("mine", folder, {}, yes=False, offline=True) == 2
     assert "stdin is not a terminal; pass --yes" in capsys.readouterr().err

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli import caller_address, init
+from cli.stacks.init import caller_address, dialog
 from infra.config import stack_file
 
 ADDRESS = "8.8.8.8"
@@ -114,7 +114,7 @@ def test_the_callers_address_is_the_default_at_the_prompt(
         defaults[prompt] = default
         return default
 
-    assert init.run("mine", tmp_path, EKS, yes=False, offline=False, ask=ask) == 0
+    assert dialog.run("mine", tmp_path, EKS, yes=False, offline=False, ask=ask) == 0
     assert defaults["addresses (CIDRs) allowed to reach the Kubernetes API, or none"] == "8.8.8.8/32"
     assert allowed(tmp_path) == {"publicCidrs": ["8.8.8.8/32"]}
     assert "Your public address is 8.8.8.8 (http://127.0.0.1" in capsys.readouterr().out
@@ -124,14 +124,14 @@ def test_yes_accepts_the_callers_address_and_prints_it(
     service: Answer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     service(b"8.8.8.8\n", 200)
-    assert init.run("mine", tmp_path, EKS, yes=True, offline=False) == 0
+    assert dialog.run("mine", tmp_path, EKS, yes=True, offline=False) == 0
     assert allowed(tmp_path) == {"publicCidrs": ["8.8.8.8/32"]}
     assert "Your public address is 8.8.8.8" in capsys.readouterr().out
 
 
 def test_allow_is_accepted_without_asking_the_service(service: Answer, tmp_path: Path) -> None:
     given = {**EKS, "allow": "9.9.9.9, 1.1.0.0/16"}  # no response is set, so a request would fail the test
-    assert init.run("mine", tmp_path, given, yes=True, offline=False) == 0
+    assert dialog.run("mine", tmp_path, given, yes=True, offline=False) == 0
     assert allowed(tmp_path) == {"publicCidrs": ["9.9.9.9/32", "1.1.0.0/16"]}
 
 
@@ -139,7 +139,7 @@ def test_yes_without_an_address_writes_no_file_for_an_unreachable_cluster(
     service: Answer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     service(b"10.0.0.7", 200)
-    assert init.run("mine", tmp_path, EKS, yes=True, offline=False) == 2
+    assert dialog.run("mine", tmp_path, EKS, yes=True, offline=False) == 2
     assert list(tmp_path.iterdir()) == []
     complaint = capsys.readouterr().err
     assert "--allow: required with --yes, like 203.0.113.7/32, or none." in complaint
@@ -156,7 +156,7 @@ def test_without_an_address_the_prompt_explains_the_empty_answer_and_has_no_defa
         defaults.append(default)
         return default
 
-    assert init.run("mine", tmp_path, EKS, yes=False, offline=False, ask=ask) == 0
+    assert dialog.run("mine", tmp_path, EKS, yes=False, offline=False, ask=ask) == 0
     printed = capsys.readouterr().out
     assert defaults[-1] == "" and "If you leave this empty or answer none, the Kubernetes API is private" in printed
     assert allowed(tmp_path) == {"privateCidrs": ["10.0.0.0/16"]}
@@ -166,7 +166,7 @@ def test_without_an_address_the_prompt_explains_the_empty_answer_and_has_no_defa
 def test_a_private_endpoint_is_explained_in_the_file_and_in_the_next_steps(
     tmp_path: Path, answer: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert init.run("mine", tmp_path, {**EKS, "allow": answer}, yes=True, offline=True) == 0
+    assert dialog.run("mine", tmp_path, {**EKS, "allow": answer}, yes=True, offline=True) == 0
     assert "# The Kubernetes API is private: only machines inside the VPC" in (tmp_path / "Pulumi.mine.yaml").read_text()
     printed = capsys.readouterr().out
     here, _, inside = printed.partition("then on a machine inside the VPC")
@@ -177,7 +177,7 @@ def test_a_private_endpoint_is_explained_in_the_file_and_in_the_next_steps(
 def test_an_ec2_cluster_opens_ssh_to_the_callers_address(service: Answer, tmp_path: Path, key: str) -> None:
     service(b"8.8.8.8", 200)
     given = {"target": "ec2", "region": "us-west-2", "ssh-key": key}
-    assert init.run("mine", tmp_path, given, yes=True, offline=False) == 0
+    assert dialog.run("mine", tmp_path, given, yes=True, offline=False) == 0
     assert allowed(tmp_path) == ["8.8.8.8/32"]
 
 
@@ -186,11 +186,11 @@ def test_an_ec2_cluster_without_an_address_is_reached_through_session_manager(
 ) -> None:
     service(b"garbage", 200)
     given = {"target": "ec2", "region": "us-west-2", "ssh-key": key}
-    assert init.run("mine", tmp_path, given, yes=True, offline=False) == 0
+    assert dialog.run("mine", tmp_path, given, yes=True, offline=False) == 0
     assert allowed(tmp_path) is None
     assert "port 22 stays closed: log in through Session Manager" in capsys.readouterr().out
 
 
 def test_offline_queries_no_service(service: Answer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert init.run("mine", tmp_path, EKS, yes=True, offline=True) == 2
+    assert dialog.run("mine", tmp_path, EKS, yes=True, offline=True) == 2
     assert "was not looked up (--offline)" in capsys.readouterr().err

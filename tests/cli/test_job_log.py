@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from cli import job_log, job_objects
 from cli.errors import CommandError
-from cli.job_log import Follower
-from cli.job_state import JobState, Phase
+from cli.jobs import follow_log, objects
+from cli.jobs.follow_log import Follower
+from cli.jobs.state import JobState, Phase
 
 BESIDE = {"keys": "terminated", "keys-of-others": "running"}
 LINE = "2026-01-01T00:00:0{second}.000000001Z {text}"
@@ -50,9 +50,9 @@ def test_following_continues_when_a_launcher_restarts_in_its_pod(
 ) -> None:
     looks = [(job("Running"), [one]) for one in attempts]
     ended = (job("Succeeded"), [launcher("a", 2, "terminated")])
-    monkeypatch.setattr(job_objects, "find", lambda *_: (looks[0] if looks else ended)[0])
-    monkeypatch.setattr(job_objects, "pods", lambda *_: (looks.pop(0) if looks else ended)[1])
-    monkeypatch.setattr(job_log, "EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(objects, "find", lambda *_: (looks[0] if looks else ended)[0])
+    monkeypatch.setattr(objects, "pods", lambda *_: (looks.pop(0) if looks else ended)[1])
+    monkeypatch.setattr(follow_log, "EVERY_SECONDS", 0.0)
     out, notes = io.StringIO(), io.StringIO()
     cluster: Any = Log(["cannot reach a worker", "cannot reach a worker", "pi is 3.14", ""])
     _, code = Follower(cluster, "pi", "default", out, notes).run()
@@ -66,16 +66,16 @@ def test_a_sidecar_container_does_not_hide_the_launchers_log() -> None:
     pod["spec"]["initContainers"] = [{"name": "keys"}, {"name": "keys-of-others", "restartPolicy": "Always"}]
     running = [{"name": name, "restartCount": 0, "state": {state: {}}} for name, state in BESIDE.items()]
     pod["status"]["initContainerStatuses"] = running
-    assert [one["name"] for one in job_log.job_containers(pod)] == ["keys", "launcher"]
+    assert [one["name"] for one in follow_log.job_containers(pod)] == ["keys", "launcher"]
 
 
 def test_following_a_job_whose_image_is_missing_ends_after_the_stated_time(monkeypatch: pytest.MonkeyPatch) -> None:
     waiting = {"reason": "ImagePullBackOff", "message": "not found"}
     stuck = {**launcher("a", 0, "waiting")}
     stuck["status"] = {"containerStatuses": [{"name": "launcher", "restartCount": 0, "state": {"waiting": waiting}}]}
-    monkeypatch.setattr(job_objects, "find", lambda *_: job("Starting"))
-    monkeypatch.setattr(job_objects, "pods", lambda *_: [stuck])
-    monkeypatch.setattr(job_log, "EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(objects, "find", lambda *_: job("Starting"))
+    monkeypatch.setattr(objects, "pods", lambda *_: [stuck])
+    monkeypatch.setattr(follow_log, "EVERY_SECONDS", 0.0)
     notes, seconds = io.StringIO(), iter([0.0, 299.0, 300.0])
     cluster: Any = Log([])
     with pytest.raises(

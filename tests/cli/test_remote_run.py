@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from tenacity import retry, stop_after_delay, wait_fixed
 
-from cli import ec2_runs, remote_restarts, remote_run
+from cli.ec2 import remote_restarts, remote_run, remote_runs
+from cli.ec2.remote_run import SSH_FAILED, Lost
 from cli.errors import NotFound
-from cli.remote_run import SSH_FAILED, Lost
-from cli.workdir.selection import select
+from cli.jobs.workdir.selection import select
 from infra.naming import Naming
 
 
@@ -57,7 +57,7 @@ def test_a_command_that_fails_is_started_again_up_to_the_requested_number(
     remote_run.start(bash, "one", ["sh", "-c", script], None, restarts)
     told = "".join(f"run: restart {number} of {restarts} after exit code 7\n" for number in range(1, min(fails, restarts) + 1))
     assert followed(bash, "one") == (code, told)
-    (run,) = ec2_runs.parse(subprocess.run(bash(ec2_runs._LIST), capture_output=True, text=True, check=True).stdout)
+    (run,) = remote_runs.parse(subprocess.run(bash(remote_runs._LIST), capture_output=True, text=True, check=True).stdout)
     assert (run.id, run.phase, run.restarts) == ("one", "Failed" if code else "Succeeded", min(fails, restarts))
     assert run.command == ("sh", "-c", script) and run.ended is not None
 
@@ -176,7 +176,7 @@ def test_runs_are_listed_with_their_phase_newest_first(tmp_path: Path) -> None:
     remote_run.start(bash, "b", ["sleep", "600"], None)
     (tmp_path / ".gpumpi/runs/b/boot").write_text("another\n")
     os.utime(tmp_path / ".gpumpi/runs/a/command", (1, 1))
-    found = ec2_runs.parse(subprocess.run(bash(ec2_runs._LIST), capture_output=True, text=True, check=True).stdout)
+    found = remote_runs.parse(subprocess.run(bash(remote_runs._LIST), capture_output=True, text=True, check=True).stdout)
     assert [(run.id, run.phase, run.reason) for run in found] == [
         ("b", "Failed", "killed, or the head node restarted"),
         ("a", "Running", ""),
@@ -294,12 +294,12 @@ def test_a_folder_is_sent_to_the_run_and_deleted_with_its_record(tmp_path: Path,
     (tmp_path / "code" / "data").write_text("sent")
     cluster: Any = _Cluster(tmp_path / "shared")
     head_node: Any = _HeadNode()
-    runs = ec2_runs.Runs(cluster, head_node)
+    runs = remote_runs.Runs(cluster, head_node)
     folder = runs.send(select(tmp_path / "code"), "one")
     remote_run.start(bash, "one", ["cat", "data"], folder)
     assert followed(bash, "one") == (0, "sent")
     capfd.readouterr()
-    assert ec2_runs.print_log(runs, "one", follow=False, as_json=False) == 0
+    assert remote_runs.print_log(runs, "one", follow=False, as_json=False) == 0
     assert capfd.readouterr().out == "sent"
     assert runs.delete("one").phase == "Succeeded"
     assert runs.list() == [] and not Path(folder).parent.exists()
@@ -326,11 +326,11 @@ def test_the_head_node_s_verbs_connect_again_if_ssh_cannot(
     (tmp_path / "code" / "data").chmod(0o755)
     cluster: Any = _Cluster(tmp_path / "shared")
     head_node: Any = Loaded()
-    runs = ec2_runs.Runs(cluster, head_node)
+    runs = remote_runs.Runs(cluster, head_node)
     folder = runs.send(select(tmp_path / "code"), "one")
     remote_run.start(bash, "one", ["sh", "-c", "cat data; test -x data"], folder)
     assert followed(bash, "one") == (0, "sent")
     capfd.readouterr()
-    assert ec2_runs.print_log(runs, "one", follow=False, as_json=False) == 0
+    assert remote_runs.print_log(runs, "one", follow=False, as_json=False) == 0
     assert capfd.readouterr().out == "sent"
     assert runs.delete("one").phase == "Succeeded"

@@ -8,9 +8,9 @@ from typing import Any
 import boto3
 import pytest
 
-from cli.cluster_access import Access
+from cli.clusters.kubernetes_access import Access
+from cli.clusters.status import status_command
 from cli.errors import CommandError, code_of
-from cli.status import verb
 from infra.config.stack_file import NoSuchStack
 from localcloud.aws import faults
 from tests.cli.test_ec2_verbs import FOLDER, STACK, World
@@ -36,7 +36,7 @@ def eks() -> Iterator[str]:
 
 
 def told(capsys: pytest.CaptureFixture[str], stack: str, code: int = 0) -> dict[str, Any]:
-    assert verb.command(stack, config_dir=FOLDER, as_json=True) == code
+    assert status_command.command(stack, config_dir=FOLDER, as_json=True) == code
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     return found
 
@@ -69,7 +69,7 @@ def test_a_launch_that_failed_is_shown_with_awss_reason(world: World, capsys: py
     wants("workers", 4)
     launch = told(capsys, STACK)["pools"][1]["lastFailedLaunch"]
     assert launch["reason"] == f"{CAPACITY} Launching EC2 instance failed." and not launch["laterLaunchSucceeded"]
-    assert verb.command(STACK, config_dir=FOLDER) == 0
+    assert status_command.command(STACK, config_dir=FOLDER) == 0
     printed = capsys.readouterr().out
     assert "3 of 4 workers have joined" in printed and "workers: last failed launch" in printed and CAPACITY in printed
 
@@ -108,5 +108,5 @@ def test_a_missing_cluster_is_an_error_that_names_the_fix(stack: str, access: Ac
     from localcloud.engine.mocks import MotoMocks
 
     with MotoMocks("us-west-2"), pytest.raises((CommandError, NoSuchStack), match=re.escape(message)) as caught:
-        verb.command(stack, config_dir=FOLDER, namespace=access.namespace)
+        status_command.command(stack, config_dir=FOLDER, namespace=access.namespace)
     assert code_of(caught.value) == code

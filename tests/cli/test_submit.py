@@ -8,8 +8,8 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from cli import submit
 from cli.exit_codes import REFUSED
+from cli.jobs import submit
 from cli.main import app
 from tests.pure.job_world import cluster, values
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from cli import job_log, job_objects, worker_logs
 from cli.errors import NotFound
-from cli.job_state import JobState, Phase
-from cli.worker_logs import FollowerOfPods, of_all, of_worker
+from cli.jobs import follow_log, objects, worker_logs
+from cli.jobs.state import JobState, Phase
+from cli.jobs.worker_logs import FollowerOfPods, of_all, of_worker
 
 
 class Logs:
@@ -46,9 +46,9 @@ def followed(
     """Return the printed lines, sorted, and the exit code. `looks` lists successive states of the job; the last state
     is repeated."""
     left = list(looks)
-    monkeypatch.setattr(job_objects, "find", lambda *_: left[0][0])
-    monkeypatch.setattr(job_objects, "pods", lambda *_: (left.pop(0) if len(left) > 1 else left[0])[1])
-    for module in (job_log, worker_logs):
+    monkeypatch.setattr(objects, "find", lambda *_: left[0][0])
+    monkeypatch.setattr(objects, "pods", lambda *_: (left.pop(0) if len(left) > 1 else left[0])[1])
+    for module in (follow_log, worker_logs):
         monkeypatch.setattr(module, "EVERY_SECONDS", 0.0)
     out = io.StringIO()
     cluster: Any = logs

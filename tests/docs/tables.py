@@ -5,7 +5,7 @@ from pathlib import Path
 import localcloud.engine.aws.resources  # noqa: F401  registers the resource handlers
 from cli import exit_codes
 from cli.main import markdown as verbs
-from cli.settings import existing_markdown, job_markdown, markdown
+from cli.stacks.settings import existing_markdown, job_markdown, markdown
 from infra.checks.table import markdown as checks
 from infra.monitoring.runbooks import markdown as alerts
 from localcloud.aws.durations import DURATIONS

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from cli.main import every_command
-from cli.settings import OF, rows
+from cli.stacks.settings import OF, rows
 from tests.docs.tables import ROOT, TABLES, between
 
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]

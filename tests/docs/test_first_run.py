@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cli.acceptance import destroying, eks
-from cli.acceptance.cost import Bill
+from cli.clusters.acceptance import destroying, eks
+from cli.clusters.acceptance.cost import Bill
 from cli.main import verb
 from infra.cost.prices import snapshot
 from infra.jobs import nccl_verdict

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from cli import pulumi_program, recover
+from cli.stacks import pulumi_program, recover
 from testkit.projects import Project
 
 SECRET = "import pulumi\npulumi.export('token', pulumi.Output.secret('hush'))\n"

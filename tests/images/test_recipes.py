@@ -17,8 +17,8 @@ from uuid import uuid4
 
 import pytest
 
-from cli.image.builders import Builder
-from cli.image.recipes import Recipe, every_recipe, find
+from cli.images.builders import Builder
+from cli.images.recipes import Recipe, every_recipe, find
 from infra.jobs import rank_environment
 from infra.jobs.in_pods import shell
 from localcloud.images import build, root

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cli.job_times import moment
+from cli.jobs.times import moment
 from testkit.job_cluster import NAMESPACE, JobCluster, job_file
 from testkit.waiting import wait_until
 

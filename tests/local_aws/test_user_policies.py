@@ -162,7 +162,7 @@ CALLERS: list[tuple[str, tuple[str, ...]]] = [
     ("infra/recovery/leftover_logs.py", ("up",)),
     ("infra/recovery", ("read",)),
     ("cli/capacity", ("capacity", "read")),
-    ("cli/acceptance", ("read", "daily")),
+    ("cli/clusters/acceptance", ("read", "daily")),
     ("cli/local", ()),
     ("cli/demo", ()),
     ("cli", ("daily",)),

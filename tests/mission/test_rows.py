@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from cli.demo_ec2 import RANKS
+from cli.demo.ec2_demo import RANKS
 from tests.mission import commands, table
 from tests.mission.commands import Evidence
 from tests.mission.marks import marked, marked_tests

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from cli.plan import verb
-from cli.plan.changes import Changes
-from cli.plan.report import Report
+from cli.stacks.plan import plan_command
+from cli.stacks.plan.changes import Changes
+from cli.stacks.plan.plan_report import Report
 from infra.checks import table
 from infra.config.stack_file import RawStack
 from infra.cost.prices import snapshot
@@ -160,7 +160,7 @@ def limits() -> Iterator[None]:
 
 
 def planned(raw: RawStack, *, offline: bool = False) -> Report:
-    return verb.examine(raw, offline=offline, look_ahead=lambda: Changes({}, not_previewed="not needed"))
+    return plan_command.examine(raw, offline=offline, look_ahead=lambda: Changes({}, not_previewed="not needed"))
 
 
 def refusals(raw: RawStack, *, offline: bool = False) -> dict[str, tuple[str, ...]]:

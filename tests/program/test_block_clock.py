@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.plan import verb
-from cli.plan.changes import Changes
-from cli.status.in_aws import EksAccount
+from cli.clusters.status.in_aws import EksAccount
+from cli.stacks.plan import plan_command
+from cli.stacks.plan.changes import Changes
 from infra.checks.model import Answer
 from infra.checks.of_rules import RESERVATIONS
 from infra.config.preflight import examine_aws
@@ -86,7 +86,7 @@ def test_plan_warns_of_a_block_that_is_about_to_end() -> None:
 
 
 def _answers() -> list[Answer]:
-    report = verb.examine(STACK, offline=False, look_ahead=lambda: Changes({}, not_previewed="not needed"))
+    report = plan_command.examine(STACK, offline=False, look_ahead=lambda: Changes({}, not_previewed="not needed"))
     return [one for one in report.answers if one.check == RESERVATIONS]
 
 

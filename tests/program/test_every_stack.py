@@ -12,8 +12,8 @@ from unittest.mock import patch
 import pulumi_aws
 import pytest
 
-from cli.plan import verb
-from cli.plan.changes import Changes
+from cli.stacks.plan import plan_command
+from cli.stacks.plan.changes import Changes
 from infra.config import stack_file
 from infra.cost.prices import snapshot
 from infra.facts import price_list
@@ -82,7 +82,7 @@ REFUSED: dict[Path, list[str]] = {}
 def deployed(path: Path) -> Deployment:
     with account_for(path) as (settings, facts, mocks):
         with patch.object(price_list, "read", lambda wanted: snapshot(wanted.region)):
-            planned = verb.examine(stack_file.read(path), offline=False, look_ahead=lambda: Changes({}))
+            planned = plan_command.examine(stack_file.read(path), offline=False, look_ahead=lambda: Changes({}))
         REFUSED[path] = [f"{one.check}: {sentence}" for one in planned.refused for sentence in one.sentences]
         return deploy(settings, facts, mocks)
 

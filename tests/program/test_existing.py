@@ -9,7 +9,7 @@ import pytest
 import yaml
 from pulumi.runtime.config import set_all_config
 
-from cli.settings import rows
+from cli.stacks.settings import rows
 from infra import program
 from infra.config.stopping import Stopped
 from infra.naming import Taint

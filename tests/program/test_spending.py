@@ -10,12 +10,12 @@ import pytest
 from typer.testing import CliRunner
 
 from cli import main
-from cli.cluster_access import Access
-from cli.cost import reading
-from cli.cost.spending import Spending
+from cli.clusters.kubernetes_access import Access
+from cli.clusters.status import hourly_price as of_status
+from cli.clusters.status.cluster_status import SpendingStatus
 from cli.exit_codes import UNREACHABLE
-from cli.status import spending as of_status
-from cli.status.model import SpendingStatus
+from cli.stacks.cost import cost_sources
+from cli.stacks.cost.spending import Spending
 from infra.config.preflight import examine_aws
 from infra.config.stack_file import RawStack
 from infra.facts.clients import Clients
@@ -88,7 +88,7 @@ def scale(pool: str, size: int) -> None:
 
 
 def spent(settings: Settings, since: datetime | None = None) -> Spending:
-    return reading.examine(settings, Access(Path("/nonexistent"), None), since=since)
+    return cost_sources.examine(settings, Access(Path("/nonexistent"), None), since=since)
 
 
 def in_ledger(*types: str) -> float:

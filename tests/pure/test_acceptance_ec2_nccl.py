@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from cli.acceptance import ec2_nccl
-from cli.acceptance.aws_reads import Instance
-from cli.acceptance.checklist import Check, run
-from cli.acceptance.report import Row
+from cli.clusters.acceptance import ec2_nccl
+from cli.clusters.acceptance.aws_reads import Instance
+from cli.clusters.acceptance.checklist import Check, run
+from cli.clusters.acceptance.report import Row
 from infra.facts.instance_types import InstanceType
 from tests.pure.test_smoke_nccl import LOG, SLOW, SOCKETS, TABLE, WITHOUT_GPUDIRECT
 

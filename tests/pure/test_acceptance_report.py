@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from cli.acceptance import prompts
-from cli.acceptance.checklist import Check, Notebook
-from cli.acceptance.cost import Bill, Cost
-from cli.acceptance.report import Evidence, LeftOut, Report, Row
-from cli.acceptance.target import Plan
-from cli.acceptance.verb import Run, product
+from cli.clusters.acceptance import prompts
+from cli.clusters.acceptance.acceptance_command import Run, product
+from cli.clusters.acceptance.checklist import Check, Notebook
+from cli.clusters.acceptance.cost import Bill, Cost
+from cli.clusters.acceptance.report import Evidence, LeftOut, Report, Row
+from cli.clusters.acceptance.target import Plan
 from cli.errors import CommandError
 
 PASSED = Row("versions", "passed", "", 2.0, (Evidence("node a", "v1.35.0"),))

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from cli.acceptance import eks, own_jobs, programs
-from cli.acceptance.checklist import Notebook
-from cli.acceptance.choice import Choice
-from cli.acceptance.scaling import Scaling
+from cli.clusters.acceptance import eks, own_jobs, programs
+from cli.clusters.acceptance.checklist import Notebook
+from cli.clusters.acceptance.choice import Choice
+from cli.clusters.acceptance.scaling import Scaling
+from cli.clusters.status.cluster_status import PoolStatus
+from cli.ec2.failed_launches import FailedLaunch
 from cli.errors import CommandError
-from cli.job_state import JobState
-from cli.launches import FailedLaunch
-from cli.status.model import PoolStatus
+from cli.jobs.state import JobState
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.model import Job
 from tests.pure.job_world import SMALL, cluster

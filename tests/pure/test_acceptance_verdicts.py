@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from cli.acceptance import emulation, hosts, nodes, own_jobs, smoke_levels
-from cli.acceptance.aws_reads import Image, Instance
-from cli.acceptance.checklist import Check, Notebook, row, run
-from cli.acceptance.choice import choose
-from cli.acceptance.report import LeftOut, Row
+from cli.clusters.acceptance import emulation, hosts, nodes, own_jobs, smoke_levels
+from cli.clusters.acceptance.aws_reads import Image, Instance
+from cli.clusters.acceptance.checklist import Check, Notebook, row, run
+from cli.clusters.acceptance.choice import choose
+from cli.clusters.acceptance.report import LeftOut, Row
+from cli.clusters.status.cluster_status import PoolStatus
 from cli.errors import CommandError, NotFound
-from cli.status.model import PoolStatus
 from infra.jobs import nccl_verdict
 from infra.naming import EMULATED_LABEL
 from tests.pure.job_world import SMALL, SYSTEM, TRAIN, cluster

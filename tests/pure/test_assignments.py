@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from cli.assignments import edited, pairs
 from cli.errors import CommandError
+from cli.jobs.assignments import edited, pairs
 from infra.jobs.reading import JobRefused, judged, named
 from tests.pure.job_world import cluster, values
 

@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from cli.status.model import BlockStatus
+from cli.clusters.status.cluster_status import BlockStatus
 from infra.facts.model import CapacityReservation, Facts
 from infra.plan import block_clock
 from infra.plan.specs import BlockSchedule

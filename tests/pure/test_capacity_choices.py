@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from cli.capacity.choices import Choice, choices
-from cli.capacity.screen import recommendation, screen
+from cli.capacity.offer_screen import recommendation, screen
 from infra.facts.capacity import BlockOffering, Found, RegionCapacity, Reservation, Wanted
 
 START = datetime(2026, 11, 24, 11, 30, tzinfo=UTC)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from cli.cost import lines
+from cli.stacks.cost import lines
 from infra.jobs.cluster import ClusterDescription, PoolDescription
 from infra.jobs.model import Job
 from tests.pure.bill_world import prices, stack

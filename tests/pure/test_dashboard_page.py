@@ -9,13 +9,13 @@ from typing import Any, get_args
 
 import pytest
 
-from cli.cost.spending import Spending
-from cli.dashboard.model import Seen, page
-from cli.dashboard.server import PAGE
-from cli.goodput import account
-from cli.goodput.account import PHASES
-from cli.health.model import SEVERITIES, State
-from cli.status.model import PoolStatus, Status
+from cli.clusters.dashboard.page_data import Seen, page
+from cli.clusters.dashboard.server import PAGE
+from cli.clusters.status.cluster_status import PoolStatus, Status
+from cli.jobs.goodput import time_account
+from cli.jobs.goodput.time_account import PHASES
+from cli.nodes.health.node_health import SEVERITIES, State
+from cli.stacks.cost.spending import Spending
 from testkit.dashboard_world import NODES, NOW, SEEN, SPENDING, STATUS, node
 
 BROKEN = replace(NODES[4], state="broken", taken_out=None, next="EKS replaces it at 12:07 UTC, 10 min after the fault")
@@ -83,7 +83,7 @@ def test_goodput_and_phases_of_a_job_are_those_of_the_goodput_command() -> None:
     assert not isinstance(SEEN.records, str)
     document = shown()
     for section, one in [("jobs", SEEN.records[0]), ("ended", SEEN.records[3])]:
-        spent = account.of_job(one.content, NOW)
+        spent = time_account.of_job(one.content, NOW)
         cell = row(document, section, one.content["name"])["time"]
         assert f"goodput {spent.share}" in cell["note"].split("; ")
         assert {part["name"]: part["seconds"] for part in cell["parts"]} == {
@@ -108,7 +108,7 @@ def test_lost_time_of_a_job_without_steps_is_unknown() -> None:
 def test_the_total_goodput_is_that_of_the_running_and_ended_jobs() -> None:
     assert not isinstance(SEEN.records, str)
     (note,) = shown()["jobs"]["notes"]
-    total = account.total([account.of_job(one.content, NOW) for one in SEEN.records])
+    total = time_account.total([time_account.of_job(one.content, NOW) for one in SEEN.records])
     assert note.startswith(f"Goodput of these and the most recently ended jobs: {total.share}, weighted by GPUs.")
     assert note.endswith("Lost time is unknown for 2 of 4 jobs, and counts as training.")
     assert shown(replace(SEEN, records=SEEN.records[2:3]))["jobs"]["notes"] == [], "a job in the queue has no goodput"

@@ -15,14 +15,14 @@ import pytest
 from typer.testing import CliRunner
 
 from cli import main
-from cli.dashboard import server as module
-from cli.dashboard import verb
-from cli.dashboard.reading import EVERY_SECONDS, SPENDING_SECONDS, Kubernetes, Reader, SpendingReader
-from cli.dashboard.server import FILES, PAGE, DashboardServer
+from cli.clusters.dashboard import dashboard_command
+from cli.clusters.dashboard import server as module
+from cli.clusters.dashboard.cluster_reader import EVERY_SECONDS, SPENDING_SECONDS, Kubernetes, Reader, SpendingReader
+from cli.clusters.dashboard.server import FILES, PAGE, DashboardServer
+from cli.clusters.status.cluster_status import Status
 from cli.errors import CommandError, Forbidden
 from cli.exit_codes import UNREACHABLE
-from cli.health import repairs
-from cli.status.model import Status
+from cli.nodes.health import repair_rows
 from infra.config.stack_file import RawStack
 from testkit.dashboard_world import NOW, SPENDING, STATUS
 
@@ -275,7 +275,7 @@ def test_nodes_need_no_events_and_no_records() -> None:
 
 def test_what_the_job_controller_does_about_a_broken_node_comes_from_its_journal() -> None:
     (one,) = kubernetes("Node", "Event", "gpumpi-node-health").nodes([], NOW)
-    assert not isinstance(one, str) and one.next == repairs.HELD
+    assert not isinstance(one, str) and one.next == repair_rows.HELD
 
 
 def test_the_spending_is_read_in_the_background_once_per_minute(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -313,9 +313,9 @@ def test_a_cluster_without_prices_says_why_there_is_no_cost(kind: str | None, wo
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> World:
     world = World()
-    monkeypatch.setattr(verb, "look_at", lambda *_, **__: world.look)
+    monkeypatch.setattr(dashboard_command, "look_at", lambda *_, **__: world.look)
     nothing = kubernetes()
-    monkeypatch.setattr(verb.stack_cluster, "connect", lambda *_: nothing.cluster())
+    monkeypatch.setattr(dashboard_command.stack_cluster, "connect", lambda *_: nothing.cluster())
     return world
 
 

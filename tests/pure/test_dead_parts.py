@@ -14,9 +14,9 @@ import psutil
 import pytest
 import yaml
 
-from cli import local_parts
-from cli.cluster_access import Cluster
+from cli.clusters.kubernetes_access import Cluster
 from cli.errors import CommandError
+from cli.local import crashed_parts
 from localcloud import instance
 from localcloud.instance import LocalCloud
 from localcloud.kubernetes.state import ClusterState
@@ -72,7 +72,7 @@ def kubeconfig(folder: Path, server: str) -> Path:
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Configure this process to use a temporary local cloud; return the local cloud's folder."""
-    monkeypatch.setenv(local_parts.BACKEND, f"file://{tmp_path / 'cloud' / 'backend'}")
+    monkeypatch.setenv(crashed_parts.BACKEND, f"file://{tmp_path / 'cloud' / 'backend'}")
     return tmp_path / "cloud"
 
 
@@ -108,9 +108,9 @@ def test_a_dead_part_of_a_local_cluster_is_named_with_the_command_that_restarts_
 def test_a_dead_node_matters_only_to_verbs_that_start_pods_or_change_the_stack(home: Path) -> None:
     server = "https://127.0.0.1:1"
     cloud = record(home, server, "containerd-ip-10-0-0-7")
-    local_parts.refuse_dead_cluster(server)
-    local_parts.refuse_dead_cluster("https://127.0.0.1:2", nodes=True)
-    for refuse in (lambda: local_parts.refuse_dead_cluster(server, nodes=True), lambda: local_parts.refuse_dead(cloud)):
+    crashed_parts.refuse_dead_cluster(server)
+    crashed_parts.refuse_dead_cluster("https://127.0.0.1:2", nodes=True)
+    for refuse in (lambda: crashed_parts.refuse_dead_cluster(server, nodes=True), lambda: crashed_parts.refuse_dead(cloud)):
         with pytest.raises(CommandError, match=r"^not running: containerd-ip-10-0-0-7 of cluster gpumpi-local"):
             refuse()
 

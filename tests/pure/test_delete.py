@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from cli.cluster_access import Access, Object
+from cli.clusters.kubernetes_access import Access, Object
 from cli.exit_codes import NOT_FOUND, OK
 from cli.main import app
 from infra.jobs import files

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cli.demo_steps import Show, Steps, StepSkipped, must
+from cli.demo.steps import Show, Steps, StepSkipped, must
 
 pytestmark = pytest.mark.usefixtures("restored_process")
 

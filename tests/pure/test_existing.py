@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from cli import validate
+from cli.stacks.validate import validate_command
 from infra.config import preflight, stack_file
 from infra.facts import existing_cluster
 from infra.facts.existing_cluster import ClusterFacts, node_of
@@ -345,7 +345,7 @@ def test_validate_shows_the_pools_and_asks_nothing_of_aws(
     (tmp_path / "Pulumi.mine.yaml").write_text(
         yaml.safe_dump({"config": {f"gpumpi:{key}": value for key, value in LEAST.items()}})
     )
-    assert validate.run("mine", tmp_path, offline=False, as_json=False) == 0
+    assert validate_command.run("mine", tmp_path, offline=False, as_json=False) == 0
     assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == [
         "gpumpi-mine: Kubernetes 1.35 at https://10.0.0.1:6443",
         "pool    GPUs  nodes  labels",

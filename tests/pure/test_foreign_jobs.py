@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from cli import foreign_jobs
-from cli.job_log import log_pods
-from cli.job_state import state_of, stuck, waits_for
+from cli.jobs import foreign_jobs
+from cli.jobs.follow_log import log_pods
+from cli.jobs.state import state_of, stuck, waits_for
 
 CREATED = "2026-11-21T10:00:00Z"
 END = "2026-11-21T10:01:00Z"

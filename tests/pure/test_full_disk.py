@@ -13,16 +13,18 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from cli import kubeconfig, whole_files
+from cli import whole_files
 from cli.exit_codes import FAILED
 from cli.main import app
+from cli.stacks import kubeconfig_command
 from tests.pure.test_kubeconfig_command import OTHER, OWN
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = f"""
 import json, sys
 sys.argv[0] = {str(ROOT / "scripts" / "cluster")!r}
-from cli import kubeconfig, main
+from cli import main
+from cli.stacks import kubeconfig_command as kubeconfig
 kubeconfig._config = lambda *_: {OWN!r}
 main.main()
 """
@@ -125,7 +127,7 @@ def test_every_error_of_a_disk_is_one_line_and_keeps_the_old_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, call: str
 ) -> None:
     (file := tmp_path / "config").write_text(yaml.safe_dump(OTHER))
-    monkeypatch.setattr(kubeconfig, "_config", lambda *_: OWN)
+    monkeypatch.setattr(kubeconfig_command, "_config", lambda *_: OWN)
     monkeypatch.setattr(whole_files.os, call, failing(number))
     done = CliRunner().invoke(app, ["kubeconfig", "-s", "local", "-o", str(file)])
     assert (done.exit_code, done.exception.__class__) == (FAILED, SystemExit)
@@ -135,7 +137,7 @@ def test_every_error_of_a_disk_is_one_line_and_keeps_the_old_file(
 
 
 def test_a_network_error_is_not_reported_as_a_file_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kubeconfig, "_config", failing(errno.ECONNREFUSED))
+    monkeypatch.setattr(kubeconfig_command, "_config", failing(errno.ECONNREFUSED))
     done = CliRunner().invoke(app, ["kubeconfig", "-s", "local"])
     assert isinstance(done.exception, ConnectionRefusedError) and "temporary file" not in done.output
 

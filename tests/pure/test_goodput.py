@@ -9,10 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from cli import cluster_access, main, records
-from cli.goodput import account
-from cli.goodput.account import PHASES, Account
-from cli.records import JobRecord
+from cli import main
+from cli.clusters import kubernetes_access
+from cli.jobs import records
+from cli.jobs.goodput import time_account
+from cli.jobs.goodput.time_account import PHASES, Account
+from cli.jobs.records import JobRecord
 from infra.platform.job_controller.in_pod.progress import Seen
 from infra.platform.job_controller.in_pod.steps import Step
 from tests.pure.controlled_jobs import Controlled, at, condition, job, launcher, workers
@@ -54,7 +56,7 @@ def run(*attempts: dict[int, int], ended: str = "Succeeded", end: int = 0, saved
 
 def account_of(seen: Controlled) -> Account:
     assert seen.record is not None
-    return account.of_job(seen.record, NOW)
+    return time_account.of_job(seen.record, NOW)
 
 
 def test_a_job_that_never_restarts_starts_and_trains() -> None:
@@ -137,7 +139,7 @@ def test_lost_and_recovering_time_agree_with_the_steps_of_the_program(
         reached = max(reached, step)
         printed.append(lines)
     created, spent = datetime(2026, 11, 23, 12, tzinfo=UTC), timedelta(seconds=second)
-    found = account.of_job(run(*printed, ended=ended, end=second).record or {}, created + spent)
+    found = time_account.of_job(run(*printed, ended=ended, end=second).record or {}, created + spent)
     assert (found.spent["lost"], found.spent["recovering"]) == (timedelta(seconds=lost), timedelta(seconds=recovering))
     assert found.wall == spent
 
@@ -164,7 +166,7 @@ attempts_of_any_kind = st.fixed_dictionaries(
 @settings(deadline=None)
 @given(
     st.lists(moments, min_size=1, max_size=8).map(sorted),
-    st.lists(st.sampled_from(sorted(account.OF_RECORD)), min_size=8, max_size=8),
+    st.lists(st.sampled_from(sorted(time_account.OF_RECORD)), min_size=8, max_size=8),
     st.lists(attempts_of_any_kind, max_size=5),
     st.integers(0, 3),
     st.booleans(),
@@ -182,7 +184,7 @@ def test_the_phases_of_any_record_sum_to_the_wall_clock(
             sums[str(one["phase"])] = sums.get(str(one["phase"]), 0.0) + spent
     phases = phases[min(dropped, len(phases) - 1) :]
     record = {"created": times[0], "phases": phases, "seconds": sums, "attempts": attempts, "workers": []}
-    found = account.of_job({**record, "ended": times[-1] if has_ended else None}, NOW)
+    found = time_account.of_job({**record, "ended": times[-1] if has_ended else None}, NOW)
     end = datetime.fromisoformat(times[-1]) if has_ended else NOW
     assert found.wall == end - datetime.fromisoformat(times[0])
     assert all(spent >= timedelta() for spent in found.spent.values()) and set(found.spent) == set(PHASES)
@@ -200,7 +202,7 @@ def two_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     other.gone(115)
     assert first and other.record
     made = [JobRecord("a", first), JobRecord("b", {**other.record, "name": "plain", "namespace": "vision"})]
-    monkeypatch.setattr(cluster_access.Access, "connect", lambda self: None)
+    monkeypatch.setattr(kubernetes_access.Access, "connect", lambda self: None)
     monkeypatch.setattr(records, "all_records", lambda cluster, namespace: made)
 
 

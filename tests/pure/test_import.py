@@ -9,10 +9,10 @@ import yaml
 from typer.testing import CliRunner
 
 from cli.exit_codes import REFUSED
-from cli.importing import formats, variables
-from cli.importing.draft import Draft
-from cli.importing.errors import NotImportable
-from cli.importing.verb import _choose_pool, problems_of
+from cli.jobs.importing import formats, variables
+from cli.jobs.importing.draft import Draft
+from cli.jobs.importing.errors import NotImportable
+from cli.jobs.importing.import_command import _choose_pool, problems_of
 from cli.main import app
 from infra.jobs.model import Job
 from infra.jobs.reading import judged

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.importing import formats
-from cli.importing.errors import NotImportable
+from cli.jobs.importing import formats
+from cli.jobs.importing.errors import NotImportable
 
 
 def notes(*lines: str) -> list[str]:

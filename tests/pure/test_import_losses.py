@@ -7,9 +7,9 @@ from typing import Any, Final
 import yaml
 from hypothesis import given, reject, settings
 
-from cli.importing import formats
-from cli.importing.formats import Imported
-from cli.importing.source import Path, Source, leaves
+from cli.jobs.importing import formats
+from cli.jobs.importing.formats import Imported
+from cli.jobs.importing.source import Path, Source, leaves
 from infra.config.problems import path_text
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.quantities import bytes_of, millis_of

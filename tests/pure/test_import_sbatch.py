@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import pytest
 
-from cli.importing import formats
-from cli.importing.errors import NotImportable
+from cli.jobs.importing import formats
+from cli.jobs.importing.errors import NotImportable
 
 CORPUS: Final = Path(__file__).parents[1] / "corpus"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cli.workdir.in_cluster import is_old
+from cli.jobs.workdir.in_cluster import is_old
 from infra.jobs import files
 from infra.jobs.files import JobFiles
 from infra.jobs.in_pods import text

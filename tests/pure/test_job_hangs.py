@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cli.records import JobRecord
+from cli.jobs.records import JobRecord
 from infra.platform.job_controller.in_pod import following, logs, progress, reconcile, stacks
 from infra.platform.job_controller.in_pod.actions import DeletePod, FailJob, Report
 from infra.platform.job_controller.in_pod.api import ApiError

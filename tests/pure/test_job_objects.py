@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from cli import job_objects
-from cli.cluster_access import Object
+from cli.clusters.kubernetes_access import Object
 from cli.errors import NotFound
+from cli.jobs import objects
 from tests.pure.job_world import pieces
 
 UNSEEN = 'cannot create StatefulSet a: admission webhook "mstatefulset.kb.io" denied the request: Job.batch "a-keeper" not found'
@@ -33,12 +33,12 @@ class Cluster:
 
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_objects, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(objects, "PAUSE_SECONDS", 0.0)
 
 
 def test_workers_are_offered_again_until_the_queue_sees_whose_they_are() -> None:
     cluster: Any = Cluster(refusals=3)
-    job_objects.create(cluster, pieces(launcher="standalone"))
+    objects.create(cluster, pieces(launcher="standalone"))
     assert cluster.made[-1] == "StatefulSet"
     assert cluster.deleted == []
 
@@ -46,13 +46,13 @@ def test_workers_are_offered_again_until_the_queue_sees_whose_they_are() -> None
 def test_what_is_refused_for_another_reason_is_refused_at_once_and_nothing_is_left() -> None:
     cluster: Any = Cluster(refusals=1, message='cannot create StatefulSet a-worker: namespaces "zz" not found')
     with pytest.raises(NotFound):
-        job_objects.create(cluster, pieces(launcher="standalone"))
+        objects.create(cluster, pieces(launcher="standalone"))
     assert (cluster.refusals, cluster.deleted) == (0, ["Job"])
 
 
 def test_a_webhook_that_never_sees_the_owner_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_objects, "UNSEEN_SECONDS", 0.0)
+    monkeypatch.setattr(objects, "UNSEEN_SECONDS", 0.0)
     cluster: Any = Cluster(refusals=10**9)
     with pytest.raises(NotFound, match="admission webhook"):
-        job_objects.create(cluster, pieces(launcher="standalone"))
+        objects.create(cluster, pieces(launcher="standalone"))
     assert cluster.deleted == ["Job"]

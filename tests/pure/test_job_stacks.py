@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from cli import hangs
 from cli.errors import NotFound
+from cli.jobs import hangs
 from infra.platform.job_controller.in_pod import dump_nccl, pod_exec, stacks
 from infra.platform.job_controller.in_pod import record as record_format
 from infra.platform.job_controller.in_pod.api import Api, ApiError, Unreachable

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from cli.job_state import lacks_reason, state_of, stopped, stuck, unusable_image, waits_for
-from cli.job_times import duration
-from cli.submit import result
+from cli.jobs.state import lacks_reason, state_of, stopped, stuck, unusable_image, waits_for
+from cli.jobs.submit import result
+from cli.jobs.times import duration
 from infra.jobs.in_pods import UNUSABLE_IMAGE
 
 CREATED = "2026-11-21T10:00:00Z"

@@ -11,9 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
-from cli import kubeconfig, whole_files
+from cli import whole_files
 from cli.exit_codes import FAILED, OK, REFUSED
 from cli.main import app
+from cli.stacks import kubeconfig_command
 from infra.kubernetes import eks_kubeconfig
 
 NAME = "gpumpi-local"
@@ -33,7 +34,7 @@ OTHER: dict[str, Any] = {
 
 @pytest.fixture(autouse=True)
 def running_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kubeconfig, "_config", lambda *_: OWN)
+    monkeypatch.setattr(kubeconfig_command, "_config", lambda *_: OWN)
 
 
 def run(*arguments: object) -> Result:

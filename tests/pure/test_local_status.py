@@ -8,7 +8,7 @@ from urllib.error import URLError
 
 import pytest
 
-from cli import local
+from cli.local import local_commands
 from localcloud import instance
 from localcloud.control import Control
 from localcloud.instance import LocalCloud
@@ -40,16 +40,16 @@ def tells(monkeypatch: pytest.MonkeyPatch, *found: str) -> None:
 
 def test_a_local_cloud_without_failures_is_well(cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> None:
     tells(monkeypatch)
-    assert local.status(cloud.folder) == 0
+    assert local_commands.status(cloud.folder) == 0
 
 
 def test_a_failed_part_is_shown_and_status_fails(
     cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tells(monkeypatch, PROBLEM)
-    assert local.status(cloud.folder) == 1
+    assert local_commands.status(cloud.folder) == 1
     assert PROBLEM in " ".join(capsys.readouterr().err.split())
-    assert local.status(cloud.folder, as_json=True) == 1
+    assert local_commands.status(cloud.folder, as_json=True) == 1
     assert json.loads(capsys.readouterr().out)["problems"] == [PROBLEM]
 
 
@@ -60,5 +60,5 @@ def test_a_server_that_does_not_answer_is_a_failure(
         raise URLError("connection refused")
 
     monkeypatch.setattr(Control, "problems", refused)
-    assert local.status(cloud.folder) == 1
+    assert local_commands.status(cloud.folder) == 1
     assert "the aws server does not answer" in capsys.readouterr().err

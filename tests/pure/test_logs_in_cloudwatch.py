@@ -13,9 +13,9 @@ import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 from moto import mock_aws
 
-from cli import logs_in_cloudwatch
 from cli.errors import NotFound
-from cli.workdir import places
+from cli.jobs import cloudwatch_logs
+from cli.jobs.workdir import places
 from infra.jobs import files
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.in_pods import send_log, text
@@ -55,7 +55,7 @@ def test_every_line_is_read_back_in_order_by_pod(logs: Any) -> None:
     printed(logs, "mpi-jobs/mnist/7/mnist-launcher-x2x4b", "\n".join(many).encode())
     printed(logs, "mpi-jobs/mnist/7/mnist-worker-0", b"one\n\ntwo \xff\r\nno end")
     printed(logs, "mpi-jobs/mnist/7/mnist-worker-0", b"after a restart of the container\n")
-    assert logs_in_cloudwatch.kept(described(), "mpi-jobs", "mnist") == {
+    assert cloudwatch_logs.kept(described(), "mpi-jobs", "mnist") == {
         "mnist-launcher-x2x4b": many,
         "mnist-worker-0": ["one", "", "two \N{REPLACEMENT CHARACTER}", "no end", "after a restart of the container"],
     }
@@ -64,20 +64,20 @@ def test_every_line_is_read_back_in_order_by_pod(logs: Any) -> None:
 def test_only_the_last_run_of_a_job_is_read(logs: Any) -> None:
     for run, stream in enumerate(("mpi-jobs/mnist/b/mnist-0", "mpi-jobs/mnist/a/mnist-0", "mpi-jobs/mnist-2/c/mnist-2-0")):
         printed(logs, stream, f"run {run}".encode())
-    assert logs_in_cloudwatch.kept(described(), "mpi-jobs", "mnist") == {"mnist-0": ["run 1"]}
+    assert cloudwatch_logs.kept(described(), "mpi-jobs", "mnist") == {"mnist-0": ["run 1"]}
     with pytest.raises(NotFound):
-        logs_in_cloudwatch.kept(described(), "mpi-jobs", "mni")
+        cloudwatch_logs.kept(described(), "mpi-jobs", "mni")
 
 
 def test_a_log_group_that_does_not_exist_yet_has_no_logs(logs: Any) -> None:
     logs.delete_log_group(logGroupName=GROUP)
     with pytest.raises(NotFound):
-        logs_in_cloudwatch.kept(described(), "mpi-jobs", "mnist")
+        cloudwatch_logs.kept(described(), "mpi-jobs", "mnist")
 
 
 def test_lines_that_are_longer_than_an_event_are_split(logs: Any) -> None:
     printed(logs, "mpi-jobs/mnist/7/mnist-0", b"x" * 450_000)
-    assert [len(line) for line in logs_in_cloudwatch.kept(described(), "mpi-jobs", "mnist")["mnist-0"]] == [
+    assert [len(line) for line in cloudwatch_logs.kept(described(), "mpi-jobs", "mnist")["mnist-0"]] == [
         200_000,
         200_000,
         50_000,
@@ -86,7 +86,7 @@ def test_lines_that_are_longer_than_an_event_are_split(logs: Any) -> None:
 
 def test_above_the_limit_the_log_ends_with_a_note(logs: Any) -> None:
     printed(logs, "mpi-jobs/mnist/7/mnist-0", b"0123456789\n" * 100, limit=33)
-    assert logs_in_cloudwatch.kept(described(), "mpi-jobs", "mnist")["mnist-0"] == [
+    assert cloudwatch_logs.kept(described(), "mpi-jobs", "mnist")["mnist-0"] == [
         *["0123456789"] * 3,
         "gpumpi: more of this log is not kept",
     ]
@@ -100,7 +100,7 @@ def test_what_cloudwatch_does_not_take_is_dropped_and_counted(logs: Any, monkeyp
     send(lines, stream, ERRORS)
     lines.read(io.BytesIO(b"again\n"))
     send(lines, stream, ERRORS)
-    assert logs_in_cloudwatch.kept(described(), "mpi-jobs", "mnist")["mnist-0"] == [
+    assert cloudwatch_logs.kept(described(), "mpi-jobs", "mnist")["mnist-0"] == [
         *["0123456789"] * 2,
         "gpumpi: 3 lines are missing here: CloudWatch accepted them too slowly",
         "again",
@@ -124,7 +124,7 @@ class Denied:
 
 def test_nothing_is_lost_until_pod_identity_works(logs: Any, capsys: pytest.CaptureFixture[str]) -> None:
     printed(Denied(logs, 3), "mpi-jobs/mnist/7/mnist-0", b"one\ntwo\n")
-    assert logs_in_cloudwatch.kept(described(), "mpi-jobs", "mnist")["mnist-0"] == ["one", "two"]
+    assert cloudwatch_logs.kept(described(), "mpi-jobs", "mnist")["mnist-0"] == ["one", "two"]
     assert capsys.readouterr().err.count("CloudWatch does not accept this log yet") == 1
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from cli import migrate_queue
-from cli.cluster_access import Access, Object
+from cli.clusters.kubernetes_access import Access, Object
 from cli.errors import CommandError, Conflict, NotFound
+from cli.jobs import migrate_queue
 
 
 def definition(kind: str, plural: str, *stored: str, group: str = "kueue.x-k8s.io") -> Object:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cli import local
+from cli.local import local_commands
 from localcloud.aws.events import Event
 from localcloud.kubernetes.network_policy import nft, part
 from localcloud.kubernetes.state import ClusterState
@@ -101,5 +101,5 @@ def test_a_kernel_without_nftables_is_reported(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_local_status_shows_whether_policies_are_enforced(capsys: pytest.CaptureFixture[str]) -> None:
-    local._print_cluster(ClusterState("demo", "us-west-2", "ready", network_policies=part.NOT_ENABLED))
+    local_commands._print_cluster(ClusterState("demo", "us-west-2", "ready", network_policies=part.NOT_ENABLED))
     assert capsys.readouterr().out.splitlines()[-1] == f"  network policies: {part.NOT_ENABLED}"

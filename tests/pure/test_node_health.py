@@ -11,13 +11,14 @@ import pytest
 from rich.console import Console, RenderableType
 from typer.testing import CliRunner
 
-from cli import main, stack_cluster
+from cli import main
+from cli.clusters import stack_cluster
 from cli.errors import CommandError, Forbidden
 from cli.exit_codes import UNREACHABLE
-from cli.health import findings, scheduled, screen
-from cli.health.findings import NODE_GROUP_LABEL
-from cli.health.model import NodeHealth
-from cli.records import JobRecord
+from cli.jobs.records import JobRecord
+from cli.nodes.health import findings, health_screen, scheduled
+from cli.nodes.health.findings import NODE_GROUP_LABEL
+from cli.nodes.health.node_health import NodeHealth
 from infra.health import journal
 from infra.health.annotation import ANNOTATION, TakenOut
 from infra.health.faults import GPU_CONDITION
@@ -195,7 +196,7 @@ def cluster() -> list[NodeHealth]:
 
 @pytest.mark.parametrize("width", [60, 100, 200])
 def test_the_overview_shows_everything_at_each_width(cluster: list[NodeHealth], width: int) -> None:
-    found = lines(screen.overview(cluster, ["jobs: you may not list them"], NOW), width)
+    found = lines(health_screen.overview(cluster, ["jobs: you may not list them"], NOW), width)
     text = " ".join(" ".join(found).split())
     assert "1 of 3 nodes healthy" in text and "unknown: jobs: you may not list them" in text
     assert "ip-10-0-1-9" not in text
@@ -207,12 +208,12 @@ def test_the_overview_shows_everything_at_each_width(cluster: list[NodeHealth], 
 
 
 def test_a_wide_overview_has_one_line_per_node(cluster: list[NodeHealth]) -> None:
-    found = lines(screen.overview(cluster, [], NOW), 400)
+    found = lines(health_screen.overview(cluster, [], NOW), 400)
     assert [line.split()[0] for line in found if line][:3] == ["node", *(one.name for one in cluster[:2])]
 
 
 def test_a_healthy_cluster_is_one_line(cluster: list[NodeHealth]) -> None:
-    assert lines(screen.overview(cluster[2:], [], NOW), 100) == ["1 of 1 node healthy"]
+    assert lines(health_screen.overview(cluster[2:], [], NOW), 100) == ["1 of 1 node healthy"]
 
 
 # --- the verb -----------------------------------------------------------------------------------------------------------

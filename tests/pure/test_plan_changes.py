@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from cli import pulumi_program
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import NOT_RUN, OK
-from cli.plan.changes import Changes, of_preview, preview
-from cli.plan.report import Report
+from cli.stacks import pulumi_program
+from cli.stacks.plan.changes import Changes, of_preview, preview
+from cli.stacks.plan.plan_report import Report
 from infra.checks.model import Answer
 from infra.plan.bill import bill
 from tests.pure.bill_world import prices, stack

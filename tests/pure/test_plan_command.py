@@ -7,10 +7,11 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from cli import main, pulumi_program
+from cli import main
 from cli.exit_codes import NOT_RUN, OK, REFUSED
-from cli.plan import changes, verb
-from cli.plan.changes import Changes
+from cli.stacks import pulumi_program
+from cli.stacks.plan import changes, plan_command
+from cli.stacks.plan.changes import Changes
 
 FILE = {
     "aws:region": "us-west-2",
@@ -39,7 +40,7 @@ def test_a_preview_that_failed_is_unknown_on_the_screen_and_in_json(tmp_path: Pa
     def offline_with_preview(*_: object, **__: object) -> object:
         return lambda: changes.failure("the passphrase of the stack is wrong")
 
-    monkeypatch.setattr(verb, "_preview", offline_with_preview)
+    monkeypatch.setattr(plan_command, "_preview", offline_with_preview)
     screen = " ".join(plan(tmp_path, "--offline").stdout.split())
     assert "changes unknown: the passphrase of the stack is wrong" in screen
     assert "no check failed; the changes are unknown" in screen
@@ -49,9 +50,9 @@ def test_a_preview_that_failed_is_unknown_on_the_screen_and_in_json(tmp_path: Pa
 
 
 def test_without_a_clone_a_preview_is_impossible_and_not_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verb, "CLONE", None)
-    assert verb._preview("mine", None, no_preview=False, offline=False)().failed
-    assert verb._preview("mine", None, no_preview=True, offline=False)() == Changes({}, not_previewed="--no-preview")
+    monkeypatch.setattr(plan_command, "CLONE", None)
+    assert plan_command._preview("mine", None, no_preview=False, offline=False)().failed
+    assert plan_command._preview("mine", None, no_preview=True, offline=False)() == Changes({}, not_previewed="--no-preview")
 
 
 def test_a_stack_file_outside_of_stacks_is_the_one_that_is_previewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,6 +63,8 @@ def test_a_stack_file_outside_of_stacks_is_the_one_that_is_previewed(tmp_path: P
         return '{"steps": []}'
 
     monkeypatch.setattr(pulumi_program, "run", run)
-    monkeypatch.setattr(verb, "examine", lambda raw, *, look_ahead, **_: verb.Report("", "mine", "", (), None, look_ahead()))
+    monkeypatch.setattr(
+        plan_command, "examine", lambda raw, *, look_ahead, **_: plan_command.Report("", "mine", "", (), None, look_ahead())
+    )
     assert plan(tmp_path).exit_code == OK
     assert seen == ["preview", "--json", "--stack", "mine", "--config-file", str(tmp_path / "Pulumi.mine.yaml")]

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from cli.plan.changes import Change, Changes
-from cli.plan.report import Report
-from cli.plan.screen import screen
+from cli.stacks.plan.changes import Change, Changes
+from cli.stacks.plan.plan_report import Report
+from cli.stacks.plan.plan_screen import screen
 from infra.checks.model import Answer, no, unknown
 from infra.plan.bill import bill
 from tests.pure.bill_world import prices, stack

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
 from cli import console
-from cli.cluster_access import Access
-from cli.dashboard import tables
-from cli.foreign_jobs import first_rank
-from cli.hangs import last_hang, lines
-from cli.health import findings
-from cli.job_pods import worker_index
+from cli.clusters.dashboard import tables
+from cli.clusters.kubernetes_access import Access
+from cli.clusters.status.node_rows import pool_status
+from cli.jobs.foreign_jobs import first_rank
+from cli.jobs.hangs import last_hang, lines
+from cli.jobs.job_pods import worker_index
+from cli.jobs.records import all_records
 from cli.main import app
-from cli.records import all_records
-from cli.status.nodes import pool_status
+from cli.nodes.health import findings
 from infra.health import journal
 from infra.platform.job_controller.in_pod import record
 from tests.pure.controlled_jobs import at, main, workers

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from cli import prepare_node
 from cli.errors import CommandError
+from cli.nodes import prepare_node
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="nodes run Linux")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cli.errors import CommandError
-from cli.job_log import PodLog
+from cli.jobs.follow_log import PodLog
 from infra.platform.job_controller.in_pod import following, logs, stacks, steps
 from infra.platform.job_controller.in_pod.progress import Seen
 from tests.pure.controlled_jobs import Controlled, job, main

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from cli import smoke
-from cli.cluster_access import Object
+from cli.clusters.kubernetes_access import Object
 from cli.errors import CommandError
 from cli.exit_codes import UNREACHABLE
-from cli.job_state import JobState, Phase
+from cli.jobs import smoke_command
+from cli.jobs.state import JobState, Phase
 from cli.main import app
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.model import Job
@@ -80,8 +80,8 @@ class Shell:
             state = JobState(job.name, "mpi-jobs", "MPIJob", job.name, "mpijob", "train", 2, ends.pop(0), "", 0, now, now)
             return [json.dumps(report) for report in remaining.pop(0)], state
 
-        self.monkeypatch.setattr(smoke, "Access", lambda *_: FakeCluster(**of_cluster))
-        self.monkeypatch.setattr(smoke, "_run", run)
+        self.monkeypatch.setattr(smoke_command, "Access", lambda *_: FakeCluster(**of_cluster))
+        self.monkeypatch.setattr(smoke_command, "_run", run)
         return CliRunner().invoke(app, ["smoke", *arguments])
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cli.cost.spending import Spending, spending
-from cli.cost.uses import Pools, Uses, of_jobs
-from cli.cost.verb import parse_since, show
 from cli.errors import CommandError
-from cli.job_state import JobState
-from cli.records import JobRecord
+from cli.jobs.records import JobRecord
+from cli.jobs.state import JobState
+from cli.stacks.cost.cost_command import parse_since, show
+from cli.stacks.cost.spending import Spending, spending
+from cli.stacks.cost.uses import Pools, Uses, of_jobs
 from infra.facts.spending import Run
 from tests.pure.bill_world import price, prices
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cli.launches import FailedLaunch, last_failed
-from cli.status import spending
-from cli.status.model import PoolStatus, SpendingStatus, Status
-from cli.status.nodes import pool_status, queue_status, volume_statuses
-from cli.status.screen import screen
-from cli.status.verb import _watched
+from cli.clusters.status import hourly_price
+from cli.clusters.status.cluster_status import PoolStatus, SpendingStatus, Status
+from cli.clusters.status.node_rows import pool_status, queue_status, volume_statuses
+from cli.clusters.status.status_command import _watched
+from cli.clusters.status.status_screen import screen
+from cli.ec2.failed_launches import FailedLaunch, last_failed
 from infra.config.stack_file import RawStack
 from infra.jobs.cluster import NamespaceDescription, PoolDescription, TaintDescription, VolumeDescription
 
@@ -164,8 +164,8 @@ SPENT = SpendingStatus(Decimal("44.3"), NOW)
 
 
 def test_the_spending_so_far_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spending, "of_stack", lambda _: SPENT)
-    status, _ = spending.with_spending(RAW, lambda: (Status("c"), 0))()
+    monkeypatch.setattr(hourly_price, "of_stack", lambda _: SPENT)
+    status, _ = hourly_price.with_spending(RAW, lambda: (Status("c"), 0))()
     assert "instances so far: 44.30 USD since 2026-11-21 12:00 UTC" in printed(status)
 
 
@@ -188,8 +188,8 @@ def test_an_unknown_price_makes_the_spending_a_lower_bound() -> None:
 def test_a_reason_that_is_shown_already_is_not_repeated(
     before: tuple[str, ...], after: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spending, "of_stack", lambda _: "no credentials found")
-    status, _ = spending.with_spending(RAW, lambda: (Status("c", unknown=before), 0))()
+    monkeypatch.setattr(hourly_price, "of_stack", lambda _: "no credentials found")
+    status, _ = hourly_price.with_spending(RAW, lambda: (Status("c", unknown=before), 0))()
     assert status.unknown == after
 
 
@@ -200,8 +200,8 @@ def test_watching_reads_the_spending_once_a_minute(monkeypatch: pytest.MonkeyPat
         reads.append(raw)
         return SPENT
 
-    monkeypatch.setattr(spending, "of_stack", of_stack)
+    monkeypatch.setattr(hourly_price, "of_stack", of_stack)
     moments = iter([0, 30, 60, 60])
-    look = spending.with_spending(RAW, lambda: (Status("c"), 0), lambda: next(moments))
+    look = hourly_price.with_spending(RAW, lambda: (Status("c"), 0), lambda: next(moments))
     assert [look()[0].spending for _ in range(3)] == [SPENT] * 3
     assert len(reads) == 2

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from cli.records import JobRecord
+from cli.jobs.records import JobRecord
 from infra.jobs.progress_rules import problem_of_pattern
 from infra.platform.job_controller.in_pod import progress, steps
 from infra.platform.job_controller.in_pod.progress import Seen

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from kubernetes.client.exceptions import ApiException
 from typer.testing import CliRunner
 
-from cli import pod_streams
-from cli.cluster_access import Access, Cluster
+from cli.clusters import pod_streams
+from cli.clusters.kubernetes_access import Access, Cluster
 from cli.errors import CommandError
+from cli.jobs.workdir import in_bucket, in_cluster
 from cli.main import app
-from cli.workdir import in_bucket, in_cluster
 from infra.jobs import files
 from infra.jobs.cluster import CONFIG_MAP, CONFIG_MAP_KEY
 from infra.jobs.pods import PlacedJob

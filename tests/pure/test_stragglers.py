@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from cli.records import JobRecord
+from cli.jobs.records import JobRecord
 from infra.platform.job_controller.in_pod.progress import Seen
 from infra.platform.job_controller.in_pod.steps import Step
 from infra.platform.job_controller.in_pod.stragglers import INDEX

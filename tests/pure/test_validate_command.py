@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cli import validate
 from cli.exit_codes import REFUSED
 from cli.main import app
+from cli.stacks.validate import validate_command
 from infra.config import preflight
 from infra.facts import Existing, ExistingPool, Facts, FactsError
 from infra.settings.stack import Settings
@@ -48,7 +48,7 @@ def unreachable(_: Settings) -> Facts:
 
 
 def test_a_good_stack_is_shown_on_one_screen(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert validate.run("fine", folder, offline=False, as_json=False) == 0
+    assert validate_command.run("fine", folder, offline=False, as_json=False) == 0
     assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == [
         "gpumpi-fine: Kubernetes 1.35 in us-west-2",
         "  account 123456789012, as arn:aws:iam::123456789012:user/ada",
@@ -64,7 +64,7 @@ def test_a_good_stack_is_shown_on_one_screen(folder: Path, capsys: pytest.Captur
 
 
 def test_problems_are_printed_one_a_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert validate.run("bad", folder, offline=False, as_json=False) == 3
+    assert validate_command.run("bad", folder, offline=False, as_json=False) == 3
     assert capsys.readouterr().out.splitlines() == [
         "target.logRetentionDays: 91 is not a valid CloudWatch Logs retention period. Use 90 or 120.",
         "pools[0].desiredSize: 2 is not between minSize and maxSize. Use 0 to 1, or change minSize or maxSize.",
@@ -78,11 +78,11 @@ WARNING = '"203.0.113.7/32" is reserved for documentation (RFC 5737): EKS refuse
 
 def test_warnings_are_printed_and_stop_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "Pulumi.warns.yaml").write_text(WARNS)
-    assert validate.run("warns", folder, offline=False, as_json=False) == 0
+    assert validate_command.run("warns", folder, offline=False, as_json=False) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"warning: target.endpointAccess.publicCidrs[0]: {WARNING}"
     assert lines[-1] == "Pulumi.warns.yaml: no errors, 1 warning"
-    assert validate.run("warns", folder, offline=False, as_json=True) == 0
+    assert validate_command.run("warns", folder, offline=False, as_json=True) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["problems"] == [
         {"path": "target.endpointAccess.publicCidrs[0]", "message": WARNING, "severity": "warning"},
@@ -98,10 +98,10 @@ def test_a_quota_below_the_maximum_size_is_a_warning_while_it_covers_what_is_cre
         monkeypatch.setattr(preflight, "gather", lambda settings: facts(settings, quotas=known))
 
     quota(192.0)  # enough for two p4d.24xlarge, which is the pool's desiredSize
-    assert validate.run("fine", folder, offline=False, as_json=False) == 0
+    assert validate_command.run("fine", folder, offline=False, as_json=False) == 0
     assert capsys.readouterr().out.startswith("warning: pools[0].maxSize: 4 p4d.24xlarge need 384 vCPUs")
     quota(96.0)
-    assert validate.run("fine", folder, offline=False, as_json=False) == 3
+    assert validate_command.run("fine", folder, offline=False, as_json=False) == 3
     assert capsys.readouterr().out.startswith("pools[0].maxSize: 4 p4d.24xlarge need 384 vCPUs")
 
 
@@ -109,14 +109,14 @@ def test_a_quota_below_the_maximum_size_is_a_warning_while_it_covers_what_is_cre
 def test_a_vpc_without_room_for_subnets_is_a_problem(folder: Path, capsys: pytest.CaptureFixture[str], cidr: str) -> None:
     jobs = "[{name: a, pool: cheap, workers: 1, image: 'i:1', command: [x]}]"
     (folder / "Pulumi.small.yaml").write_text(f"{FINE}  gpumpi:network: {{cidr: {cidr}}}\n  gpumpi:jobs: {jobs}\n")
-    assert validate.run("small", folder, offline=False, as_json=False) == 3
+    assert validate_command.run("small", folder, offline=False, as_json=False) == 3
     assert f'network.cidr: "{cidr}" is a /{cidr[-2:]}. Use a /16 to /20.' in capsys.readouterr().out.splitlines()
 
 
 def test_a_file_that_cannot_be_read_as_text_is_a_problem(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for content in (b"", b"\xff\xfe", b"config: &a {b: *a}"):
         (folder / "Pulumi.broken.yaml").write_bytes(content)
-        assert validate.run("broken", folder, offline=False, as_json=False) == 3
+        assert validate_command.run("broken", folder, offline=False, as_json=False) == 3
         assert capsys.readouterr().out.splitlines()[-1] == "Pulumi.broken.yaml: 1 problem; nothing was created"
 
 
@@ -124,20 +124,20 @@ def test_offline_says_what_was_not_checked(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(preflight, "gather", unreachable)
-    assert validate.run("fine", folder, offline=True, as_json=False) == 0
+    assert validate_command.run("fine", folder, offline=True, as_json=False) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "train   p4d.24xlarge     ?    ?  2 (0 to 4)  ?     on-demand  ?" in [line.rstrip() for line in lines]
-    assert lines[-2:] == ["Pulumi.fine.yaml: no problems found", f"not checked: {validate.AWS_LEFT_OUT}"]
+    assert lines[-2:] == ["Pulumi.fine.yaml: no problems found", f"not checked: {validate_command.AWS_LEFT_OUT}"]
 
 
 def test_without_aws_the_file_is_checked_and_the_reason_told(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(preflight, "gather", unreachable)
-    assert validate.run("fine", folder, offline=False, as_json=False) == 5
+    assert validate_command.run("fine", folder, offline=False, as_json=False) == 5
     reason = "AWS could not be queried: no credentials found"
     assert capsys.readouterr().out == f"the file looks fine, but only the file was checked: {reason}\n"
-    assert validate.run("bad", folder, offline=False, as_json=False) == 3
+    assert validate_command.run("bad", folder, offline=False, as_json=False) == 3
     assert capsys.readouterr().out.splitlines()[-1] == f"only the file was checked: {reason}"
 
 
@@ -145,7 +145,7 @@ def test_what_could_not_be_read_is_reported(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(preflight, "gather", lambda settings: facts(settings, unchecked=("vCPU quotas: access denied",)))
-    assert validate.run("fine", folder, offline=False, as_json=False) == 0
+    assert validate_command.run("fine", folder, offline=False, as_json=False) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "not checked: vCPU quotas: access denied"
 
 
@@ -154,14 +154,14 @@ def test_a_running_stack_is_shown_as_it_will_be(
 ) -> None:
     up = Existing("1.34", ("us-west-2b", "us-west-2c"), {"train": ExistingPool("us-west-2c", 0, 3, 4)})
     monkeypatch.setattr(preflight, "gather", lambda settings: facts(settings, existing=up))
-    assert validate.run("fine", folder, offline=False, as_json=False) == 0
+    assert validate_command.run("fine", folder, offline=False, as_json=False) == 0
     lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
     assert lines[0] == "gpumpi-fine: Kubernetes 1.35 (now 1.34) in us-west-2"
     assert "train   p4d.24xlarge     8    4  3 (0 to 4)  us-west-2c  on-demand  new" in lines
 
 
 def test_json_has_the_same(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert validate.run("bad", folder, offline=False, as_json=True) == 3
+    assert validate_command.run("bad", folder, offline=False, as_json=True) == 3
     bad = json.loads(capsys.readouterr().out)
     assert (bad["ok"], bad["pools"]) == (False, [])
     assert bad["problems"][0] == {
@@ -169,7 +169,7 @@ def test_json_has_the_same(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
         "message": "91 is not a valid CloudWatch Logs retention period. Use 90 or 120.",
         "severity": "error",
     }
-    assert validate.run("fine", folder, offline=False, as_json=True) == 0
+    assert validate_command.run("fine", folder, offline=False, as_json=True) == 0
     fine = json.loads(capsys.readouterr().out)
     assert (fine["ok"], fine["problems"], fine["notAsked"], fine["file"]) == (True, [], None, str(folder / "Pulumi.fine.yaml"))
     assert fine["pools"][1] == {
@@ -256,8 +256,8 @@ def test_the_local_verbs_are_reached(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "unwanted"),
     [
-        ((), {"pulumi", "boto3", "botocore", "pydantic", "localcloud", "cli.local"}),
-        (("validate", "-s", "local", "--offline"), {"pulumi", "boto3", "botocore", "localcloud", "cli.local"}),
+        ((), {"pulumi", "boto3", "botocore", "pydantic", "localcloud", "cli.local.local_commands"}),
+        (("validate", "-s", "local", "--offline"), {"pulumi", "boto3", "botocore", "localcloud", "cli.local.local_commands"}),
     ],
 )
 def test_only_what_a_verb_needs_is_imported(arguments: tuple[str, ...], unwanted: set[str], folder: Path) -> None:
@@ -277,11 +277,11 @@ def test_versions_without_a_source_are_marked(folder: Path, capsys: pytest.Captu
     (folder / "Pulumi.older.yaml").write_text(FINE.replace("kind: eks", 'kind: eks, kubernetesVersion: "1.34"'))
     pin = "add-on eks-node-monitoring-agent v1.7.0-eksbuild.1 with Kubernetes 1.34"
     known = "seen with 1.35 only, 2026-11-21; v1.4.2-eksbuild.1 was seen with 1.34"
-    validate.run("older", folder, offline=True, as_json=False)
+    validate_command.run("older", folder, offline=True, as_json=False)
     assert f"not verified: {pin} ({known})" in " ".join(capsys.readouterr().out.split())
-    validate.run("older", folder, offline=True, as_json=True)
+    validate_command.run("older", folder, offline=True, as_json=True)
     assert json.loads(capsys.readouterr().out)["notVerified"] == {pin: known}
-    validate.run("fine", folder, offline=True, as_json=True)
+    validate_command.run("fine", folder, offline=True, as_json=True)
     assert json.loads(capsys.readouterr().out)["notVerified"] == {}
 
 
@@ -294,7 +294,7 @@ def test_validate_warns_sixty_days_before_standard_support_ends(
     monkeypatch.setenv("GPUMPI_TODAY", day)
     if not offline:
         monkeypatch.setattr(preflight, "gather", unreachable)
-    validate.run("older", folder, offline=offline, as_json=True)
+    validate_command.run("older", folder, offline=offline, as_json=True)
     shown = json.loads(capsys.readouterr().out)["problems"]
     ends = "EKS's standard support for 1.34 ends on 2026-12-02."
     assert [one["severity"] for one in shown if one["message"].startswith(ends)] == ["warning"] * warned

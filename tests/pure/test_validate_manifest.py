@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from cli.importing import admission, placement
+from cli.jobs.importing import admission, placement
 from cli.main import main
 from infra.jobs.cluster import TaintDescription
 from tests.pure.job_world import REPOSITORY, SYSTEM, TAINT, TRAIN, cluster

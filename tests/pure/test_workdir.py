@@ -8,8 +8,8 @@ from typing import IO
 import pytest
 
 from cli.errors import CommandError
-from cli.workdir.selection import select
-from cli.workdir.sending import send
+from cli.jobs.workdir.selection import select
+from cli.jobs.workdir.sending import send
 
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXkt\n"
 

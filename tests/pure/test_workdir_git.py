@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from cli.errors import CommandError
-from cli.workdir.selection import select
+from cli.jobs.workdir.selection import select
 
 PROGRAM_KEYS: Final = (
     *("core.fsmonitor", "core.sshCommand", "core.pager", "core.editor", "core.askPass", "core.gitProxy"),

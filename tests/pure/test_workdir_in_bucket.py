@@ -13,10 +13,10 @@ from botocore.client import BaseClient
 from moto import mock_aws
 from typer.testing import CliRunner
 
-from cli.cluster_access import Access
+from cli.clusters.kubernetes_access import Access
 from cli.errors import CommandError
+from cli.jobs.workdir import in_cluster, places
 from cli.main import app
-from cli.workdir import in_cluster, places
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.in_pods import UNUSABLE_IMAGE, workdir_from_bucket
 from infra.jobs.pods import PlacedJob

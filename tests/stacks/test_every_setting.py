@@ -1,6 +1,6 @@
 """Every setting has a test that changes it."""
 
-from cli.settings import rows
+from cli.stacks.settings import rows
 from tests.stacks import test_changes, test_plain_changes, test_platform_changes, test_storage_changes
 
 ONLY_THEIR_FIELDS = {"target.endpointAccess"}

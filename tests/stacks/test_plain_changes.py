@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cli import main, pulumi_program
+from cli import main
 from cli.exit_codes import OK
+from cli.stacks import pulumi_program
 from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack, Verb
 from localcloud.tools.build import cache_folder

@@ -11,7 +11,7 @@ import pytest
 import urllib3
 import yaml
 
-from cli import migrate_queue
+from cli.jobs import migrate_queue
 from infra.platform.objects import without_descriptions
 from infra.versions import KUEUE_CRDS
 from localcloud import mirror

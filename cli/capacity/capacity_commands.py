@@ -1,0 +1,218 @@
+"""`capacity find` and `capacity reserve`."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from cli import options
+from cli.capacity import order, purchase, remembered
+from cli.capacity.choices import choices
+from cli.capacity.offer_screen import recommendation, screen, usd, when
+from cli.clusters.acceptance import prompts
+from cli.console import make_console, print_json, say
+from cli.errors import CommandError, NotFound
+from cli.exit_codes import NOT_FOUND, OK, REFUSED, USAGE
+from cli.installation import command as program
+from infra.config import stack_file
+from infra.config.messages import did_you_mean
+from infra.facts import capacity
+from infra.facts.capacity import BlockOffering, Found, Progress, Wanted
+from infra.facts.clients import Clients
+from infra.facts.regions import sdk_regions
+
+HOME_REGION: Final = "us-east-1"
+"""Region for the first queries if the AWS configuration sets no Region."""
+REPORT_EVERY: Final = 10
+DATE: Final = ["%Y-%m-%d", "%Y-%m-%dT%H:%M"]
+
+
+def find(
+    instance_type: Annotated[str, typer.Argument(metavar="TYPE", help="Instance type, such as p5.48xlarge.")],
+    nodes: Annotated[int, typer.Option("--nodes", "-n", min=1, help="Number of nodes.")] = 1,
+    days: Annotated[int | None, typer.Option("--days", min=1, max=182, help="Days.", show_default=False)] = None,
+    hours: Annotated[int | None, typer.Option("--hours", min=1, help="Hours.", show_default="24")] = None,
+    regions: Annotated[str, typer.Option("--regions", help="Regions separated by commas, or all.")] = "all",
+    start: Annotated[
+        datetime | None, typer.Option("--start", formats=DATE, help="Earliest start in UTC.", show_default="now")
+    ] = None,
+    end: Annotated[datetime | None, typer.Option("--end", formats=DATE, help="Latest end in UTC.", show_default="any")] = None,
+    spot: Annotated[bool, typer.Option("--spot", help="Also show Spot prices and placement scores.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Show all choices, not only the first 20.")] = False,
+    as_json: options.Json = False,
+) -> int:
+    """Lists your reservations, Capacity Blocks that can be bought, and the zones that offer the type, cheapest first. A
+    Capacity Block ends at 11:30 UTC, so its duration only approximates the requested one. Exits with 4 if nothing is
+    offered.
+    """
+    if days is not None and hours is not None:
+        raise CommandError("give --days or --hours, not both", USAGE)
+    wanted = Wanted(instance_type, nodes, 24 * days if days else hours or 24, _utc(start), _utc(end), spot)
+    home = _home_region()
+    places = capacity.enabled_regions(home) if regions == "all" else _listed(regions)
+    with _progress(quiet=as_json) as progress:
+        found = capacity.find(wanted, places, home, progress)
+    rows = choices(found)
+    remembered.save(block for region in found.regions for block in region.blocks)
+    if as_json:
+        print_json({**_json(found), "choices": [row.as_json() for row in rows], "next": recommendation(rows) or None})
+    elif rows:
+        make_console().print(screen(found, rows, everything=everything))
+    if not rows:
+        _refuse_nothing(found)
+    return OK if rows else NOT_FOUND
+
+
+def _refuse_nothing(found: Found) -> None:
+    refused = [f"{region.region}: {one}" for region in found.regions for one in region.refusals]
+    if refused:
+        raise CommandError(f"no Region could be queried. {refused[0]}", NOT_FOUND)
+    where = f"none of the {len(found.regions)} Regions" if len(found.regions) > 1 else found.regions[0].region
+    raise NotFound(f"{where} offers {found.wanted.instance_type}")
+
+
+def _json(found: Found) -> dict[str, object]:
+    return {
+        "instanceType": found.wanted.instance_type,
+        "nodes": found.wanted.nodes,
+        "hours": found.wanted.hours,
+        "priceSource": found.price_source,
+        "regions": [
+            {
+                "region": one.region,
+                "zones": list(one.zones),
+                "largestBlock": one.largest_block,
+                "refusals": list(one.refusals),
+            }
+            for one in found.regions
+        ],
+    }
+
+
+def _utc(moment: datetime | None) -> datetime | None:
+    return None if moment is None else moment.replace(tzinfo=UTC)
+
+
+def _home_region() -> str:
+    import boto3.session  # slow to import
+
+    return boto3.session.Session().region_name or HOME_REGION
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    wanted = tuple(dict.fromkeys(one.strip() for one in text.split(",") if one.strip()))
+    if not wanted:
+        raise CommandError("--regions: list at least one Region, or use all", USAGE)
+    for one in wanted:
+        if one not in sdk_regions():
+            raise CommandError(f"--regions: {one} is not a Region{did_you_mean(one, sdk_regions())}", USAGE)
+    return wanted
+
+
+@contextmanager
+def _progress(*, quiet: bool) -> Iterator[Progress]:
+    """Show how many Regions have answered. On a terminal, update one line; otherwise, print a new line after every
+    REPORT_EVERY Regions.
+    """
+    console = make_console(stderr=True)
+    if console.is_terminal and not quiet:
+        with console.status("querying Regions") as status:
+            yield lambda done, of: status.update(f"{done} of {of} Regions have answered")
+        return
+
+    def print_line(done: int, of: int) -> None:
+        if not quiet and (done % REPORT_EVERY == 0 or done == of):
+            say(f"{done} of {of} Regions have answered")
+
+    yield print_line
+
+
+def reserve(
+    offering_id: Annotated[str, typer.Argument(metavar="OFFERING", help="ID (cb-...) that `capacity find` printed.")],
+    stack: options.Stack,
+    pool: Annotated[
+        str | None, typer.Option("--pool", help="Pool that uses the block.", show_default="the pool with its instance type")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the price and the change; do not buy or write anything.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Buy without asking.")] = False,
+    minutes: options.Minutes = 15,
+    config_dir: options.ConfigDir = options.STACK_FILES,
+    as_json: options.Json = False,
+) -> int:
+    """Shows the full price, asks, buys, writes the reservation into the stack file and waits for the payment. A Capacity
+    Block cannot be cancelled.
+    """
+    path = stack_file.find(stack, config_dir)
+    known = remembered.find(offering_id)
+    if known is None:
+        raise NotFound(f"{offering_id} is not known here; `{program()} capacity find` prints the IDs that can be bought")
+    clients = Clients(known.region)
+    offering = purchase.current(clients, known)
+    edit = purchase.edit(path, pool, offering)
+    if not as_json:
+        _show(offering, edit)
+    order.dry_run(clients, offering)
+    if dry_run:
+        if as_json:
+            print_json(_result(offering, edit, None, None))
+        else:
+            say("dry run: AWS would accept the purchase; nothing was bought or written")
+        return OK
+    _confirm(offering, yes=yes)
+    reservation = order.buy(clients, offering)
+    identifier = str(reservation["CapacityReservationId"])
+    edit.write(identifier)
+    bought = purchase.renewed(offering, reservation)
+    say(f"bought {identifier}; {path.name} now refers to it")
+    state = purchase.wait_until_paid(clients, identifier, timedelta(minutes=minutes))
+    if as_json:
+        print_json(_result(bought, edit, identifier, state))
+        return OK
+    _show_next(stack, bought, edit, identifier, state)
+    return OK
+
+
+def _show(offering: BlockOffering, edit: purchase.Edit) -> None:
+    period = f"{when(offering.start)} to {when(offering.end)} UTC ({offering.hours:g} hours)"
+    print(f"{offering.count} x {offering.instance_type} in {offering.zone}, {period}")
+    print(f"price: {usd(offering.fee)} {offering.currency}, paid now; a Capacity Block cannot be cancelled")
+    print(edit.difference())
+
+
+def _confirm(offering: BlockOffering, *, yes: bool) -> None:
+    if yes:
+        return
+    if not prompts.interactive():
+        raise CommandError("the purchase needs confirmation, but stdin is not a terminal. Add --yes", REFUSED)
+    if prompts.read_line(f"Buy for {usd(offering.fee)}? [y/N]").lower() not in ("y", "yes"):
+        raise CommandError("not confirmed; nothing was bought", REFUSED)
+
+
+def _show_next(stack: str, offering: BlockOffering, edit: purchase.Edit, identifier: str, state: str) -> None:
+    print(f"{identifier} is {state}")
+    if state not in purchase.PAID:
+        print("AWS collects the payment within 12 hours; until then the block is not yours")
+    print(f"`pulumi up -s {stack}` then does this:")
+    for line in purchase.what_up_will_do(offering, edit):
+        print(f"  {line}")
+
+
+def _result(offering: BlockOffering, edit: purchase.Edit, identifier: str | None, state: str | None) -> dict[str, Any]:
+    return {
+        "offering": offering.id,
+        "reservationId": identifier,
+        "state": state,
+        "usd": None if offering.fee is None else float(offering.fee),
+        "zone": offering.zone,
+        "nodes": offering.count,
+        "start": offering.start.isoformat(),
+        "end": offering.end.isoformat(),
+        "stackFile": str(Path(edit.path)),
+        "pool": edit.pool,
+        "up": purchase.what_up_will_do(offering, edit),
+    }

@@ -1,0 +1,1 @@
+"""Verbs that work on a whole cluster, and access to its Kubernetes API."""

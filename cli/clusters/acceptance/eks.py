@@ -1,0 +1,193 @@
+"""Checks that acceptance runs on an EKS cluster. Each check becomes a row of the report."""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from cli.clusters.acceptance import aws_reads, emulation, nodes, own_jobs, programs, smoke_levels
+from cli.clusters.acceptance.checklist import Check, Notebook
+from cli.clusters.acceptance.choice import Choice, choose
+from cli.clusters.acceptance.cost import Bill, Cost
+from cli.clusters.acceptance.own_jobs import JobWorld
+from cli.clusters.acceptance.report import LeftOut
+from cli.clusters.acceptance.scaling import Scaling
+from cli.clusters.acceptance.target import Options, Plan
+from cli.clusters.kubernetes_access import Access
+from cli.clusters.status.cluster_status import PoolStatus
+from cli.clusters.status.in_aws import EksAccount
+from cli.errors import CommandError, NotFound
+from cli.exit_codes import REFUSED
+from cli.jobs import objects
+from cli.stacks import kubeconfig_command
+from infra.config.stack_file import RawStack
+from infra.facts.clients import Clients
+from infra.jobs.smoke import Level
+from infra.naming import Naming
+from infra.settings.platform import PlatformSettings
+
+VERSIONS: Final = "AMI and Kubernetes versions"
+DEVICES: Final = "device plugins and advertised devices"
+DRIVERS: Final = "NVIDIA driver, CUDA and EFA versions"
+SMOKE: Final = "smoke test, level"
+KILLED: Final = "a job loses a worker and finishes"
+SCALE: Final = "scale from zero and back"
+RETRIES: Final = 4
+"""Retries of the job that loses a worker. A deleted pod's name stays in use for a while, so some attempts may fail."""
+
+
+class EksTarget:
+    """A running EKS stack to check."""
+
+    kind = "eks"
+
+    def __init__(self, raw: RawStack, folder: Path, options: Options, scratch: Path) -> None:
+        """Connect to the cluster. `folder`: folder of the stack files; `scratch`: folder for a temporary kubeconfig."""
+        self.region, self._raw, self._options = raw.region, raw, options
+        self.cluster = Naming(raw.stack).cluster
+        self._account, self._clients = EksAccount(raw.stack, raw.region), Clients(raw.region)
+        self._access = Access(options.kubeconfig, options.context)
+        if self._access == Access():
+            self._access = Access(scratch / "kubeconfig.yaml")
+            kubeconfig_command.command(raw.stack, folder, self._access.kubeconfig)
+        api = self._access.connect()
+        described = api.description()
+        if described.cluster != self.cluster:
+            raise CommandError(f"the kubeconfig belongs to cluster {described.cluster}, not to {self.cluster}", REFUSED)
+        namespace = objects.default_namespace(api, options.namespace)
+        self._jobs = JobWorld(api, described, namespace, options.image, options.minutes)
+
+    # --- before the run ------------------------------------------------------------------------------------------------
+
+    def foreign(self) -> list[str]:
+        return own_jobs.foreign(self._jobs.cluster)
+
+    def emulated(self) -> Mapping[str, str]:
+        api, pools = self._jobs.cluster, self._jobs.described.pools
+        found = [api.list("Node", selector=pool.selector) for pool in pools if pool.gpus or pool.efa]
+        return emulation.of_nodes([node for nodes in found for node in nodes])
+
+    def plan(self) -> Plan:
+        pools = self._pools_in_aws()
+        every_node = self._jobs.cluster.list("Node")
+        there = {pool.name: len(nodes.of_pool(pool, every_node)) for pool in self._jobs.described.pools}
+        options = self._options
+        choice = choose(self._jobs.described, there, pools, pool=options.pool, scale_pool=options.scale_pool)
+        checks, left_out = self._checks(choice)
+        return Plan(checks, self._cost(choice, there), left_out)
+
+    def clean(self) -> list[str]:
+        return self._jobs.clean()
+
+    def _pools_in_aws(self) -> dict[str, PoolStatus]:
+        cluster = self._account.cluster()
+        if cluster is None:
+            raise NotFound(f"there is no cluster {self.cluster} in {self.region}; `pulumi up -s {self._raw.stack}` creates it")
+        status = self._account.status(cluster)
+        if status.unknown:
+            raise CommandError("; ".join(status.unknown))
+        return {pool.name: pool for pool in status.pools}
+
+    def _cost(self, choice: Choice, there: Mapping[str, int]) -> Cost:
+        running = aws_reads.of_stack(self._clients, self._raw.stack)
+        now = Bill(self.region, Counter(one.type for one in running), eks=True)
+        more: Counter[str] = Counter()
+        for pool, number in choice.starts(there):
+            more[pool.instance_type] += number
+        return Cost(now, now.plus(more), choice.sentences(there))
+
+    # --- rows ----------------------------------------------------------------------------------------------------------
+
+    def _checks(self, choice: Choice) -> tuple[list[Check], list[LeftOut]]:
+        pool, left_out, checks = choice.smoke, list[LeftOut](), list[Check]()
+        if pool.gpus:  # run this check first, because its job adds the nodes that the next checks inspect
+            checks.append(Check(DRIVERS, partial(self._drivers, choice)))
+        else:
+            left_out.append(LeftOut(DRIVERS, f"pool {pool.name} has no GPUs"))
+        checks += [Check(VERSIONS, self._versions), Check(DEVICES, partial(self._devices, choice), (VERSIONS,))]
+        level = self._options.level if pool.gpus else "devices"
+        if level != self._options.level:
+            left_out.append(LeftOut(f"{SMOKE} {self._options.level}", f"pool {pool.name} has no GPUs"))
+        checks.append(Check(f"{SMOKE} {level}", partial(self._smoke, choice, level), (DEVICES,)))
+        if choice.workers > 1:
+            checks.append(Check(KILLED, partial(self._killed, choice), (DEVICES,)))
+        else:
+            left_out.append(LeftOut(KILLED, f"pool {pool.name} has at most one node"))
+        platform = self._raw.values.get("platform")
+        given = platform if isinstance(platform, Mapping) else {}
+        if choice.scale is None:
+            left_out.append(LeftOut(SCALE, "no pool with minSize 0 is empty, and none can lose its nodes"))
+        elif given.get("autoscaler") is False:
+            left_out.append(LeftOut(SCALE, "platform.autoscaler is false"))
+        else:
+            idle = given.get("idleMinutes", PlatformSettings().idle_minutes)
+            checks.append(Check(SCALE, partial(self._scale, choice, float(str(idle))), (DEVICES,)))
+        return checks, left_out
+
+    def _versions(self, notes: Notebook) -> None:
+        api = self._jobs.cluster
+        running = aws_reads.of_stack(self._clients, self._raw.stack)
+        images = aws_reads.images(self._clients, [one.image for one in running])
+        nodes.check_versions(notes, api.list("Node"), running, images, api.version())
+
+    def _devices(self, choice: Choice, notes: Notebook) -> None:
+        api = self._jobs.cluster
+        nodes.check_devices(notes, self._jobs.described, choice.smoke, api.list("Node"), api.list("DaemonSet"))
+
+    def _drivers(self, choice: Choice, notes: Notebook) -> None:
+        job = self._jobs.job("versions", choice.smoke.name, choice.workers, ("python3", "-c", programs.VERSIONS))
+        state, log = self._jobs.run(job)
+        notes.saw(f"job {job.name}: phase", state.phase)
+        if state.phase != "Succeeded":
+            notes.fail(f"job {job.name} is {state.phase}: {state.reason or '; '.join(log[-3:])}")
+        nodes.check_drivers(notes, own_jobs.reports(log), choice.smoke, choice.workers)
+
+    def _smoke(self, choice: Choice, level: Level, notes: Notebook) -> None:
+        given = {
+            "--level": level,
+            "--pool": choice.smoke.name,
+            "--workers": choice.workers,
+            "--name": f"{own_jobs.PREFIX}smoke",
+            "--launcher": self._jobs.launcher,
+            "--namespace": self._jobs.namespace,
+            "--kubeconfig": self._access.kubeconfig,
+            "--context": self._access.context,
+            "--image": self._options.image,
+        }
+        words = [word for option, value in given.items() if value is not None for word in (option, str(value))]
+        smoke_levels.judge(notes, smoke_levels.smoke(words), f"smoke --level {level}", choice.smoke)
+
+    def _killed(self, choice: Choice, notes: Notebook) -> None:
+        """Delete a worker pod while all ranks run. The job must succeed in a later attempt."""
+        command = ("python3", "-u", "-c", programs.TWICE, programs.MARK)
+        job = self._jobs.job("killed", choice.smoke.name, choice.workers, command, retries=RETRIES)
+        victim = f"{job.name}-worker-{choice.workers - 1}"
+        deleted: list[str] = []
+
+        def on_line(line: str) -> None:
+            if programs.FIRST in line and not deleted:
+                deleted.append(self._uid(victim))
+                self._jobs.cluster.delete("Pod", victim, self._jobs.namespace)
+                print(f"  pod {victim} deleted while all ranks ran", file=sys.stderr, flush=True)
+
+        state, log = self._jobs.run(job, on_line)
+        said = [line for line in log if "acceptance: " in line]
+        notes.saw(f"pod {victim}: uid when deleted in the first attempt", deleted[0] if deleted else "not deleted")
+        notes.saw(f"job {job.name}: phase and failed attempts", f"{state.phase}, {state.failures}")
+        notes.saw(f"job {job.name}: log", json.dumps(said))
+        if state.phase != "Succeeded":
+            notes.fail(f"job {job.name} is {state.phase} after losing a worker: {state.reason or 'see its log'}")
+        elif not deleted or not any(programs.SECOND in line for line in said) or not state.failures:
+            notes.fail(f"job {job.name} succeeded, but it should have lost a worker and succeeded in a later attempt")
+
+    def _uid(self, pod: str) -> str:
+        return str(self._jobs.cluster.get("Pod", pod, self._jobs.namespace)["metadata"]["uid"])
+
+    def _scale(self, choice: Choice, idle_minutes: float, notes: Notebook) -> None:
+        pool = choice.scale
+        if pool is None:
+            raise CommandError("there is no pool to scale")
+        Scaling(self._jobs, pool, idle_minutes, lambda: self._pools_in_aws()[pool.name]).run(notes)

@@ -1,0 +1,91 @@
+"""Run the verb `smoke` and turn each of its checks into a row."""
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
+from typing import Any
+
+from cli.clusters.acceptance.checklist import Notebook
+from cli.main import verb
+from infra.jobs import nccl_verdict
+from infra.jobs.cluster import PoolDescription
+from infra.jobs.nccl_requirements import gpudirect_required
+from infra.jobs.smoke import Level
+from infra.jobs.smoke_verdict import FAILED, LEVELS, NOT_HERE, NOT_RUN, PASSED, Check
+
+
+def up_to(level: Level) -> tuple[str, ...]:
+    return LEVELS[: LEVELS.index(level) + 1]
+
+
+def smoke(options: Sequence[str]) -> Mapping[str, Any]:
+    """Run `smoke --json` and return its document. Raises CommandError."""
+    command = verb("smoke")
+    output = io.StringIO()
+    # do not use `main`, which would turn ^C into an exit code
+    with redirect_stdout(output), command.make_context("smoke", [*options, "--json"]) as context:
+        command.invoke(context)
+    document: Mapping[str, Any] = json.loads(output.getvalue())
+    return document
+
+
+def judge(notes: Notebook, document: Mapping[str, Any], source: str, pool: PoolDescription) -> None:
+    """Record a smoke run, and each of its checks as a separate row. A check with an unknown result counts as failed.
+    Pure.
+
+    Leaves out checks that smoke could not judge although nothing failed, such as a slow node if there are only two
+    nodes.
+    """
+    ranks, expected = document.get("reports", ()), document.get("expected", {})
+    nodes = ", ".join(sorted({one["node"] for one in ranks}))
+    notes.saw(f"{source}: reports", f"{len(ranks)} ranks on {nodes or 'no node'}, expected transport {expected.get('transport')}")
+    for one in document.get("checks", ()):
+        absent = _not_in(pool, one["name"])
+        _add(notes, source, one["name"], one["result"], one["detail"], absent=absent, failed=bool(document.get("failures")))
+    for sentence in document.get("failures", ()):
+        notes.fail(str(sentence))
+    if not document.get("ok") and not notes.failures:
+        notes.fail(f"{source} is not ok and gives no reason")
+    if not notes.parts:
+        notes.fail(f"{source} has checked nothing")
+
+
+def add_nccl(notes: Notebook, checks: Sequence[Check], instance_type: str) -> None:
+    """Record each NCCL check as a separate row. `instance_type`: type of the tested nodes. Pure."""
+    failed = any(one.failures for one in checks)
+    for one in checks:
+        absent = _without_gpudirect(instance_type) if one.name == nccl_verdict.GPUDIRECT else ""
+        _add(notes, "all_reduce_perf", one.name, one.result, one.detail, absent=absent, failed=failed)
+
+
+def _add(notes: Notebook, source: str, name: str, result: str, detail: str, *, absent: str, failed: bool) -> None:
+    """Record one check. `absent`: why the tested feature may be absent from this hardware. `failed`: whether any check
+    failed.
+    """
+    part, detail = notes.part(f"smoke: {name}"), detail or result
+    part.saw(f"{source}: {name}", f"{result}: {detail}")
+    if result == NOT_HERE:
+        part.left_out = absent
+        part.needs_hardware(detail)
+    elif result == NOT_RUN and failed:
+        part.not_run = detail
+    elif result == NOT_RUN:
+        part.left_out = detail
+    elif result != PASSED:
+        part.fail(detail if result == FAILED else f"{result}: {detail}")
+
+
+def _not_in(pool: PoolDescription, check: str) -> str:
+    """Return why the pool lacks the tested feature, according to its description; empty if the pool must have the
+    feature.
+    """
+    if check in ("GPU devices", "CUDA kernel") and not pool.gpus:
+        return f"pool {pool.name} has no GPUs"
+    if check == "EFA devices" and not pool.efa:
+        return f"pool {pool.name} has no EFA"
+    return _without_gpudirect(pool.instance_type) if check == nccl_verdict.GPUDIRECT else ""
+
+
+def _without_gpudirect(instance_type: str) -> str:
+    return f"{instance_type} has no GPUDirect RDMA" if instance_type and not gpudirect_required(instance_type) else ""

@@ -1,0 +1,190 @@
+"""Read the dashboard's data with the caller's permissions, at most once per period for all open pages."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from cli.clusters.dashboard.page_data import Seen, page
+from cli.clusters.kubernetes_access import Cluster
+from cli.clusters.status.cluster_status import Status
+from cli.clusters.status.status_command import Look
+from cli.errors import CommandError, Forbidden
+from cli.jobs import records
+from cli.jobs.records import JobRecord
+from cli.nodes.health import findings
+from cli.nodes.health.health_sources import node_events, read_journal
+from cli.nodes.health.node_health import NodeHealth
+from cli.stacks.cost import cost_sources
+from cli.stacks.cost.spending import Spending
+from infra.config.preflight import examine_aws
+from infra.config.stack_file import RawStack
+from infra.facts import FactsError
+from infra.facts.clients import Denied
+
+EVERY_SECONDS: Final = 4.0
+"""Minimum time between two reads. Each open page requests data every 5 s, and all pages share the data."""
+SPENDING_SECONDS: Final = 60.0
+"""Minimum time between two reads of the cost: it changes slowly, and the queries count against AWS's rate limits."""
+NO_STACK: Final = "cost so far: unknown without a stack. Start the dashboard with -s STACK"
+NOT_AWS: Final = "cost so far: this cluster is not in AWS"
+NO_NODES: Final = "an EC2 cluster without Kubernetes; `scripts/cluster hosts -s STACK` lists its nodes"
+
+Answer = TypeVar("Answer")
+
+
+@dataclass
+class Kubernetes:
+    """Reads data from the cluster in addition to its status. `unknown` contains the reason for each failed query."""
+
+    connect: Callable[[], Cluster]
+    unknown: list[str] = field(default_factory=list)
+    _cluster: Cluster | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def cluster(self) -> Cluster:
+        with self._lock:  # another thread reads the spending
+            if self._cluster is None:
+                self._cluster = self.connect()
+            return self._cluster
+
+    def records(self) -> Sequence[JobRecord] | str:
+        """Return the records of all job namespaces that the caller may read; if the caller may read none, return the
+        reason.
+        """
+        described = self._or_reason(lambda: self.cluster().description())
+        if isinstance(described, str):
+            return described
+        before = len(self.unknown)
+        read = [
+            self._or_none(partial(records.all_records, self.cluster(), one.name), "records of jobs")
+            for one in described.namespaces
+        ]
+        found = [one for one in read if one is not None]
+        if read and not found:
+            reasons, self.unknown[before:] = self.unknown[before:], []
+            return "; ".join(reasons)
+        return [record for one in found for record in one]
+
+    def nodes(self, found: Sequence[JobRecord] | str, now: datetime) -> Sequence[NodeHealth] | str:
+        def every() -> list[NodeHealth]:
+            nodes = self.cluster().list("Node")
+            events = self._or_none(lambda: node_events(self.cluster()), "events of nodes") or []
+            known = self._or_none(lambda: read_journal(self.cluster()), "journal of nodes")
+            readable = [] if isinstance(found, str) else found
+            return [findings.health(one, events, readable, now, known) for one in nodes]
+
+        return self._or_reason(every)
+
+    def _or_none(self, question: Callable[[], Answer], what: str) -> Answer | None:
+        try:
+            return question()
+        except CommandError as error:
+            self.unknown.append(f"{what}: {error}")
+            return None
+
+    def _or_reason(self, question: Callable[[], Answer]) -> Answer | str:
+        try:
+            return question()
+        except CommandError as error:
+            return str(error)
+
+
+class SpendingReader:
+    """Reads the spending in the background: prices may take seconds, and the page must not wait for them."""
+
+    def __init__(self, raw: RawStack | None, kubernetes: Kubernetes | None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._raw, self._kubernetes, self._clock = raw, kubernetes, clock
+        self._thread: threading.Thread | None = None
+        self._at: float | None = None
+        self._last: Spending | str = "cost so far: reading prices"
+
+    def latest(self) -> Spending | str:
+        """Return the latest result. If it is too old, start another read in the background."""
+        if self._raw is None:
+            return NO_STACK
+        target = self._raw.values.get("target")
+        if not isinstance(target, dict) or target.get("kind") not in ("eks", "ec2"):
+            return NOT_AWS
+        is_old = self._at is None or self._clock() - self._at >= SPENDING_SECONDS
+        if is_old and (self._thread is None or not self._thread.is_alive()):
+            self._thread = threading.Thread(target=self._renew, args=(self._raw,), daemon=True)  # ^C must not wait for AWS
+            self._thread.start()
+        return self._last
+
+    def _renew(self, raw: RawStack) -> None:
+        self._last = self._read(raw)
+        self._at = self._clock()
+
+    def _read(self, raw: RawStack) -> Spending | str:
+        settings = examine_aws(raw, offline=True).settings
+        if settings is None:
+            return f"cost so far: the stack file has errors. See `validate -s {raw.stack}`"
+        try:
+            return cost_sources.so_far(settings, self._kubernetes.cluster if self._kubernetes else None)
+        except Denied as denied:
+            return f"cost so far: you are not allowed to call {denied}"
+        except FactsError as error:
+            return f"cost so far: {error}"
+
+
+class Reader:
+    """Returns the document that the page shows, and reads the data again if the last result is too old. Simultaneous
+    requests share one result.
+    """
+
+    def __init__(
+        self,
+        look: Look,
+        kubernetes: Kubernetes | None,
+        spending: SpendingReader,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._look, self._kubernetes, self._spending, self._clock = look, kubernetes, spending, clock
+        self._lock = threading.Lock()
+        self._seen: Seen | None = None
+        self._at = 0.0
+
+    def start(self) -> None:
+        """Read for the first time. Raises CommandError if this fails, except if the caller lacks permissions."""
+        try:
+            self._seen = self._read()
+        except Forbidden as error:
+            self._seen = self._without_status(str(error))
+        self._at = self._clock()
+
+    def page(self) -> dict[str, Any]:
+        with self._lock:
+            if self._seen is None or self._clock() - self._at >= EVERY_SECONDS:
+                self._seen = self._again()
+                self._at = self._clock()
+            seen = self._seen
+        return page(seen, datetime.now(UTC))
+
+    def _again(self) -> Seen:
+        try:
+            return self._read()
+        except Forbidden as error:
+            return self._without_status(str(error))
+        except CommandError as error:
+            last = self._seen or self._without_status("")
+            return replace(last, spending=self._spending.latest(), stale=str(error))
+
+    def _read(self) -> Seen:
+        status, _ = self._look()
+        return self._seen_with(status)
+
+    def _without_status(self, reason: str) -> Seen:
+        return self._seen_with(Status("", unknown=(reason,) if reason else ()))
+
+    def _seen_with(self, status: Status) -> Seen:
+        now, spending = datetime.now(UTC), self._spending.latest()
+        if self._kubernetes is None:
+            return Seen(now, status, NO_NODES, [], spending)
+        self._kubernetes.unknown.clear()
+        found = self._kubernetes.records()
+        nodes = self._kubernetes.nodes(found, now)
+        return Seen(now, status, nodes, found, spending, tuple(self._kubernetes.unknown))

@@ -1,0 +1,221 @@
+"""Status of a cluster at one point in time, as plain values. None means unknown."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Literal
+
+from cli.durations import shown
+from cli.ec2.failed_launches import FailedLaunch
+from cli.jobs.state import JobState
+from infra.config.messages import all_of
+from infra.plan.specs import DRAIN_BEFORE_END
+
+Kind = Literal["eks", "ec2", "existing", ""]
+
+
+@dataclass(frozen=True)
+class BlockStatus:
+    """Capacity Block of a pool."""
+
+    id: str
+    state: str
+    start: datetime
+    end: datetime
+    moves_nodes: bool = True
+    """Whether nodes start when the block starts, and are drained before it ends. False for EC2 clusters."""
+
+    def sentence(self, now: datetime) -> str:
+        """Return when the nodes of the block start, or how much time they have left."""
+        drain = self.end - DRAIN_BEFORE_END
+        until = f"nodes are drained from {drain.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+        left = f"Capacity Block {self.id}: {shown(max(self.end - now, timedelta()))} left"
+        is_ahead = self.state != "active" and now < self.start
+        if not self.moves_nodes and (self.state == "active" or is_ahead):
+            return f"Capacity Block {self.id} is {self.state}: starts in {shown(self.start - now)}" if is_ahead else left
+        if self.state == "active":
+            return f"{left}; {until if now < drain else 'its nodes are being drained'}"
+        if is_ahead:
+            return f"Capacity Block {self.id} is {self.state}: nodes start in {shown(self.start - now)}; {until}"
+        return f"Capacity Block {self.id} is {self.state}"
+
+    def as_json(self, now: datetime) -> dict[str, object]:
+        return {
+            "reservationId": self.id,
+            "state": self.state,
+            "start": self.start.isoformat(),
+            "end": self.end.isoformat(),
+            "drain": (self.end - DRAIN_BEFORE_END).isoformat(),
+            "hoursLeft": round(max(self.end - now, timedelta()) / timedelta(hours=1), 2),
+        }
+
+
+@dataclass(frozen=True)
+class PoolStatus:
+    """Status of a node pool."""
+
+    name: str
+    instance_type: str = ""
+    ready: int | None = None
+    """Number of nodes that Kubernetes reports as Ready; in an EC2 cluster, number of nodes that have joined."""
+    there: int | None = None
+    """Number of nodes, ready or not."""
+    wanted: int | None = None
+    minimum: int | None = None
+    maximum: int | None = None
+    gpus: int | None = None
+    """Number of GPUs on ready nodes that accept jobs, plus the number of GPUs that pods hold on other nodes."""
+    gpus_used: int | None = None
+    """Number of GPUs that pods hold on the pool's nodes."""
+    problems: tuple[str, ...] = ()
+    failed_launch: FailedLaunch | None = None
+    block: BlockStatus | None = None
+
+    def merged(self, other: "PoolStatus") -> "PoolStatus":
+        """Merge with the status from another source. If both have a value, keep the value of `self`."""
+        known = {name: value for name, value in vars(self).items() if value not in (None, "", ())}
+        problems = tuple(dict.fromkeys((*self.problems, *other.problems)))
+        return replace(other, **{**known, "problems": problems})
+
+    def as_json(self, now: datetime) -> dict[str, object]:
+        return {
+            "name": self.name,
+            "instanceType": self.instance_type,
+            "ready": self.ready,
+            "nodes": self.there,
+            "wanted": self.wanted,
+            "minSize": self.minimum,
+            "maxSize": self.maximum,
+            "gpus": self.gpus,
+            "gpusUsed": self.gpus_used,
+            "gpusFree": None if self.gpus is None or self.gpus_used is None else self.gpus - self.gpus_used,
+            "problems": list(self.problems),
+            "lastFailedLaunch": self.failed_launch.as_json() if self.failed_launch else None,
+            "capacityBlock": self.block.as_json(now) if self.block else None,
+        }
+
+
+@dataclass(frozen=True)
+class QueueStatus:
+    """Status of a namespace's queue."""
+
+    namespace: str
+    name: str
+    admitted: int
+    """Number of jobs for which Kueue has reserved quota, whether or not their pods run yet."""
+    waiting: int
+
+    def as_json(self) -> dict[str, object]:
+        return {"namespace": self.namespace, "name": self.name, "admitted": self.admitted, "waiting": self.waiting}
+
+
+@dataclass(frozen=True)
+class JobLine:
+    """A job that has not ended."""
+
+    state: JobState
+    waits_for: str = ""
+
+    def as_json(self, now: datetime) -> dict[str, object]:
+        return {**self.state.as_json(now), "waitsFor": self.waits_for}
+
+
+@dataclass(frozen=True)
+class VolumeStatus:
+    """A shared volume."""
+
+    name: str
+    mount_path: str
+    namespace: str = ""
+    claim: str = ""
+    phase: str = ""
+    """Phase of the claim. Pods cannot start unless it is `Bound`."""
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "name": self.name,
+            "namespace": self.namespace,
+            "claim": self.claim,
+            "mountPath": self.mount_path,
+            "phase": self.phase,
+        }
+
+
+@dataclass(frozen=True)
+class SpendingStatus:
+    """Cost of a stack's instances so far."""
+
+    usd: Decimal
+    since: datetime
+    unknown: tuple[str, ...] = ()
+    """Names of items with unknown prices. If there are any, `usd` is a lower bound."""
+
+    def sentence(self) -> str:
+        least = "at least " if self.unknown else ""
+        lacking = f"; {all_of(self.unknown)} is unknown" if self.unknown else ""
+        return f"instances so far: {least}{self.usd:,.2f} USD since {self.since.astimezone(UTC):%Y-%m-%d %H:%M} UTC{lacking}"
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "usd": None if self.unknown else float(round(self.usd, 4)),
+            "knownUsd": float(round(self.usd, 4)),
+            "since": self.since.isoformat(),
+            "unknown": list(self.unknown),
+        }
+
+
+@dataclass(frozen=True)
+class Status:
+    """Everything that `status` prints."""
+
+    cluster: str
+    kind: Kind = ""
+    state: str = ""
+    """EKS: the state that AWS reports, such as `ACTIVE`. EC2 cluster: `ready`, or what the cluster is waiting for."""
+    version: str = ""
+    """Kubernetes version."""
+    address: str = ""
+    """Address of the API server or the head node."""
+    pools: tuple[PoolStatus, ...] = ()
+    queues: tuple[QueueStatus, ...] = ()
+    jobs: tuple[JobLine, ...] = ()
+    ended: Mapping[str, int] = field(default_factory=dict)
+    """Number of ended jobs that still exist, keyed by phase."""
+    volumes: tuple[VolumeStatus, ...] = ()
+    spending: SpendingStatus | None = None
+    aws_time: datetime | None = None
+    """Current time by AWS's clock, on which the dates of Capacity Blocks and launches are based.
+
+    The local AWS has its own calendar.
+    """
+    problems: tuple[str, ...] = ()
+    """Problems of the cluster as a whole; pools list their own."""
+    unknown: tuple[str, ...] = ()
+    """One sentence for each failed query: the data that is missing, and the reason."""
+
+    def merged(self, other: "Status") -> "Status":
+        """Merge with the status from another source. Pools are matched by name; the pools of `self` come first."""
+        others = {pool.name: pool for pool in other.pools}
+        pools = [pool.merged(others.pop(pool.name)) if pool.name in others else pool for pool in self.pools]
+        known = {name: value for name, value in vars(self).items() if value}
+        both = {name: (*getattr(self, name), *getattr(other, name)) for name in ("problems", "unknown")}
+        return replace(other, **{**known, **both, "pools": (*pools, *others.values())})
+
+    def as_json(self, now: datetime) -> dict[str, object]:
+        return {
+            "cluster": self.cluster,
+            "kind": self.kind,
+            "state": self.state,
+            "version": self.version,
+            "address": self.address,
+            "at": now.isoformat(),
+            "pools": [one.as_json(self.aws_time or now) for one in self.pools],
+            "queues": [one.as_json() for one in self.queues],
+            "jobs": [one.as_json(now) for one in self.jobs],
+            "ended": dict(self.ended),
+            "volumes": [one.as_json() for one in self.volumes],
+            "spending": self.spending.as_json() if self.spending else None,
+            "problems": list(self.problems),
+            "unknown": list(self.unknown),
+        }

@@ -1,0 +1,60 @@
+"""Add the stack's spending so far to the output of `status`."""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Final
+
+from cli.clusters.status.cluster_status import SpendingStatus, Status
+from cli.stacks.cost import cost_sources
+from infra.config.preflight import examine_aws
+from infra.config.stack_file import RawStack
+from infra.facts import FactsError
+from infra.facts.clients import Denied
+
+SECONDS: Final = 60.0
+"""How long `status --watch` caches the spending, which changes slowly. Each query counts against AWS's rate limits."""
+
+Look = Callable[[], tuple[Status, int]]
+
+
+def with_spending(raw: RawStack, look: Look, clock: Callable[[], float] = time.monotonic) -> Look:
+    """Return a function that calls `look`, queries the stack's spending in parallel, and adds it to the status."""
+    last: tuple[float, SpendingStatus | str] | None = None
+
+    def read() -> SpendingStatus | str:
+        nonlocal last
+        if last is None or clock() - last[0] >= SECONDS:
+            last = clock(), of_stack(raw)
+        return last[1]
+
+    def both() -> tuple[Status, int]:
+        with ThreadPoolExecutor(1) as threads:
+            asked = threads.submit(read)
+            status, code = look()
+            return _merged(status, asked.result()), code
+
+    return both
+
+
+def of_stack(raw: RawStack) -> SpendingStatus | str:
+    """Return the spending, or the reason why it is unknown."""
+    settings = examine_aws(raw, offline=True).settings
+    if settings is None:
+        return f"the stack file has errors. See `validate -s {raw.stack}`"
+    try:
+        found = cost_sources.so_far(settings)
+    except Denied as denied:
+        return f"you are not allowed to call {denied}"
+    except FactsError as error:
+        return str(error)
+    return SpendingStatus(found.total.usd, found.since, tuple(found.unknown))
+
+
+def _merged(status: Status, found: SpendingStatus | str) -> Status:
+    if isinstance(found, SpendingStatus):
+        return replace(status, spending=found)
+    if any(found in sentence for sentence in status.unknown):
+        return status
+    return replace(status, unknown=(*status.unknown, f"spending so far: {found}"))

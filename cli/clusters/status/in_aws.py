@@ -1,0 +1,164 @@
+"""Read the part of an EKS cluster's status that only AWS reports, such as desired sizes and failed launches."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from cli.clusters.status.cluster_status import BlockStatus, PoolStatus, Status
+from cli.ec2.failed_launches import MOST_ACTIVITIES, FailedLaunch, last_failed
+from infra.facts.clients import Clients, Denied, is_error, query
+from infra.naming import POOL_TAG, STACK_TAG, Naming
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class EksDescription:
+    """An EKS cluster, as described by DescribeCluster."""
+
+    name: str
+    state: str
+    version: str
+    endpoint: str
+    certificate_authority: str
+    problems: tuple[str, ...]
+
+
+class EksAccount:
+    """Queries about one stack in its AWS account. They raise FactsError if AWS cannot be queried at all."""
+
+    def __init__(self, stack: str, region: str) -> None:
+        self.stack, self.region = stack, region
+        self.name = Naming(stack).cluster
+        self._clients = Clients(region)
+        self.unknown: list[str] = []
+
+    def cluster(self) -> EksDescription | None:
+        """Return the cluster, or None if it does not exist. Raises Denied."""
+
+        def describe() -> Mapping[str, Any] | None:
+            try:
+                found: Mapping[str, Any] = self._clients.eks.describe_cluster(name=self.name)["cluster"]
+            except Exception as error:
+                if is_error(error, "ResourceNotFoundException"):
+                    return None
+                raise
+            return found
+
+        found = query(self.region, describe)
+        if found is None:
+            return None
+        return EksDescription(
+            name=self.name,
+            state=found["status"],
+            version=found.get("version", ""),
+            endpoint=found.get("endpoint", ""),
+            certificate_authority=found.get("certificateAuthority", {}).get("data", ""),
+            problems=tuple(_issues(found)),
+        )
+
+    def status(self, cluster: EksDescription) -> Status:
+        """Return the status that AWS reports."""
+        pools: dict[str, PoolStatus] = {}
+        for group in self._node_groups():
+            pool = self._pool(group)
+            pools[pool.name] = _together(pools[pool.name], pool) if pool.name in pools else pool
+        return Status(
+            cluster=cluster.name,
+            kind="eks",
+            state=cluster.state,
+            version=cluster.version,
+            address=cluster.endpoint,
+            pools=tuple(pools.values()),
+            problems=cluster.problems,
+            aws_time=self._clients.now(),
+            unknown=tuple(dict.fromkeys(self.unknown)),
+        )
+
+    def _node_groups(self) -> list[Mapping[str, Any]]:
+        eks = self._clients.eks
+        pages = self._query(lambda: list(eks.get_paginator("list_nodegroups").paginate(clusterName=self.name))) or []
+        names = [name for page in pages for name in page["nodegroups"]]
+        found = [self._query(partial(self._described, name)) for name in names]
+        return [one for one in found if one and one.get("tags", {}).get(STACK_TAG) == self.stack]
+
+    def _described(self, name: str) -> Mapping[str, Any] | None:
+        eks = self._clients.eks
+        try:
+            found: Mapping[str, Any] = eks.describe_nodegroup(clusterName=self.name, nodegroupName=name)["nodegroup"]
+        except eks.exceptions.ResourceNotFoundException:
+            return None  # the node group was deleted after it was listed
+        return found
+
+    def _pool(self, group: Mapping[str, Any]) -> PoolStatus:
+        sizes = group.get("scalingConfig", {})
+        names = [one["name"] for one in group.get("resources", {}).get("autoScalingGroups", ())]
+        found = (self._query(partial(self._auto_scaling_groups, names)) or []) if names else []
+        state = group["status"]
+        bad_state = [] if state in ("ACTIVE", "CREATING", "UPDATING", "DELETING") and not list(_issues(group)) else [state]
+        return PoolStatus(
+            name=group["tags"].get(POOL_TAG, group["nodegroupName"]),
+            instance_type=", ".join(group.get("instanceTypes") or ()),
+            wanted=sum(one["DesiredCapacity"] for one in found) if found else sizes.get("desiredSize"),
+            minimum=sizes.get("minSize"),
+            maximum=sizes.get("maxSize"),
+            problems=tuple(f"node group {group['nodegroupName']} is {one}" for one in bad_state) + tuple(_issues(group)),
+            failed_launch=self._last_failed(names),
+            block=self._block(group) if group.get("capacityType") == "CAPACITY_BLOCK" else None,
+        )
+
+    def _block(self, group: Mapping[str, Any]) -> BlockStatus | None:
+        """Return the Capacity Block that the launch template of a node group references."""
+        template = group.get("launchTemplate") or {}
+
+        def read() -> BlockStatus | None:
+            versions = self._clients.ec2.describe_launch_template_versions(
+                LaunchTemplateId=template["id"], Versions=[template["version"]]
+            )["LaunchTemplateVersions"]
+            target = versions[0]["LaunchTemplateData"]["CapacityReservationSpecification"]["CapacityReservationTarget"]
+            wanted = [target["CapacityReservationId"]]
+            [block] = self._clients.ec2.describe_capacity_reservations(CapacityReservationIds=wanted)["CapacityReservations"]
+            return BlockStatus(wanted[0], block["State"], block["StartDate"], block["EndDate"]) if block.get("EndDate") else None
+
+        return self._query(read) if template else None
+
+    def _auto_scaling_groups(self, names: list[str]) -> list[Mapping[str, Any]]:
+        answer = self._clients.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=names)
+        return list(answer["AutoScalingGroups"])
+
+    def _last_failed(self, groups: Iterable[str]) -> FailedLaunch | None:
+        describe = self._clients.autoscaling.describe_scaling_activities
+        found = []
+        for name in groups:
+            answer = self._query(partial(describe, AutoScalingGroupName=name, MaxRecords=MOST_ACTIVITIES))
+            found.append(last_failed(answer["Activities"]) if answer else None)
+        return max((one for one in found if one), key=lambda one: one.at, default=None)
+
+    def _query(self, question: Callable[[], Answer]) -> Answer | None:
+        try:
+            return query(self.region, question)
+        except Denied as denied:
+            self.unknown.append(f"you are not allowed to call {denied}")
+            return None
+
+
+def _issues(described: Mapping[str, Any]) -> Iterable[str]:
+    """Yield the health issues that EKS reports for a cluster or a node group."""
+    for issue in described.get("health", {}).get("issues", ()):
+        yield f"{issue.get('code', 'unhealthy')}: {' '.join(str(issue.get('message', '')).split())}"
+
+
+def _together(one: PoolStatus, other: PoolStatus) -> PoolStatus:
+    """Combine the statuses of a pool's old and new node groups during a replacement."""
+    launches = [launch for launch in (one.failed_launch, other.failed_launch) if launch]
+    return PoolStatus(
+        name=one.name,
+        instance_type=one.instance_type,
+        wanted=(one.wanted or 0) + (other.wanted or 0),
+        minimum=max(one.minimum or 0, other.minimum or 0),
+        maximum=max(one.maximum or 0, other.maximum or 0),
+        problems=(*one.problems, *other.problems, "two node groups: one is replacing the other"),
+        failed_launch=max(launches, key=lambda launch: launch.at, default=None),
+        block=one.block or other.block,
+    )

@@ -1,0 +1,74 @@
+"""Read the status of an EC2 cluster from AWS and from the files that its nodes uploaded to the key bucket."""
+
+from collections.abc import Iterable
+
+from cli.clusters.status.cluster_status import PoolStatus, Status, VolumeStatus
+from cli.ec2.ec2_instances import HEAD_NODE, BootLog, DeployedEc2Cluster, Ec2Node
+from cli.ec2.failed_launches import last_failed
+from infra.naming import SHARED_CLAIM
+
+
+def read(cluster: DeployedEc2Cluster) -> Status:
+    """Return the status of the cluster. Raises CommandError."""
+    group, nodes = cluster.group(), cluster.nodes()
+    notices = {node.id: cluster.notice(node) for node in nodes if node.profile_arn}
+    head_nodes = [node for node in nodes if node.is_head_node]
+    workers = [node for node in nodes if not node.is_head_node]
+    joined = [node for node in workers if node.state == "InService"]
+    ready = [node for node in head_nodes if node.state == "running" and notices.get(node.id)]
+    problems = _Problems(cluster)
+    waits = [] if ready else ["head node is booting" if head_nodes else "no head node"]
+    if len(joined) != group.desired:
+        waits.append(f"{len(joined)} of {group.desired} workers have joined")
+    return Status(
+        cluster=cluster.naming.cluster,
+        kind="ec2",
+        state="; ".join(waits) or "ready",
+        address=head_nodes[0].address if head_nodes else "",
+        pools=(
+            PoolStatus(
+                HEAD_NODE,
+                head_nodes[0].instance_type if head_nodes else "",
+                ready=len(ready),
+                there=len(head_nodes),
+                wanted=1,
+                minimum=1,
+                maximum=1,
+                problems=() if ready else problems.of(head_nodes),
+            ),
+            PoolStatus(
+                "workers",
+                ", ".join(sorted({node.instance_type for node in workers})),
+                ready=len(joined),
+                there=len(workers),
+                wanted=group.desired,
+                minimum=group.minimum,
+                maximum=group.maximum,
+                problems=problems.of([node for node in workers if node not in joined]),
+                failed_launch=last_failed(cluster.activities()),
+            ),
+        ),
+        volumes=(VolumeStatus(SHARED_CLAIM, cluster.shared),) if cluster.shared else (),
+    )
+
+
+class _Problems:
+    """Explains why nodes could not join or have not joined yet."""
+
+    def __init__(self, cluster: DeployedEc2Cluster) -> None:
+        self._failed = {log.instance_id: log for log in cluster.boot_logs()}
+        self._waiting = {reason.instance_id: reason for reason in cluster.waiting()}
+
+    def of(self, nodes: Iterable[Ec2Node]) -> tuple[str, ...]:
+        return tuple(text for node in nodes if (text := self._of(node.id)))
+
+    def _of(self, instance_id: str) -> str:
+        if failed := self._failed.get(instance_id):
+            return f"{instance_id} could not join ({failed.written}): {_last_line(failed)}"
+        if waiting := self._waiting.get(instance_id):
+            return f"{instance_id} has not joined yet ({waiting.written}): {_last_line(waiting)}"
+        return ""
+
+
+def _last_line(log: BootLog) -> str:
+    return next((line.strip() for line in reversed(log.text.splitlines()) if line.strip()), "its log is empty")

@@ -1,0 +1,93 @@
+"""Read the part of a status that needs only a kubeconfig.
+
+Failed queries do not end the verb: the status lists them.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+from cli.clusters.kubernetes_access import Cluster
+from cli.clusters.status.cluster_status import JobLine, PoolStatus, QueueStatus, Status, VolumeStatus
+from cli.clusters.status.node_rows import pool_status, queue_status, volume_statuses
+from cli.errors import CommandError
+from cli.jobs import objects
+from cli.jobs.state import JobState
+from cli.jobs.waits import Waits
+from infra.jobs import files
+from infra.jobs.cluster import ClusterDescription
+
+Answer = TypeVar("Answer")
+
+
+def read(cluster: Cluster, namespace: str | None = None) -> Status:
+    """Return the status. If `namespace` is given, list only its jobs, queue and volumes. Raises CommandError."""
+    described = cluster.description()
+    queries = _Queries(cluster, described, namespace)
+    pools, jobs = queries.pools(), queries.jobs()
+    return Status(
+        cluster=described.cluster,
+        version=cluster.version().removeprefix("v"),
+        address=cluster.server,
+        pools=tuple(pools),
+        queues=tuple(queries.queues()),
+        jobs=tuple(queries.lines([state for state in jobs if not state.is_over])),
+        ended=dict(sorted(Counter(str(state.phase) for state in jobs if state.is_over).items())),
+        volumes=tuple(queries.volumes()),
+        unknown=tuple(dict.fromkeys(queries.unknown)),
+    )
+
+
+class _Queries:
+    """Queries to one cluster. Records the error of each failed query."""
+
+    def __init__(self, cluster: Cluster, described: ClusterDescription, namespace: str | None) -> None:
+        self._cluster, self._described = cluster, described
+        own = [one for one in described.namespaces if namespace in (None, one.name)]
+        self._namespaces = [one.name for one in own] or ([namespace] if namespace else [])
+        self._own = own
+        self.unknown: list[str] = []
+        self._waits = Waits(cluster, self.unknown.append)
+
+    def pools(self) -> list[PoolStatus]:
+        nodes = self._query(partial(self._cluster.list, "Node"))
+        if nodes is None:
+            return [PoolStatus(one.name, one.instance_type, maximum=one.max_size) for one in self._described.pools]
+        pods = self._query(partial(self._cluster.list, "Pod"))
+        return [pool_status(pool, nodes, pods) for pool in self._described.pools]
+
+    def queues(self) -> list[QueueStatus]:
+        found = []
+        for one in self._own:
+            if one.queue is None:
+                continue
+            workloads = self._query(partial(self._cluster.list, "Workload", one.name))
+            helpers = self._query(partial(self._cluster.list, "Job", one.name, files.SELECTOR))
+            if workloads is not None:
+                found.append(queue_status(one.name, one.queue, workloads, helpers or ()))
+        return found
+
+    def volumes(self) -> list[VolumeStatus]:
+        found = []
+        for namespace in self._own:
+            claims = self._query(partial(self._cluster.list, "PersistentVolumeClaim", namespace.name))
+            found += volume_statuses(namespace, claims)
+        return found
+
+    def jobs(self) -> list[JobState]:
+        """Return the jobs, oldest first."""
+        found = []
+        for name in self._namespaces:
+            found += self._query(partial(objects.all_jobs, self._cluster, name)) or []
+        return sorted(found, key=lambda state: state.created)
+
+    def lines(self, states: Sequence[JobState]) -> list[JobLine]:
+        return [JobLine(state, self._waits.reason(state)) for state in states]
+
+    def _query(self, question: Callable[[], Answer]) -> Answer | None:
+        try:
+            return question()
+        except CommandError as error:
+            self.unknown.append(str(error))
+            return None

@@ -1,0 +1,119 @@
+"""Count nodes, pods, claims and queued workloads. All functions are pure."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cli.clusters.status.cluster_status import PoolStatus, QueueStatus, VolumeStatus
+from infra.health.repairs import whole
+from infra.jobs.cluster import NamespaceDescription, PoolDescription
+from infra.naming import GPU_RESOURCE
+
+Object = Mapping[str, Any]
+
+
+def pool_status(pool: PoolDescription, nodes: Sequence[Object], pods: Sequence[Object] | None) -> PoolStatus:
+    """Derive a pool's status from its nodes. Without `pods`, the number of GPUs in use is unknown."""
+    own = [node for node in nodes if _is_of(node, pool.selector)]
+    ready = [node for node in own if is_ready(node)]
+    accepting = [node for node in ready if not _foreign_taints(pool, node)]
+    held = Counter[str]()
+    for pod in pods or ():
+        held[pod["spec"].get("nodeName", "")] += _gpus_held(pod)
+    closed = {_name(node) for node in own} - {_name(node) for node in accepting}
+    offered = sum(_gpus_offered(node) for node in accepting) + sum(held[name] for name in closed)
+    return PoolStatus(
+        name=pool.name,
+        instance_type=pool.instance_type,
+        ready=len(ready),
+        there=len(own),
+        maximum=pool.max_size,
+        gpus=offered if pool.gpus else 0,
+        gpus_used=(None if pods is None else sum(held[_name(node)] for node in own)) if pool.gpus else 0,
+        problems=tuple(_problems(pool, ready)),
+    )
+
+
+def is_ready(node: Object) -> bool:
+    return _holds(node, "Ready")
+
+
+def _is_of(node: Object, selector: Mapping[str, str]) -> bool:
+    labels = node["metadata"].get("labels", {})
+    return bool(selector) and all(labels.get(key) == value for key, value in selector.items())
+
+
+def _problems(pool: PoolDescription, ready: Sequence[Object]) -> list[str]:
+    """Describe ready nodes that accept no jobs or have fewer GPUs than expected."""
+    held = Counter(key for node in ready for key in _foreign_taints(pool, node))
+    found = [f"{_nodes(number)} no jobs: taint {key}" for key, number in sorted(held.items())]
+    short = [node for node in ready if _gpus_offered(node) < pool.gpus]
+    if short:
+        name = short[0]["metadata"]["name"]
+        found.append(f"ready nodes with fewer than {pool.gpus} GPUs: {len(short)}, such as {name}; check its device plugin")
+    return found
+
+
+def _foreign_taints(pool: PoolDescription, node: Object) -> list[str]:
+    """Return the keys of taints that jobs on the pool do not tolerate, such as those of cordoned or simulated nodes."""
+    expected = {taint.key for taint in pool.taints}
+    taints = node["spec"].get("taints", ())
+    return [one["key"] for one in taints if one["effect"] != "PreferNoSchedule" and one["key"] not in expected]
+
+
+def _gpus_offered(node: Object) -> int:
+    return whole(node["status"].get("allocatable", {}).get(GPU_RESOURCE, 0))
+
+
+def _name(node: Object) -> str:
+    return str(node["metadata"]["name"])
+
+
+def _nodes(number: int) -> str:
+    return "1 node accepts" if number == 1 else f"{number} nodes accept"
+
+
+def _gpus_held(pod: Object) -> int:
+    """Count the GPUs that a pod holds in the same way as the scheduler. A pod that has ended holds none.
+
+    The result is the sum over the containers or the largest number for an init container, whichever is greater.
+    """
+    if pod["status"].get("phase") in ("Succeeded", "Failed"):
+        return 0
+    spec = pod["spec"]
+    first = max((_gpus_of(one) for one in spec.get("initContainers", ())), default=0)
+    return max(first, sum(_gpus_of(one) for one in spec["containers"]))
+
+
+def _gpus_of(container: Object) -> int:
+    resources = container.get("resources", {})
+    return whole(resources.get("requests", {}).get(GPU_RESOURCE) or resources.get("limits", {}).get(GPU_RESOURCE) or 0)
+
+
+def queue_status(namespace: str, queue: str, workloads: Sequence[Object], helpers: Sequence[Object]) -> QueueStatus:
+    """Count the workloads of jobs in a queue. Workloads of pods that only transfer files do not count."""
+    ours = {str(one["metadata"]["uid"]) for one in helpers}
+    jobs = [one for one in workloads if one["spec"].get("queueName") == queue and not ours & _owners(one)]
+    open_ = [one for one in jobs if one["spec"].get("active", True) and not _holds(one, "Finished")]
+    admitted = sum(_holds(one, "QuotaReserved") for one in open_)
+    return QueueStatus(namespace, queue, admitted, len(open_) - admitted)
+
+
+def _owners(workload: Object) -> set[str]:
+    return {str(one["uid"]) for one in workload["metadata"].get("ownerReferences", ())}
+
+
+def _holds(subject: Object, condition: str) -> bool:
+    found = subject.get("status", {}).get("conditions", ())
+    return any((one["type"], one["status"]) == (condition, "True") for one in found)
+
+
+def volume_statuses(namespace: NamespaceDescription, claims: Sequence[Object] | None) -> list[VolumeStatus]:
+    """Return the volumes that jobs of a namespace may use. The phase of a nonexistent claim is `Missing`."""
+    phases = None if claims is None else {one["metadata"]["name"]: one["status"].get("phase", "") for one in claims}
+    return [
+        VolumeStatus(
+            one.name, one.mount_path, namespace.name, one.claim, "" if phases is None else phases.get(one.claim, "Missing")
+        )
+        for one in namespace.volumes
+    ]

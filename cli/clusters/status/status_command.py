@@ -1,0 +1,189 @@
+"""`status`: query AWS and Kubernetes, and print one screen, once or repeatedly."""
+
+import json
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.console import Group
+from rich.live import Live
+from rich.text import Text
+
+from cli import options
+from cli.clusters import stack_cluster
+from cli.clusters.kubernetes_access import Access, Cluster
+from cli.clusters.status import in_ec2_cluster, in_kubernetes
+from cli.clusters.status.cluster_status import Status
+from cli.clusters.status.hourly_price import with_spending
+from cli.clusters.status.in_aws import EksAccount, EksDescription
+from cli.clusters.status.status_screen import screen
+from cli.console import make_console, print_json
+from cli.ec2.ec2_instances import DeployedEc2Cluster
+from cli.errors import CommandError, NotFound
+from cli.exit_codes import INTERRUPTED, OK, REFUSED, USAGE
+from infra.config import stack_file
+from infra.config.stack_file import RawStack
+from infra.facts import FactsError
+from infra.facts.clients import Denied
+from infra.facts.regions import UnknownRegion
+from infra.naming import Naming
+
+EVERY_SECONDS: Final = 5.0
+
+Look = Callable[[], tuple[Status, int]]
+"""Returns the status and the exit code. Raises CommandError."""
+
+
+def command(
+    stack: Annotated[
+        str | None, typer.Option("--stack", "-s", help="Stack name.", show_default="the cluster of the kubeconfig")
+    ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help=f"Repeat every {EVERY_SECONDS:g} s; with --json, one document per line.")
+    ] = False,
+    config_dir: options.ConfigDir = options.STACK_FILES,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", help="Only jobs of this namespace.", show_default="all")
+    ] = None,
+    as_json: options.Json = False,
+) -> int:
+    """EKS: without --kubeconfig, a kubeconfig is built from what AWS reports. Without AWS credentials, only Kubernetes
+    data is shown, and the missing parts are listed. EC2 clusters: shows the head node, joined and desired workers.
+    """
+    access = Access(kubeconfig, context, namespace)
+    with tempfile.TemporaryDirectory() as folder:
+        look = look_at(stack, config_dir, access, Path(folder))
+        return _watched(look, as_json=as_json) if watch else _once(look, as_json=as_json)
+
+
+# --- one poll or repeated polls -----------------------------------------------------------------------------------------
+
+
+def _once(look: Look, *, as_json: bool) -> int:
+    status, code = look()
+    now = datetime.now(UTC)
+    if as_json:
+        print_json(status.as_json(now))
+    else:
+        make_console().print(screen(status, now))
+    return code
+
+
+def _watched(look: Look, *, as_json: bool, pause: Callable[[float], object] = time.sleep) -> int:
+    """Poll until ^C. A failure of the first poll ends the verb; later failures are shown and polling continues."""
+    last = look()
+    try:
+        if as_json:
+            while True:
+                print(json.dumps(last[0].as_json(datetime.now(UTC))), flush=True)
+                pause(EVERY_SECONDS)
+                last = _again(look, last)
+        console = make_console()
+        with Live(console=console, screen=console.is_terminal, auto_refresh=False) as live:
+            while True:
+                now = datetime.now(UTC)
+                note = Text(f"{now.astimezone():%H:%M:%S}, every {EVERY_SECONDS:g} s; ^C to stop", "dim")
+                live.update(Group(screen(last[0], now), Text(), note), refresh=True)
+                pause(EVERY_SECONDS)
+                last = _again(look, last)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _again(look: Look, last: tuple[Status, int]) -> tuple[Status, int]:
+    try:
+        return look()
+    except CommandError as error:
+        return replace(last[0], unknown=(f"current status: {error}",)), error.code
+
+
+# --- queries ------------------------------------------------------------------------------------------------------------
+
+
+def look_at(stack: str | None, folder: Path, access: Access, scratch: Path, *, spending: bool = True) -> Look:
+    """Return a function that queries the stack's cluster or, without a stack, the kubeconfig's cluster."""
+    if stack is None:
+        cluster = access.connect()
+        return lambda: (in_kubernetes.read(cluster, access.namespace), OK)
+    raw = stack_file.read(stack_file.find(stack, folder))
+    target = raw.values.get("target")
+    kind = target.get("kind") if isinstance(target, dict) else None
+    if kind in ("ec2", "eks"):
+        look = _ec2_look(stack, folder, access) if kind == "ec2" else _EksLook(raw, access, scratch)
+        return with_spending(raw, look) if spending else look
+    return _kubernetes_look(raw, access, str(kind or ""))
+
+
+def _ec2_look(stack: str, folder: Path, access: Access) -> Look:
+    if access != Access():
+        raise CommandError(f"{stack} is an EC2 cluster: it has no kubeconfig, context or namespace", USAGE)
+    return lambda: (in_ec2_cluster.read(DeployedEc2Cluster(stack, folder)), OK)
+
+
+def _kubernetes_look(raw: RawStack, access: Access, kind: str) -> Look:
+    """Return a function that queries a cluster outside AWS without calling AWS."""
+    cluster, name = access.connect(), Naming(raw.stack).cluster
+
+    def look() -> tuple[Status, int]:
+        status = _of_stack(in_kubernetes.read(cluster, access.namespace), name)
+        return replace(status, kind="existing" if kind == "existing" else ""), OK
+
+    return look
+
+
+class _EksLook:
+    """Queries AWS and Kubernetes. If one of them is unreachable, the status contains only data from the other."""
+
+    def __init__(self, raw: RawStack, access: Access, scratch: Path) -> None:
+        if not raw.region:
+            raise CommandError("; ".join(map(str, raw.problems)) or "aws:region: is missing", REFUSED)
+        self._account = EksAccount(raw.stack, raw.region)
+        self._access, self._scratch = access, scratch
+        self._cluster: Cluster | None = None
+
+    def __call__(self) -> tuple[Status, int]:
+        self._account.unknown.clear()
+        name = self._account.name
+        try:
+            found = self._account.cluster()
+            if found is None:
+                raise NotFound(stack_cluster.missing(self._account))
+            aws = self._account.status(found)
+        except UnknownRegion:
+            raise
+        except (FactsError, Denied) as error:
+            reason = f"you are not allowed to call {error}" if isinstance(error, Denied) else str(error)
+            aws, found = Status(name, "eks", unknown=(f"desired sizes and failed launches: {reason}",)), None
+        try:
+            kubernetes = _of_stack(in_kubernetes.read(self._connected(found), self._access.namespace), name)
+        except CommandError as error:
+            if found is None or error.code == REFUSED:
+                raise
+            return replace(aws, unknown=(*aws.unknown, f"ready nodes, queues, jobs and volumes: {error}")), error.code
+        merged = kubernetes.merged(aws)
+        return replace(merged, version=kubernetes.version or aws.version), OK
+
+    def _connected(self, found: EksDescription | None) -> Cluster:
+        """Connect with the given kubeconfig or, without one, with a kubeconfig built from what AWS reports.
+
+        If AWS reports nothing, use the default kubeconfig.
+        """
+        if self._cluster is None:
+            if found is None or self._access.kubeconfig or self._access.context:
+                self._cluster = self._access.connect()
+            else:
+                self._cluster = stack_cluster.described(found, self._account.region, self._scratch)
+        return self._cluster
+
+
+def _of_stack(status: Status, name: str) -> Status:
+    """Return the status. Raises CommandError if the kubeconfig belongs to another cluster."""
+    stack_cluster.must_be(status.cluster, name)
+    return status

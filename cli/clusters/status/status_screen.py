@@ -1,0 +1,120 @@
+"""Render a status as text for a terminal."""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from cli.clusters.status.cluster_status import PoolStatus, Status
+from cli.console import Listing
+from cli.jobs.list_jobs import STYLES
+from cli.jobs.times import duration
+from cli.jobs.waits import shortened
+
+UNKNOWN = "?"
+GOOD, BAD, DOUBTFUL = "green", "red", "yellow"
+
+
+def screen(status: Status, now: datetime) -> RenderableType:
+    """Render the status as one screen."""
+    return Group(*_parts(status, now))
+
+
+def _parts(status: Status, now: datetime) -> Iterator[RenderableType]:
+    yield _heading(status)
+    for problem in status.problems:
+        yield Text(f"  {problem}", BAD)
+    if status.pools:
+        yield Text()
+        yield _pools(status.pools)
+        for pool in status.pools:
+            yield from _troubles(pool, status.aws_time or now)
+    yield from _queues(status)
+    yield from _jobs(status, now)
+    yield from _volumes(status)
+    if status.spending:
+        yield Text()
+        yield Text(status.spending.sentence(), DOUBTFUL if status.spending.unknown else "")
+    for sentence in status.unknown:
+        yield Text(f"unknown: {sentence}", DOUBTFUL)
+
+
+def _heading(status: Status) -> Text:
+    said = [status.state or "", f"Kubernetes {status.version}" if status.version else "", status.address]
+    text = Text(status.cluster, "bold")
+    for part in filter(None, said):
+        text.append(f"  {part}", GOOD if part in ("ACTIVE", "ready") else "default not bold")
+    return text
+
+
+def _pools(pools: tuple[PoolStatus, ...]) -> Listing:
+    numbers = ("ready", "desired", "GPUs used", "GPUs free")
+    listing = Listing("pool", "type", *numbers, "size", right=numbers)
+    for pool in pools:
+        enough = pool.ready is not None and pool.ready == (pool.ready if pool.wanted is None else pool.wanted)
+        known = not (pool.gpus is None or pool.gpus_used is None)
+        gpus = (str(pool.gpus_used), str((pool.gpus or 0) - (pool.gpus_used or 0))) if known and pool.gpus else ("", "")
+        bounds = f"{_shown(pool.minimum)} to {_shown(pool.maximum)}" if pool.maximum is not None else ""
+        if pool.gpus is not None and not known:
+            gpus = (UNKNOWN, UNKNOWN)
+        ready = Text(_shown(pool.ready), GOOD if enough else DOUBTFUL)
+        listing.add_row(pool.name, pool.instance_type, ready, _shown(pool.wanted), *gpus, bounds)
+    return listing
+
+
+def _shown(number: int | None) -> str:
+    return UNKNOWN if number is None else str(number)
+
+
+def _troubles(pool: PoolStatus, now: datetime) -> Iterator[Text]:
+    if pool.block:
+        is_over = pool.block.state not in ("active", "scheduled", "payment-pending")
+        yield Text(f"{pool.name}: {pool.block.sentence(now)}", BAD if is_over else "")
+    for problem in pool.problems:
+        yield Text(f"{pool.name}: {problem}", BAD)
+    launch = pool.failed_launch
+    if launch:
+        ago = duration(max(0, int((now - launch.at).total_seconds())))
+        over = "; a later launch succeeded" if launch.is_over else ""
+        yield Text(f"{pool.name}: last failed launch {ago} ago{over}: {launch.reason}", "dim" if launch.is_over else BAD)
+
+
+def _queues(status: Status) -> Iterator[RenderableType]:
+    if not status.queues:
+        return
+    yield Text()
+    for queue in status.queues:
+        words = f"{queue.admitted} admitted, {queue.waiting} waiting"
+        yield Text(f"queue {queue.name} in namespace {queue.namespace}: {words}", DOUBTFUL if queue.waiting else "")
+
+
+def _jobs(status: Status, now: datetime) -> Iterator[RenderableType]:
+    if status.jobs:
+        several = len({one.state.namespace for one in status.jobs}) > 1
+        yield Text()
+        listing = Listing(
+            "job", *(["namespace"] if several else []), "pool", "workers", "phase", "time", "waits for", right=("workers",)
+        )
+        for line in status.jobs:
+            state = line.state
+            place = [state.namespace] if several else []
+            phase = Text(state.phase, STYLES.get(state.phase, DOUBTFUL))
+            waits = Text(shortened(line.waits_for))
+            listing.add_row(state.name, *place, state.pool, str(state.workers or ""), phase, duration(state.seconds(now)), waits)
+        yield listing
+    if status.ended:
+        ended = ", ".join(f"{number} {phase.lower()}" for phase, number in status.ended.items())
+        yield Text(f"ended jobs: {ended}", "dim")
+    elif not status.jobs and status.queues:
+        yield Text("no jobs", "dim")
+
+
+def _volumes(status: Status) -> Iterator[RenderableType]:
+    if not status.volumes:
+        return
+    yield Text()
+    for one in status.volumes:
+        where = f" in namespace {one.namespace}" if one.namespace else ""
+        style = "" if one.phase in ("Bound", "") else BAD
+        yield Text(f"volume {one.name}{where} at {one.mount_path}{f': {one.phase}' if one.phase else ''}", style)

@@ -1,0 +1,1 @@
+"""`demo`: the lifecycle of a cluster on this machine, step by step."""

@@ -1,0 +1,25 @@
+"""`demo`: show a cluster in a local AWS, step by step. Each step verifies its own result."""
+
+from typing import Annotated
+
+import typer
+
+from cli import options
+from cli.demo import ec2_demo, eks_demo, heal_demo
+from cli.errors import CommandError
+from cli.exit_codes import USAGE
+
+
+def command(
+    ec2: Annotated[bool, typer.Option("--ec2", help="Use an EC2 cluster instead of EKS.")] = False,
+    heal: Annotated[
+        bool, typer.Option("--heal", help="Break a GPU of a running job, which then finishes on another node.")
+    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print Pulumi's output.")] = False,
+    as_json: options.Json = False,
+) -> int:
+    """Creates, uses, changes and deletes a cluster. Takes several minutes and needs no AWS account."""
+    if ec2 and heal:
+        raise CommandError("--heal: an EC2 cluster has no job controller. Use either --ec2 or --heal", USAGE)
+    show = ec2_demo.SHOW if ec2 else heal_demo.SHOW if heal else eks_demo.SHOW
+    return show.run(verbose=verbose, as_json=as_json)

@@ -1,0 +1,149 @@
+"""`demo --heal`: a GPU fails while a job runs. The job finishes on another node, and the repaired node accepts jobs
+again.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final, TypeVar
+
+import yaml
+from tenacity import RetryError, Retrying, retry_if_not_result, stop_after_delay, wait_fixed
+
+from cli.demo.eks_demo import JOB_POOL, EksDemo, short
+from cli.demo.steps import CLUSTER, Show, StepFailed, must
+from cli.jobs.times import moment
+from localcloud.images import build
+from localcloud.images.catalogue import OPENMPI_5
+
+NAME: Final = "train"
+XID: Final = 79
+LIMIT_SECONDS: Final = 180.0
+STEPS, SAVED_EVERY, SEEN = 30, 5, 7
+PROGRAM: Final = f"""
+import itertools, pathlib, time
+saved = pathlib.Path("/shared/demo-heal")
+first = int(saved.read_text()) if saved.exists() else 0
+for step in range(first + 1, first + {STEPS} + 1) if first else itertools.count(1):
+    time.sleep(0.5)
+    print("step", step, flush=True)
+    if step % {SAVED_EVERY} == 0:
+        saved.write_text(str(step))
+"""
+"""Program that simulates a training job and saves its progress on the shared volume.
+
+The first attempt runs until it is stopped, because on a slow machine it could otherwise finish before the node is taken
+out of service. After the restart, the program runs STEPS more steps.
+"""
+
+Answer = TypeVar("Answer")
+
+
+@dataclass
+class HealDemo(EksDemo):
+    """Demo of a job that survives the loss of its node."""
+
+    node: str = ""
+    """Node on which the job's first attempt runs."""
+    broken: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    def steps(self) -> None:
+        self.step("build the images", self.make_images)
+        self.step("start the local cloud", self.start)
+        self.step("create", self.create)
+        self.step("check the nodes", self.nodes)
+        self.step("start a job", self.start_job)
+        self.step("break the GPU of its node", self.break_gpu)
+        self.step("take the node out of service", self.await_cordon)
+        self.step("finish the job on another node", self.await_end)
+        self.step("reboot the node, and verify it", self.reboot)
+        self.step("show where the time went", self.goodput)
+        self.step("stop the local cloud", self.stop, always=True)
+
+    def make_images(self) -> str:
+        said = super().make_images()
+        build.ensure_image(OPENMPI_5, self.tell)
+        return said
+
+    def start_job(self) -> str:
+        """Start a job with one worker, and wait until it has saved a checkpoint."""
+        job = {
+            **{"name": NAME, "pool": JOB_POOL, "workers": 1, "image": "openmpi:5", "maxRestarts": 0},
+            "command": ["python3", "-u", "-c", PROGRAM],
+            "progress": {"pattern": r"step (?P<step>\d+)", "within": "5m"},
+        }
+        file = self.cloud.folder / "project" / "train.yaml"
+        file.write_text(yaml.safe_dump(job))
+        self._in_cluster(*CLUSTER, "submit", str(file))
+        _wait_for(self._steps_done, lambda steps: steps >= SEEN, "the first steps of the job")
+        (row,) = [one for one in self._json("health")["nodes"] if one["jobs"]]
+        self.node = row["name"]
+        return f"step {SEEN} on {short(self.node)}; {SAVED_EVERY} steps are saved; maxRestarts is 0"
+
+    def break_gpu(self) -> str:
+        self.broken = datetime.now(UTC)
+        self._in_cluster(*CLUSTER, "local", "break", self.node, "--xid", str(XID), "--home", str(self.cloud.folder))
+        return f"Xid {XID} on {short(self.node)}: the GPU has fallen off the bus (simulated)"
+
+    def await_cordon(self) -> str:
+        found = _wait_for(
+            lambda: self._json("health", self.node)["history"],
+            lambda history: any(one["source"] == "controller" for one in history),
+            "the job controller",
+        )
+        taken = next(one for one in found if one["source"] == "controller")
+        return f"{self._since(taken['at'])} s after the fault: {taken['text']}"
+
+    def await_end(self) -> str:
+        record = _wait_for(self._record, lambda one: one["phases"][-1]["phase"] in ("Succeeded", "Failed"), "the job to end")
+        must(record["phases"][-1]["phase"] == "Succeeded", f"the job failed: {record['attempts'][-1]['cause']}")
+        first, second = record["attempts"]
+        counts = f"{record['disruptions']} disruption, {record['failures']} failures"
+        must(first["outcome"] == "Disrupted", f"the first attempt counts as {first['outcome']}")
+        return f"its ranks run again {self._since(second['running'])} s after the fault and finish; {counts}"
+
+    def reboot(self) -> str:
+        """Reboot the node at once; EKS's node auto repair would reboot it only after ten minutes."""
+        instance = self._json("health", self.node)["instance"]
+        began = datetime.now(UTC)
+        self.cloud.clients(self.stack.region)("ec2").reboot_instances(InstanceIds=[instance])
+        _wait_for(
+            lambda: self._json("health", self.node)["state"], lambda state: state == "healthy", f"{self.node} to be healthy"
+        )
+        seconds = (datetime.now(UTC) - began).total_seconds()
+        return f"{short(self.node)} accepts jobs again {seconds:.0f} s after the reboot, once its GPU has worked for 30 s"
+
+    def goodput(self) -> str:
+        (found,) = self._json("goodput", NAME)["jobs"]
+        spent = ", ".join(f"{phase} {seconds:.0f} s" for phase, seconds in found["seconds"].items() if seconds >= 1)
+        return f"goodput {found['goodput']:.0%}: {spent}"
+
+    def _since(self, at: str) -> int:
+        return max(0, round((moment(at) - self.broken).total_seconds()))
+
+    def _record(self) -> dict[str, Any]:
+        (found,) = [one for one in self._json("jobs", "--all") if one["name"] == NAME]
+        return dict(found)
+
+    def _steps_done(self) -> int:
+        try:
+            return self._in_cluster(*CLUSTER, "logs", NAME).count("step")
+        except StepFailed:  # the job has no pod yet
+            return 0
+
+
+def _wait_for(look: Callable[[], Answer], is_there: Callable[[Answer], object], what: str) -> Answer:
+    again = retry_if_not_result(lambda found: bool(is_there(found)))
+    try:
+        return Retrying(retry=again, wait=wait_fixed(0.5), stop=stop_after_delay(LIMIT_SECONDS))(look)
+    except RetryError:
+        raise StepFailed(f"waited {LIMIT_SECONDS:.0f} s for {what}") from None
+
+
+SHOW = Show(
+    name="demo-heal",
+    stack="local",
+    steps=HealDemo,
+    title="A GPU breaks under a running job in a local AWS. No account, no GPU, no cost: the fault is simulated.",
+    goes_on='docs/operations.md, "A node is broken"',
+)

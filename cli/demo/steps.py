@@ -1,0 +1,250 @@
+"""Base class of the demos. Each step performs an action, verifies it and adds a row to the final table."""
+
+import fcntl
+import json
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
+
+from cli.console import make_console
+from cli.errors import CommandError
+from cli.exit_codes import FAILED, OK, REFUSED
+from cli.stacks import operation_progress
+from localcloud.instance import LocalCloud
+from localcloud.processes import ROOT
+from localcloud.stack import LocalStack, Run, Verb
+
+FOLDER = ROOT / ".local"
+"""Folder for the files of all demos; ignored by Git."""
+CLUSTER: Final = (sys.executable, str(ROOT / "scripts" / "cluster"))
+"""Command `scripts/cluster`."""
+
+
+class StepFailed(Exception):
+    """The step ran, but its verification failed."""
+
+
+class StepSkipped(Exception):
+    """The step cannot run on this machine; the message gives the reason."""
+
+
+@dataclass
+class StepResult:
+    """One row of the final table and of demo.json."""
+
+    step: str
+    seconds: float = 0.0
+    ok: bool = False
+    """Whether the step ran and its verification succeeded."""
+    skipped: bool = False
+    detail: str = ""
+
+    @property
+    def failed(self) -> bool:
+        return not self.ok and not self.skipped
+
+
+@dataclass
+class Steps(ABC):
+    """Steps of a demo, in order. After a failed step, all remaining steps except the cleanup are skipped."""
+
+    cloud: LocalCloud
+    stack: LocalStack
+    log: Path
+    console: Console
+    verbose: bool = False
+    results: list[StepResult] = field(default_factory=list)
+
+    @abstractmethod
+    def steps(self) -> None:
+        """Call `step` for each step of the demo."""
+
+    def run(self) -> bool:
+        """Run all steps that this machine can run; return True if none of them failed."""
+        self.steps()
+        return not any(result.failed for result in self.results)
+
+    def unchanged(self) -> str:
+        """Step: check that a second `up` changes nothing."""
+        control = self.cloud.control()
+        control.forget_calls()
+        run = self.pulumi("up")
+        writes = control.writes()
+        must(not run.changed, f"a second up must change nothing (changes: {run.changed})")
+        must(not writes, f"a second up must not write to AWS (calls: {writes})")
+        return f"{run.changes.get('same', 0)} resources unchanged, no AWS writes"
+
+    def destroy(self) -> str:
+        """Step: destroy the stack."""
+        run = self.pulumi("destroy")
+        self.stack.remove()
+        return f"{run.changes.get('delete', 0)} resources deleted"
+
+    def leftovers(self) -> str:
+        """Step: check that nothing is left in the account."""
+        left = self.cloud.control().leftovers()
+        must(not left, f"AWS still holds: {left}")
+        return "the account is as it was before"
+
+    def stop(self) -> str:
+        """Last step of every demo: stop the local cloud."""
+        servers = self.cloud.servers()
+        self.cloud.stop()
+        alive = [server.name for server in servers if server.process()]
+        must(not alive, f"still running: {alive}")
+        must(not self.cloud.folder.exists(), f"{self.cloud.folder} is not empty")
+        return "no processes or files left"
+
+    def step(self, title: str, action: Callable[[], str], *, always: bool = False) -> None:
+        result = StepResult(title)
+        self.results.append(result)
+        if not always and any(earlier.failed for earlier in self.results[:-1]):
+            result.skipped, result.detail = True, "an earlier step failed"
+            return
+        self.console.print(title, style="bold")
+        started = time.monotonic()
+        try:
+            result.detail = action()
+            result.ok = True
+        except StepSkipped as reason:
+            result.skipped = True
+            result.detail = str(reason)
+        except Exception as error:  # show any error in the table, and run the step that stops the cloud
+            result.detail = str(error) if isinstance(error, StepFailed) else f"{type(error).__name__}: {error}"
+        result.seconds = round(time.monotonic() - started, 1)
+        self.console.print(Text.assemble("  ", _mark(result), f" {result.seconds} s  "), end="")
+        self.console.print(result.detail, markup=False, soft_wrap=True)
+
+    def pulumi(self, verb: Verb) -> Run:
+        """Run one Pulumi operation and log its output. With --verbose or after a failure, print the output as well."""
+        with nullcontext() if self.verbose else operation_progress.shown(self.console, verb) as watch:
+            run = self.stack.run(verb, stream=self.console.file if self.verbose else None, watch=watch)  # type: ignore[arg-type]
+        with self.log.open("a") as log:
+            log.write(f"$ pulumi {verb} -s {self.stack.name}\n{run.output}\n")
+        if not run.ok:
+            if not self.verbose:
+                self.console.print(run.output, markup=False, soft_wrap=True)
+            raise StepFailed("; ".join(run.errors) or f"pulumi {verb} exited with code {run.exit_code}")
+        return run
+
+    def command(self, *command: str, variables: Mapping[str, str] | None = None) -> str:
+        """Run a program against the local cloud and return its output. Raises StepFailed."""
+        environment = {**self.cloud.process_environment(), **(variables or {})}
+        done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        self.note(command, done.stdout + done.stderr)
+        if done.returncode:
+            raise StepFailed(last_words(done.stderr) or last_words(done.stdout) or f"exited with code {done.returncode}")
+        return done.stdout
+
+    def tell(self, line: str) -> None:
+        """Print a progress line of a step."""
+        self.console.print(f"  {line}", style="dim", markup=False, soft_wrap=True)
+
+    def note(self, command: tuple[str, ...], said: str) -> None:
+        """Add a command and its output to the log."""
+        with self.log.open("a") as log:
+            log.write(f"$ {shlex.join(command)}\n{said}\n")
+
+
+def _mark(result: StepResult) -> Text:
+    word, style = ("skipped", "yellow") if result.skipped else ("ok", "green") if result.ok else ("failed", "red")
+    return Text(word, style)
+
+
+def last_words(text: str) -> str:
+    """Return the last lines of a failed program's output, joined into one line."""
+    return "; ".join(text.strip().splitlines()[-3:])
+
+
+def must(condition: bool, reason: str) -> None:
+    if not condition:
+        raise StepFailed(reason)
+
+
+@dataclass(frozen=True)
+class Show:
+    """A demo and its settings."""
+
+    name: str
+    """Base name of the demo's lock file, log, result table and local cloud folder."""
+    stack: str
+    steps: type[Steps]
+    title: str
+    goes_on: str
+    """Commands to try after the demo."""
+
+    def run(self, *, verbose: bool = False, as_json: bool = False, folder: Path = FOLDER) -> int:
+        """Run the demo, print the final table, write NAME.json, and return the exit code."""
+        console = make_console(stderr=as_json)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM stops the local cloud, as ^C does
+        with _only_one(folder, self.name):
+            return self._run(console, folder, verbose=verbose, as_json=as_json)
+
+    def _run(self, console: Console, folder: Path, *, verbose: bool, as_json: bool) -> int:
+        table, log = folder / f"{self.name}.json", folder / f"{self.name}.log"
+        log.unlink(missing_ok=True)
+        table.unlink(missing_ok=True)
+        cloud = LocalCloud(folder / self.name)
+        steps = self.steps(cloud, LocalStack(cloud, self.stack), log, console, verbose)
+        console.print(self.title, soft_wrap=True)
+        started = time.monotonic()
+        try:
+            ok = steps.run()
+        except KeyboardInterrupt:
+            console.print("interrupted; stopping the local cloud")
+            cloud.stop()
+            raise
+        table.write_text(json.dumps([asdict(result) for result in steps.results], indent=2) + "\n")
+        console.print()
+        console.print(_table(steps.results, time.monotonic() - started))
+        console.print()
+        console.print(f"Pulumi's output: {_shown(log)}; this table: {_shown(table)}", style="dim", soft_wrap=True)
+        if ok:
+            console.print(f"next: {self.goes_on}", style="dim", soft_wrap=True)
+        if as_json:
+            print(table.read_text(), end="")
+        return OK if ok else FAILED
+
+
+@contextmanager
+def _only_one(folder: Path, name: str) -> Iterator[None]:
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{name}.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise CommandError(f"another demo is already running in {folder}", REFUSED) from None
+        yield
+
+
+def _table(results: list[StepResult], seconds: float) -> Table:
+    table = Table(
+        "step",
+        "result",
+        Column("seconds", justify="right"),
+        "what happened",
+        box=None,
+        header_style="bold",
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+    )
+    for result in results:
+        table.add_row(result.step, _mark(result), f"{result.seconds:.1f}", result.detail)
+    table.add_row("total", "", f"{seconds:.1f}", "", style="bold")
+    return table
+
+
+def _shown(path: Path) -> str:
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

@@ -1,0 +1,1 @@
+"""Verbs that work on EC2 clusters (without Kubernetes)."""

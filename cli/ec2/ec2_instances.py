@@ -1,0 +1,234 @@
+"""Query AWS about an EC2 cluster, given the name of its stack. Needs no Pulumi state."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from cli.ec2.failed_launches import MOST_ACTIVITIES
+from cli.errors import CommandError, NotFound
+from cli.exit_codes import REFUSED, UNREACHABLE, USAGE
+from infra.config import stack_file
+from infra.facts.clients import Clients, Denied, query
+from infra.naming import ROLE_TAG, STACK_TAG, Naming
+from infra.settings.storage import Efs
+from infra.settings.targets import Ec2Target
+
+NODES: Final = "nodes/"
+HEAD_NODE: Final = "master"
+"""Value of the role tag on the head node."""
+ALIVE: Final = ("pending", "running")
+
+
+@dataclass(frozen=True)
+class Ec2Node:
+    """A node of the cluster, as EC2 describes its instance."""
+
+    id: str
+    role: str
+    address: str
+    instance_type: str
+    state: str
+    """For a worker, the lifecycle state in the Auto Scaling group (`InService` means that it has joined). For the head
+    node, the EC2 instance state."""
+    launched: str
+    profile_arn: str = ""
+
+    @property
+    def is_head_node(self) -> bool:
+        return self.role == HEAD_NODE
+
+
+@dataclass(frozen=True)
+class WorkerGroup:
+    """The workers' Auto Scaling group."""
+
+    name: str
+    minimum: int
+    desired: int
+    maximum: int
+
+
+@dataclass(frozen=True)
+class BootLog:
+    """Text that a node uploaded: the log of a failed boot, or the reason why the node has not joined yet."""
+
+    instance_id: str
+    written: str
+    text: str
+
+
+class DeployedEc2Cluster:
+    """One deployed EC2 cluster, as AWS reports it. All methods may raise CommandError."""
+
+    def __init__(self, stack: str, folder: Path) -> None:
+        raw = stack_file.read(stack_file.find(stack, folder))
+        target = raw.values.get("target")
+        target = target if isinstance(target, Mapping) else {}
+        kind = target.get("kind")
+        if kind != "ec2":
+            raise CommandError(f"{stack} is not an EC2 cluster: target.kind is {kind}, not ec2", USAGE)
+        if not raw.region:
+            raise CommandError("; ".join(map(str, raw.problems)) or "aws:region: is missing", REFUSED)
+        self.stack, self.region = raw.stack, raw.region
+        self.user = str(target.get("user", Ec2Target(kind="ec2").user))
+        self.shared = _mount_path(raw.values.get("storage"))
+        self.naming = Naming(raw.stack)
+        self._clients = Clients(raw.region)
+        self._role_ids: dict[str, str] = {}
+        self._bucket: str | None = None
+
+    # --- instances -----------------------------------------------------------------------------------------------------
+
+    def group(self) -> WorkerGroup:
+        found = self._groups()
+        if not found:
+            fix = f"`pulumi up -s {self.stack}` creates it"
+            raise NotFound(f"there is no cluster {self.naming.cluster} in {self.region}; {fix}")
+        one = found[0]
+        return WorkerGroup(one["AutoScalingGroupName"], one["MinSize"], one["DesiredCapacity"], one["MaxSize"])
+
+    def nodes(self) -> list[Ec2Node]:
+        """Return the head node first, then the workers sorted by address."""
+        states = {one["InstanceId"]: one["LifecycleState"] for group in self._groups() for one in group["Instances"]}
+        workers = self._described([{"Name": "instance-id", "Values": sorted(states)}]) if states else []
+        head_nodes = [
+            {"Name": f"tag:{STACK_TAG}", "Values": [self.stack]},
+            {"Name": f"tag:{ROLE_TAG}", "Values": [HEAD_NODE]},
+            {"Name": "instance-state-name", "Values": list(ALIVE)},
+        ]
+        # two head nodes may run while one replaces the other
+        newest = sorted(self._described(head_nodes), key=lambda one: str(one["LaunchTime"]))[-1:]
+        found = [_node(one, HEAD_NODE, one["State"]["Name"]) for one in newest]
+        found += sorted((_node(one, "worker", states[one["InstanceId"]]) for one in workers), key=_by_address)
+        return found
+
+    def head_node(self) -> Ec2Node:
+        found = next((one for one in self.nodes() if one.is_head_node), None)
+        if found is None:
+            self.group()
+            fix = f"`pulumi refresh -s {self.stack}` and `pulumi up -s {self.stack}` create another"
+            raise NotFound(f"{self.naming.cluster} has no running head node; {fix}")
+        return found
+
+    def scale(self, size: int) -> None:
+        autoscaling, name = self._clients.autoscaling, self.naming.workers
+        self._ask(lambda: autoscaling.set_desired_capacity(AutoScalingGroupName=name, DesiredCapacity=size, HonorCooldown=False))
+
+    def activities(self) -> list[Mapping[str, Any]]:
+        """Return the latest launches and terminations of workers, including failed ones, newest first."""
+        describe, name = self._clients.autoscaling.describe_scaling_activities, self.naming.workers
+        answer = self._ask(lambda: describe(AutoScalingGroupName=name, MaxRecords=MOST_ACTIVITIES))
+        return list(answer["Activities"])
+
+    def failed_launches(self) -> dict[str, str]:
+        """Return the reason for each failed launch, keyed by activity ID."""
+        failed = [one for one in self.activities() if one["StatusCode"] == "Failed"]
+        return {one["ActivityId"]: one.get("StatusMessage") or one["Description"] for one in failed}
+
+    def _groups(self) -> list[Any]:
+        name = self.naming.workers
+        autoscaling = self._clients.autoscaling
+        found = self._ask(lambda: autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"])
+        return list(found)
+
+    def _described(self, filters: list[dict[str, Any]]) -> list[Any]:
+        pages = self._ask(lambda: list(self._clients.ec2.get_paginator("describe_instances").paginate(Filters=filters)))
+        return [one for page in pages for reservation in page["Reservations"] for one in reservation["Instances"]]
+
+    # --- key bucket ----------------------------------------------------------------------------------------------------
+
+    def notice(self, node: Ec2Node) -> Mapping[str, Any] | None:
+        """Return the notice (address, keys and slots) that a node published under its S3 prefix, where only that node
+        may write; None if the node has not published one yet.
+        """
+        key = f"{NODES}{self._role_id(node)}:{node.id}/notice.json"
+        text = self._object(key)
+        if text is None:
+            return None
+        notice: Mapping[str, Any] = json.loads(text)
+        return notice if notice.get("address") == node.address else None
+
+    def boot_logs(self) -> Iterator[BootLog]:
+        """Yield the logs of nodes that could not join, oldest first."""
+        return self._uploads("boot.log")
+
+    def waiting(self) -> Iterator[BootLog]:
+        """Yield the reasons why nodes have not joined yet or were slow to join, oldest first."""
+        return self._uploads("waiting.txt")
+
+    def _uploads(self, name: str) -> Iterator[BootLog]:
+        s3, bucket = self._clients.s3, self.bucket
+        pages = self._ask(lambda: list(s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=NODES)))
+        listed = [one for page in pages for one in page.get("Contents", ()) if one["Key"].endswith(f"/{name}")]
+        for one in sorted(listed, key=lambda one: one["LastModified"]):
+            text = self._object(one["Key"])
+            if text is not None:
+                instance = one["Key"].split("/")[1].partition(":")[2]
+                yield BootLog(instance, f"{one['LastModified']:%Y-%m-%dT%H:%M:%SZ}", text.decode(errors="replace"))
+
+    @property
+    def bucket(self) -> str:
+        if self._bucket is None:
+            pattern = re.compile(rf"{re.escape(self.naming.name('keys'))}-[0-9a-f]{{7}}")  # Pulumi's suffix
+            buckets = self._ask(self._clients.s3.list_buckets)["Buckets"]
+            found = [one for one in buckets if pattern.fullmatch(one["Name"])]
+            if not found:
+                raise NotFound(f"{self.naming.cluster} has no key bucket in this account")
+            self._bucket = str(max(found, key=lambda one: one["CreationDate"])["Name"])
+        return self._bucket
+
+    def _object(self, key: str) -> bytes | None:
+        s3, bucket = self._clients.s3, self.bucket
+
+        def get() -> bytes | None:
+            try:
+                body: bytes = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
+            except s3.exceptions.NoSuchKey:
+                return None
+            return body
+
+        found: bytes | None = self._ask(get)
+        return found
+
+    def _role_id(self, node: Ec2Node) -> str:
+        """Return the node's role ID. The bucket policy limits each instance's writes to its role ID and instance ID."""
+        name = node.profile_arn.rpartition("/")[2]
+        if name not in self._role_ids:
+            iam = self._clients.iam
+            profile = self._ask(lambda: iam.get_instance_profile(InstanceProfileName=name)["InstanceProfile"])
+            self._role_ids[name] = profile["Roles"][0]["RoleId"]
+        return self._role_ids[name]
+
+    def _ask(self, question: Any) -> Any:
+        try:
+            return query(self.region, question)
+        except Denied as denied:
+            raise CommandError(f"you are not allowed to call {denied}; ask for that permission", UNREACHABLE) from None
+
+
+def _mount_path(storage: object) -> str | None:
+    """Return the mount path of the shared file system, or None if the stack has none."""
+    efs = storage.get("efs", {}) if isinstance(storage, Mapping) else {}
+    if efs == "none":
+        return None
+    default = Efs().mount_path
+    return str(efs.get("mountPath", default)) if isinstance(efs, Mapping) else default
+
+
+def _node(described: Mapping[str, Any], role: str, state: str) -> Ec2Node:
+    return Ec2Node(
+        described["InstanceId"],
+        role,
+        described.get("PrivateIpAddress") or "",
+        described["InstanceType"],
+        state,
+        f"{described['LaunchTime']:%Y-%m-%dT%H:%M:%SZ}",
+        (described.get("IamInstanceProfile") or {}).get("Arn", ""),
+    )
+
+
+def _by_address(node: Ec2Node) -> list[int]:
+    return [int(part) for part in node.address.split(".") if part]

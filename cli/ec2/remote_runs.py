@@ -1,0 +1,224 @@
+"""Commands that `run` started on the head node of an EC2 cluster: list them, read their logs, delete them."""
+
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Final
+
+from cli.console import Listing, make_console, print_json, say
+from cli.ec2 import remote_run
+from cli.ec2.ec2_instances import DeployedEc2Cluster
+from cli.ec2.head_node_ssh import HeadNodeSsh, to_head_node
+from cli.ec2.remote_run import RUNS
+from cli.errors import CommandError, NotFound
+from cli.exit_codes import FAILED, OK, UNREACHABLE
+from cli.installation import NAME
+from cli.jobs.times import duration
+from cli.jobs.workdir.selection import Selection, select
+from cli.jobs.workdir.sending import send
+
+FOLDER: Final = ".gpumpi/runs"
+"""Folder on the shared file system for the folders that `run --workdir` sends."""
+
+_LIST: Final = f"""
+now=$(cat /proc/sys/kernel/random/boot_id)
+for run in {RUNS}/*/; do
+  [ -e "$run/command" ] || continue
+  state=lost
+  if [ -e "$run/exit" ]; then
+    state=$(cat "$run/exit")
+  elif [ "$(cat "$run/boot")" = "$now" ] && kill -0 "$(cat "$run/pid" 2> /dev/null)" 2> /dev/null; then
+    state=running
+  fi
+  ended=$(stat -c %Y "$run/exit" 2> /dev/null || echo -)
+  printf '%s\\t%s\\t%s\\t%s\\t%s\\t%s\\n' "$(basename "$run")" "$state" "$(stat -c %Y "$run/command")" "$ended" \
+    "$(cat "$run/restarts" 2> /dev/null || echo 0)" "$(cat "$run/command")"
+done
+"""
+"""Script that lists the runs. The modification times of `command` and `exit` are the start and the end of a run,
+because each file is written only once.
+"""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A command on the head node; one row of `jobs --stack`."""
+
+    id: str
+    state: str
+    """`running`, `lost` or an exit code."""
+    started: datetime
+    ended: datetime | None
+    restarts: int
+    command: tuple[str, ...]
+
+    @property
+    def phase(self) -> str:
+        if self.state == "running":
+            return "Running"
+        return "Succeeded" if self.state == "0" else "Failed"
+
+    @property
+    def reason(self) -> str:
+        if self.state == "lost":
+            return "killed, or the head node restarted"
+        return f"exit code {self.state}" if self.phase == "Failed" else ""
+
+    def seconds(self, now: datetime) -> int | None:
+        """Return how long the command ran; None if this is unknown."""
+        end = now if self.state == "running" else self.ended
+        return max(0, int((end - self.started).total_seconds())) if end else None
+
+    def as_json(self, now: datetime) -> dict[str, object]:
+        return {
+            "name": self.id,
+            "phase": self.phase,
+            "reason": self.reason,
+            "restarts": self.restarts,
+            "created": self.started.isoformat(),
+            "ended": self.ended.isoformat() if self.ended else None,
+            "seconds": self.seconds(now),
+            "command": list(self.command),
+        }
+
+
+def parse(text: str) -> list[Run]:
+    """Parse the output of `_LIST`, and return the runs, newest first.
+
+    >>> [(run.id, run.phase, run.command) for run in parse('a\\t0\\t1\\t2\\t0\\t["true"]\\n')]
+    [('a', 'Succeeded', ('true',))]
+    """
+    found = []
+    for line in text.splitlines():
+        id, state, started, ended, restarts, command = line.split("\t", 5)
+        end = _time(ended) if ended != "-" else None
+        found.append(Run(id, state, _time(started), end, int(restarts), tuple(json.loads(command))))
+    return sorted(found, key=lambda run: (run.started, run.id), reverse=True)
+
+
+def _time(seconds: str) -> datetime:
+    return datetime.fromtimestamp(int(seconds), UTC)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The runs on one head node."""
+
+    cluster: DeployedEc2Cluster
+    head_node: HeadNodeSsh
+
+    def bash(self, script: str) -> Sequence[str]:
+        return self.head_node.command("bash", "-c", script)
+
+    def list(self) -> "list[Run]":
+        return parse(self._output(_LIST))
+
+    def find(self, id: str) -> Run:
+        found = next((run for run in self.list() if run.id == id), None)
+        if found is None:
+            raise NotFound(f"the head node of {self.cluster.naming.cluster} has no run {id}")
+        return found
+
+    def log(self, id: str) -> str:
+        self.find(id)
+        return self._output(f"cat {RUNS}/{shlex.quote(id)}/log")
+
+    def delete(self, id: str) -> Run:
+        """Stop a run, and delete its record, its log and the folder that was sent for it."""
+        run = self.find(id)
+        quoted = shlex.quote(id)
+        stop = remote_run.stop_script(quoted) if run.state == "running" else ""
+        folder = f" {shlex.quote(self.sent_folder(id))}" if self.cluster.shared else ""
+        self._output(f"{stop}rm -rf {RUNS}/{quoted}{folder}")
+        return run
+
+    def sent_folder(self, id: str) -> str:
+        return f"{self.cluster.shared}/{FOLDER}/{id}"
+
+    def send(self, selection: Selection, id: str) -> str:
+        """Send a folder to the shared file system; return its path there."""
+
+        def place(words: Sequence[str], stdin: IO[bytes], size: int) -> tuple[int, bytes, bytes]:
+            def attempt() -> "subprocess.CompletedProcess[bytes]":
+                stdin.seek(0)
+                return subprocess.run(self.head_node.command(*words), stdin=stdin, capture_output=True, check=False)
+
+            done = remote_run.connected(attempt)
+            return done.returncode, done.stdout, done.stderr
+
+        folder = self.sent_folder(id)
+        sent = send(selection, place, f"{self.cluster.shared}/{FOLDER}", folder)
+        for left_out in selection.left_out:
+            say(f"{NAME}: not sent: {left_out}")
+        say(f"{NAME}: sent {sent} from {selection.root}")
+        return f"{folder}/workdir"
+
+    def _output(self, script: str) -> str:
+        """Run a script on the head node and return its output. The script may run twice, because failed connections are
+        retried.
+        """
+        command = self.bash(script)
+        done = remote_run.connected(
+            lambda: subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        )
+        if done.returncode:
+            raise CommandError(done.stderr.strip() or f"ssh ended with {done.returncode}", UNREACHABLE)
+        return done.stdout
+
+
+@contextmanager
+def on_head_node(stack: str, config_dir: Path, identity: Path | None) -> Iterator[Runs]:
+    cluster = DeployedEc2Cluster(stack, config_dir)
+    with to_head_node(cluster, identity) as head_node:
+        yield Runs(cluster, head_node)
+
+
+def selected(cluster: DeployedEc2Cluster, folder: Path, limit_mib: int) -> Selection:
+    """Select the files of a folder to send. Raises CommandError if they cannot be sent."""
+    if not cluster.shared:
+        fix = "Set storage.efs in the stack, or copy the folder into the AMI"
+        raise CommandError(f"--workdir: {cluster.naming.cluster} has no shared file system for the folder. {fix}.")
+    return select(folder, limit_mib)
+
+
+# --- verbs that also exist for Kubernetes clusters --------------------------------------------------------------------
+
+
+def print_list(runs: "list[Run]", *, as_json: bool) -> int:
+    now = datetime.now(UTC)
+    if as_json:
+        print_json([run.as_json(now) for run in runs])
+        return OK
+    if not runs:
+        print("no runs on the head node")
+        return OK
+    listing = Listing("name", "phase", "restarts", "time", "command", "reason")
+    for run in runs:
+        seconds = run.seconds(now)
+        time = duration(seconds) if seconds is not None else ""
+        listing.add_row(run.id, run.phase, str(run.restarts or ""), time, shlex.join(run.command), run.reason)
+    make_console().print(listing)
+    return OK
+
+
+def print_log(runs: Runs, id: str, *, follow: bool, as_json: bool) -> int:
+    """Print a run's log. With `follow`, return 0 or 1, like `logs` for jobs."""
+    if follow:
+        runs.find(id)
+        out = sys.stderr.buffer if as_json else sys.stdout.buffer
+        code = remote_run.follow(runs.bash, id, out, report=say)
+        if as_json:
+            print_json(runs.find(id).as_json(datetime.now(UTC)))
+        return FAILED if code else OK
+    text = runs.log(id)
+    if as_json:
+        print_json({**runs.find(id).as_json(datetime.now(UTC)), "lines": text.splitlines()})
+    else:
+        sys.stdout.write(text)
+    return OK

@@ -1,0 +1,110 @@
+"""`run`: run a command on the head node as the login user."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli import options
+from cli.console import print_json, say
+from cli.ec2 import remote_run
+from cli.ec2.ec2_instances import DeployedEc2Cluster
+from cli.ec2.head_node_ssh import HeadNodeSsh, to_head_node
+from cli.ec2.remote_run import Lost
+from cli.ec2.remote_runs import Runs, selected
+from cli.errors import CommandError
+from cli.exit_codes import INTERRUPTED, NOT_FOUND, NOT_STARTED, OK, USAGE
+from cli.installation import command as program
+from cli.jobs.assignments import pairs
+from cli.jobs.workdir.selection import LIMIT_MIB
+
+
+def command(
+    stack: options.Stack,
+    words: Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND", help="The command and its arguments.")] = None,
+    workdir: Annotated[
+        str | None, typer.Option(help="Send this folder to the shared file system; the command starts in it.")
+    ] = None,
+    workdir_limit: options.WorkdirLimit = LIMIT_MIB,
+    directory: Annotated[
+        str | None, typer.Option(help="Working directory on the head node.", show_default="the shared file system")
+    ] = None,
+    variables: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--env",
+            metavar="NAME=VALUE",
+            help="Environment variable of the command; `mpiexec -x NAME` passes it on to the ranks.",
+            show_default=False,
+        ),
+    ] = None,
+    restarts: Annotated[int, typer.Option(min=0, help="Restart a failed command, up to this many times.")] = 0,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Print the ID of the run and return.")] = False,
+    attach: Annotated[str | None, typer.Option(help="Follow the run with this ID, which was started earlier.")] = None,
+    identity: options.Identity = None,
+    config_dir: options.ConfigDir = options.STACK_FILES,
+    as_json: options.JsonErrors = False,
+) -> int:
+    """Example: `run -s STACK -- mpiexec -n 32 -N 8 python train_mnist.py`.
+
+    The command keeps running if the connection breaks, and its output continues after a reconnect. ^C stops it.
+    """
+    if bool(words) == bool(attach):
+        raise CommandError("give either a command after --, like `-- mpiexec hostname`, or --attach ID", USAGE)
+    if workdir and directory:
+        raise CommandError("--workdir and --directory exclude each other", USAGE)
+    if workdir and workdir.startswith("/") and not Path(workdir).is_dir():
+        say(f"warning: --workdir: {workdir} is not a folder on this machine; for one on the head node, use --directory")
+        workdir, directory = None, workdir
+    with not_started(stack):
+        cluster = DeployedEc2Cluster(stack, config_dir)
+        selection = selected(cluster, Path(workdir), workdir_limit) if workdir else None
+        with to_head_node(cluster, identity) as head_node:
+            if attach:
+                return _follow(head_node, attach, stack)
+            id = remote_run.new_id()
+            environment = [f"{name}={value}" for name, value in pairs("--env", variables)]
+            line = [*(["env", *environment] if environment else []), *(words or [])]
+            folder = Runs(cluster, head_node).send(selection, id) if selection else directory or cluster.shared
+            remote_run.start(_bash(head_node), id, line, folder, restarts)
+            if detach:
+                print_json({"id": id}) if as_json else print(id)
+                return OK
+            return _follow(head_node, id, stack)
+
+
+@contextmanager
+def not_started(stack: str = "") -> Iterator[None]:
+    """Exit with 255 if the command could not be started. Keep the exit codes of usage errors and a missing stack."""
+    try:
+        yield
+    except Lost as error:
+        raise CommandError(f"{error}{_hint(str(error), stack)}", NOT_STARTED) from None
+    except CommandError as error:
+        error.code = error.code if error.code in (USAGE, NOT_FOUND, INTERRUPTED) else NOT_STARTED
+        raise
+
+
+def _bash(head_node: HeadNodeSsh) -> remote_run.Command:
+    return lambda script: head_node.command("bash", "-c", script)
+
+
+def _follow(head_node: HeadNodeSsh, id: str, stack: str) -> int:
+    try:
+        return remote_run.follow(_bash(head_node), id, remote_run.stdout(), report=lambda line: print(line, file=sys.stderr))
+    except KeyboardInterrupt:
+        stop = _bash(head_node)(remote_run.stop_script(id))
+        subprocess.run(stop, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        raise CommandError(f"{id} was stopped", INTERRUPTED) from None
+    except Lost as error:
+        raise Lost(f"{error}; to follow it again: {program()} run -s {stack} --attach {id}") from None
+
+
+def _hint(message: str, stack: str) -> str:
+    if "Permission denied" in message:
+        return f"; add your public key to target.ssh.publicKeys of {stack}, or pass the matching private key with --identity"
+    return ""

@@ -1,0 +1,80 @@
+"""Image repositories of a stack, and access to AWS's registry, ECR."""
+
+import base64
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cli.errors import CommandError, NotFound
+from cli.exit_codes import REFUSED, UNREACHABLE
+from cli.stacks import pulumi_program
+from infra.facts.clients import Clients, Denied, is_error, query
+from infra.facts.registries import ecr_repository
+
+OUTPUT: Final = "imageRepository"
+"""Name of the stack output that contains the prefix of the stack's repositories, such as
+123456789012.dkr.ecr.eu-central-1.amazonaws.com/my-cluster.
+"""
+
+
+def of_stack(stack: str) -> str:
+    outputs = json.loads(pulumi_program.run("stack", "output", "--json", "--stack", stack))
+    found = outputs.get(OUTPUT)
+    if not found:
+        fix = "Set platform.imageRepositories: true and run `pulumi up`, or give --repository"
+        raise CommandError(f"stack {stack} has no image repositories. {fix}", REFUSED)
+    return str(found)
+
+
+@dataclass(frozen=True)
+class Ecr:
+    """An ECR registry, accessed with the caller's credentials."""
+
+    registry: str
+    account: str
+    region: str
+
+    @classmethod
+    def of(cls, repository: str) -> "Ecr | None":
+        """Return the registry of a repository, or None if the repository is not in ECR."""
+        found = ecr_repository(repository)
+        return cls(repository.partition("/")[0], *found[:2]) if found else None
+
+    def digest(self, repository: str, tag: str) -> str | None:
+        """Return the digest of an image, or None if the tag does not exist. Raises NotFound if the repository does not
+        exist.
+        """
+        name = repository.removeprefix(f"{self.registry}/")
+        ecr = Clients(self.region).ecr
+
+        def describe() -> Any:
+            try:
+                return ecr.describe_images(registryId=self.account, repositoryName=name, imageIds=[{"imageTag": tag}])
+            except ecr.exceptions.ClientError as error:
+                if is_error(error, "ImageNotFoundException"):
+                    return None
+                if is_error(error, "RepositoryNotFoundException"):
+                    fix = "`pulumi up` creates the repositories of a stack; for others, use `aws ecr create-repository`"
+                    raise NotFound(f"{self.registry} has no repository {name}. {fix}") from None
+                raise
+
+        found = self._query(describe)
+        return str(found["imageDetails"][0]["imageDigest"]) if found else None
+
+    def password(self) -> str:
+        """Return a password that is valid for 12 hours."""
+        answer = self._query(Clients(self.region).ecr.get_authorization_token)
+        token = base64.b64decode(answer["authorizationData"][0]["authorizationToken"]).decode()
+        return token.partition(":")[2]
+
+    def _query(self, call: Any) -> Any:
+        try:
+            return query(self.region, call)
+        except Denied as error:
+            raise CommandError(
+                f"you are not allowed to call {error}, which a push to {self.registry} needs", UNREACHABLE
+            ) from None
+
+
+USER: Final = "AWS"
+"""User name for every login to ECR."""

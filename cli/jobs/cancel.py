@@ -1,0 +1,86 @@
+"""`cancel`: end a job and delete everything that belongs to it, except its record."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final
+
+import typer
+from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
+
+from cli import options
+from cli.clusters.kubernetes_access import Access, Cluster
+from cli.console import print_json, say
+from cli.ec2 import remote_runs
+from cli.errors import CommandError, NotFound
+from cli.exit_codes import OK
+from cli.installation import NAME
+from cli.installation import command as program
+from cli.jobs import objects, records
+from cli.jobs.state import JobState
+from cli.jobs.workdir.in_cluster import remove_workdir
+
+PODS_GONE_SECONDS: Final = 90.0
+"""Time limit for the deletion of pods, in addition to their grace period."""
+POLL_SECONDS: Final = 0.5
+
+
+def command(
+    name: Annotated[str, typer.Argument(help="Job name.")],
+    stack: options.Ec2Stack = None,
+    wait: Annotated[bool, typer.Option(help="Wait until the pods of the job are gone.")] = True,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
+    namespace: options.Namespace = None,
+    identity: options.Identity = None,
+    config_dir: options.ConfigDir = options.STACK_FILES,
+    as_json: options.Json = False,
+) -> int:
+    """Ranks of a running job get `checkpointSignal`, and can save a checkpoint within their grace period. `jobs --all`
+    still lists the job.
+
+    With --stack, NAME is a run on the head node of an EC2 cluster.
+    """
+    if stack:
+        with remote_runs.on_head_node(stack, config_dir, identity) as runs:
+            was = runs.delete(name).phase
+        print_json({"name": name, "was": was}) if as_json else print(f"run {name} deleted")
+        return OK
+    cluster = Access(kubeconfig, context).connect()
+    place = objects.default_namespace(cluster, namespace)
+    try:
+        state = objects.find(cluster, name, place)
+    except NotFound:
+        if not remove_workdir(cluster, place, name):
+            raise
+        say(f"{NAME}: job {name} was already deleted; its folder and logs have now been deleted")
+        return OK
+    end(cluster, state, wait=wait)
+    if as_json:
+        print_json({"name": name, "namespace": place, "was": state.phase})
+    else:
+        kept = any(one.content["name"] == name for one in records.all_records(cluster, place))
+        print(f"job {name} canceled" + (f"; its record stays until: {program()} delete {name}" if kept else ""))
+    return OK
+
+
+def end(cluster: Cluster, state: JobState, *, wait: bool) -> None:
+    """Delete the objects of a job, and wait until its pods are gone."""
+    limit = PODS_GONE_SECONDS + _grace_seconds(objects.pods(cluster, state)) if wait else 0
+    cluster.delete(state.kind, state.object_name, state.namespace)
+    if wait:
+        wait_for_pods(cluster, state, limit)
+    remove_workdir(cluster, state.namespace, state.name)
+
+
+def _grace_seconds(pods: Sequence[Mapping[str, Any]]) -> int:
+    """Return the longest grace period of any of the pods."""
+    return max((pod["spec"].get("terminationGracePeriodSeconds") or 0 for pod in pods), default=0)
+
+
+def wait_for_pods(cluster: Cluster, state: JobState, limit: float) -> None:
+    """Wait until a deleted job has no pods. Raises CommandError after `limit` seconds."""
+    polling = Retrying(retry=retry_if_result(bool), stop=stop_after_delay(limit), wait=wait_fixed(POLL_SECONDS))
+    try:
+        polling(objects.pods, cluster, state)
+    except RetryError as timeout:
+        left = ", ".join(pod["metadata"]["name"] for pod in timeout.last_attempt.result()[:3])
+        raise CommandError(f"job {state.name} was deleted, but these pods still exist after {limit:.0f} s: {left}") from None

@@ -1,0 +1,109 @@
+"""`goodput`: a table of how jobs spent their time."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from cli import options
+from cli.clusters.kubernetes_access import Access
+from cli.console import Listing, make_console, print_json
+from cli.errors import NotFound
+from cli.exit_codes import OK
+from cli.jobs import records
+from cli.jobs.goodput import time_account
+from cli.jobs.goodput.time_account import PHASES, Account
+from cli.jobs.records import JobRecord
+from cli.jobs.times import duration
+
+UNKNOWN = "?"
+
+
+@dataclass(frozen=True)
+class _Row:
+    record: JobRecord
+    account: Account
+
+    @property
+    def namespace(self) -> str:
+        return str(self.record.content["namespace"])
+
+
+def command(
+    job: Annotated[str | None, typer.Argument(help="Name of a job; without it, all jobs that have records.")] = None,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", help="Namespace of the jobs.", show_default="all namespaces")
+    ] = None,
+    as_json: options.Json = False,
+) -> int:
+    """Shows the time of each job, each namespace and the cluster in six phases, from the records of the job controller.
+    Goodput is the share of training in the time outside the queue, weighted by GPUs. Lost time needs `progress` in the
+    job.
+    """
+    now = datetime.now(UTC)
+    found = records.all_records(Access(kubeconfig, context).connect(), namespace)
+    found = [one for one in found if job in (None, one.content["name"])]
+    if job and not found:
+        raise NotFound(f"job {job} has no record")
+    rows = [_Row(one, time_account.of_job(one.content, now)) for one in sorted(found, key=lambda one: one.key[2], reverse=True)]
+    if as_json:
+        print_json(document(rows))
+    elif not rows:
+        print("no job has a record")
+    else:
+        make_console().print(_listing(rows, one_job=job is not None))
+    return OK
+
+
+def document(rows: Sequence[_Row]) -> dict[str, Any]:
+    """Return the JSON document: jobs, their namespaces and the cluster."""
+    spaces = {space: _values(time_account.total([row.account for row in mine])) for space, mine in _by_namespace(rows)}
+    return {
+        "jobs": [{**_about(row.record.content), **_values(row.account)} for row in rows],
+        "namespaces": spaces,
+        "total": _values(time_account.total([row.account for row in rows])),
+    }
+
+
+def _about(record: Mapping[str, Any]) -> dict[str, Any]:
+    steps = [one["steps"] for one in record["attempts"] if one.get("steps")]
+    found = {key: record[key] for key in ("name", "namespace", "phase", "created", "ended", "restarts")}
+    return {**found, "step": steps[-1]["last"]["step"] if steps else None}
+
+
+def _values(found: Account) -> dict[str, Any]:
+    return {
+        "wallSeconds": found.wall.total_seconds(),
+        "seconds": {phase: found.spent[phase].total_seconds() for phase in PHASES},
+        "lostIsKnown": found.has_steps,
+        "goodput": None if found.goodput is None else round(found.goodput, 4),
+    }
+
+
+def _by_namespace(rows: Sequence[_Row]) -> Iterator[tuple[str, list[_Row]]]:
+    for space in sorted({row.namespace for row in rows}):
+        yield space, [row for row in rows if row.namespace == space]
+
+
+def _listing(rows: Sequence[_Row], *, one_job: bool) -> Listing:
+    columns = ("time", *PHASES, "goodput")
+    listing = Listing("namespace", "job", *columns, right=columns)
+    for row in rows:
+        listing.add_row(row.namespace, row.record.content["name"], *_cells(row.account))
+    if not one_job:
+        for space, mine in _by_namespace(rows):
+            listing.add_row(space, "all jobs", *_cells(time_account.total([row.account for row in mine])))
+        listing.add_row("cluster", "all jobs", *_cells(time_account.total([row.account for row in rows])))
+    return listing
+
+
+def _cells(found: Account) -> Iterator[str]:
+    yield duration(round(found.wall.total_seconds()))
+    for phase in PHASES:
+        is_unknown = phase == "lost" and found.lost_is_unknown
+        yield UNKNOWN if is_unknown else duration(round(found.spent[phase].total_seconds()))
+    yield found.share

@@ -1,0 +1,104 @@
+"""Check the form of a foreign manifest as an API server would: the readers rely on mappings, lists and text in their places."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from cli.jobs.importing.errors import NotImportable
+from cli.jobs.importing.source import Path
+from infra.config.messages import shown
+from infra.config.problems import path_text
+
+_MAPPINGS: Final = frozenset(
+    {
+        *("metadata", "spec", "template", "resources", "resourcesPerNode", "securityContext", "affinity", "trainer"),
+        *("initializer", "dataset", "model", "runtimeRef", "mlPolicy", "torch", "mpi", "jax", "runPolicy", "elasticPolicy"),
+        *("schedulingPolicy", "mpiReplicaSpecs", "pytorchReplicaSpecs", "Launcher", "Worker", "Master", "valueFrom"),
+        *("secretKeyRef", "configMapKeyRef", "fieldRef", "emptyDir", "persistentVolumeClaim", "trainingRuntimeSpec"),
+        "jobTemplate",
+    }
+)
+_LISTS: Final = frozenset(
+    {
+        *("env", "envFrom", "containers", "initContainers", "volumes", "volumeMounts", "tolerations", "imagePullSecrets"),
+        *("ports", "replicatedJobs", "podSpecOverrides", "podTemplateOverrides", "runtimePatches", "targetJobs", "dependsOn"),
+    }
+)
+"""Lists of mappings."""
+_TEXTS: Final = frozenset({"args", "command"})
+_FREE: Final = frozenset({"annotations", "labels", "limits", "matchLabels", "nodeSelector", "requests"})
+"""Mappings whose keys users choose."""
+_NUMBERS: Final = frozenset(
+    {
+        *("activeDeadlineSeconds", "backoffLimit", "completions", "containerPort", "numNodes", "parallelism", "replicas"),
+        *("slotsPerWorker", "terminationGracePeriodSeconds", "ttlSecondsAfterFinished", "minReplicas", "maxReplicas"),
+    }
+)
+_SCALARS: Final = frozenset(
+    {
+        *("apiVersion", "claimName", "cleanPodPolicy", "generateName", "image", "key", "kind", "medium", "mountPath"),
+        *("mpiImplementation", "name", "namespace", "numProcPerNode", "nProcPerNode", "nprocPerNode", "operator", "protocol"),
+        *("readOnly", "restartPolicy", "sizeLimit", "sshAuthMountPath", "storageUri", "subPath", "value", "workingDir"),
+    }
+)
+
+
+def check(document: Any) -> None:
+    """Raise NotImportable with the first value that has another form than Kubernetes requires."""
+    if problem := next(_problems(document, ()), None):
+        raise NotImportable(problem)
+
+
+def _problems(value: Any, path: Path) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _of_key(key, inner, (*path, key))
+    elif isinstance(value, list):
+        for number, inner in enumerate(value):
+            yield from _problems(inner, (*path, number))
+
+
+def _of_key(key: str, value: Any, path: Path) -> Iterator[str]:
+    if value is None:
+        return
+    if key in _MAPPINGS and not isinstance(value, Mapping):
+        yield _message(path, value, "a mapping")
+    elif key in _LISTS and not isinstance(value, list):
+        yield _message(path, value, "a list")
+    elif key in _LISTS:
+        for number, inner in enumerate(value):
+            if not isinstance(inner, Mapping):
+                yield _message((*path, number), inner, "a mapping")
+        yield from _problems(value, path)
+    elif key in _TEXTS:
+        yield from _of_texts(value, path)
+    elif key in _FREE:
+        yield from _of_free(value, path)
+    elif key in _NUMBERS and (isinstance(value, bool) or not isinstance(value, int)):
+        yield _message(path, value, "a whole number")
+    elif key in _SCALARS and isinstance(value, Mapping | list):
+        yield _message(path, value, "text")
+    else:
+        yield from _problems(value, path)
+
+
+def _of_texts(value: Any, path: Path) -> Iterator[str]:
+    if not isinstance(value, list):
+        yield _message(path, value, "a list, such as [python3, train.py]")
+        return
+    for number, inner in enumerate(value):
+        if inner is None or isinstance(inner, Mapping | list):
+            yield _message((*path, number), inner, "text")
+
+
+def _of_free(value: Any, path: Path) -> Iterator[str]:
+    if not isinstance(value, Mapping):
+        yield _message(path, value, "a mapping")
+        return
+    for key, inner in value.items():
+        if inner is None or isinstance(inner, Mapping | list):
+            yield _message((*path, key), inner, "text")
+
+
+def _message(path: Path, value: Any, form: str) -> str:
+    what = "is empty" if value is None else f"is {shown(value)}"
+    return f"{path_text(path)}: {what}. Kubernetes requires {form} here"

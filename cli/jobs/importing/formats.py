@@ -1,0 +1,138 @@
+"""Recognize the format of a foreign job, and convert the job into a job file."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from cli.jobs.importing import batch_job, form, mpijob, pytorchjob, sbatch, trainjob, variables
+from cli.jobs.importing.draft import Draft
+from cli.jobs.importing.errors import NotImportable
+from cli.jobs.importing.source import Note, Source
+from infra.config import yaml_text
+from infra.config.secrets import names_a_secret
+from infra.jobs.image_names import is_short
+
+READERS: Final = {
+    ("kubeflow.org", "MPIJob"): mpijob.read,
+    ("kubeflow.org", "PyTorchJob"): pytorchjob.read,
+    ("batch", "Job"): batch_job.read,
+}
+TRAIN_JOB: Final = ("trainer.kubeflow.org", "TrainJob")
+UNDERSTOOD: Final = "MPIJob, PyTorchJob, TrainJob, batch Job and sbatch"
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A draft of a job file, and notes on its differences from the source."""
+
+    draft: Draft
+    notes: Sequence[Note]
+
+
+def documents(text: str) -> list[Mapping[str, Any]]:
+    """Return the Kubernetes objects in a text, with Lists expanded; an empty list if the text contains no such objects."""
+    try:
+        found = [one for one in yaml_text.load_all(text) if one is not None]
+    except yaml_text.NotYaml as error:
+        raise NotImportable(str(error)) from None
+    found = [item for one in found for item in _items(one)]
+    return [one for one in found if isinstance(one, dict) and "kind" in one and "apiVersion" in one]
+
+
+def _items(document: Any) -> list[Any]:
+    """Return the objects in a List, or the document itself."""
+    items = document.get("items") if isinstance(document, dict) else None
+    return items if isinstance(items, list) else [document]
+
+
+def kind(document: Mapping[str, Any]) -> tuple[str, str]:
+    return str(document["apiVersion"]).rpartition("/")[0], str(document["kind"])
+
+
+def is_sbatch(text: str) -> bool:
+    return text.startswith("#!") or f"\n{sbatch.DIRECTIVE}" in f"\n{text}"
+
+
+def read(text: str, given: Mapping[str, str]) -> Imported:
+    """Convert the job in a text. `given`: template variable -> value. Raises NotImportable."""
+    draft = Draft()
+    if is_sbatch(text):
+        return Imported(draft, sbatch.read(draft, text))
+    objects = [variables.fill(one, given) for one in documents(text)]
+    jobs = [one for one in objects if kind(one) in READERS or kind(one) == TRAIN_JOB]
+    if len(jobs) != 1:
+        found = ", ".join(str(one["kind"]) for one in objects) or "no Kubernetes object"
+        raise NotImportable(
+            f"has {len(jobs)} jobs of a supported kind ({found}). Give a file with exactly one; supported: {UNDERSTOOD}"
+        )
+    for one in objects:
+        if one is jobs[0] or one["kind"] in trainjob.RUNTIMES:
+            form.check(one)
+    source = Source(jobs[0])
+    used = [source]
+    _require(jobs[0])
+    if kind(jobs[0]) == TRAIN_JOB:
+        runtimes = [Source(one) for one in objects if one["kind"] in trainjob.RUNTIMES]
+        trainjob.read(draft, source, runtimes)
+        used += runtimes
+    else:
+        READERS[kind(jobs[0])](draft, source)
+    notes_of_shell = _left_to_shell(draft)
+    others = [one for one in objects if one is not jobs[0] and one["kind"] not in trainjob.RUNTIMES]
+    notes = [note for one in used for note in one.notes()]
+    notes += [Note(f"{one['kind']} {Source(one).at('metadata', 'name').value or ''}".strip(), "dropped", OTHER) for one in others]
+    _full_image_name(draft)
+    return Imported(draft, [*notes, *notes_of_shell])
+
+
+def _full_image_name(draft: Draft) -> None:
+    """Add the registry that Kubernetes assumes, docker.io, because a short image name in a job file refers to the
+    cluster's image repository.
+    """
+    image = str(draft.values.get("image", ""))
+    if image and is_short(image):
+        folder = "" if "/" in image else "library/"
+        why = "in the source, a name without a registry means Docker Hub; for the cluster's repository, remove docker.io"
+        draft.set("image", f"docker.io/{folder}{image}", why)
+
+
+def _left_to_shell(draft: Draft) -> list[Note]:
+    known = {*draft.values.get("env", {}), *draft.values.get("secretEnv", {}), *_OF_RANKS}
+    names = variables.left_to_shell(draft.values.get("command", ()), known)
+    text = "the shell in the pod expands {}, which nothing sets. For a template variable, add --set"
+    return [Note("command", "kept", text.format(", ".join(names)))] if names else []
+
+
+_OF_RANKS: Final = frozenset(
+    {
+        *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
+        *("NNODES", "NODE_RANK", "NPROC_PER_NODE", "JOB_COMPLETION_INDEX"),
+    }
+)
+"""Variables that every launcher sets; see docs/jobs.md, "Variables of the ranks"."""
+OTHER: Final = "a job file contains only the job; create it with kubectl"
+
+
+def unset_variables(manifest: Mapping[str, Any]) -> list[variables.Unset]:
+    """Return template variables that nothing expands, each with its first path."""
+    found: dict[str, variables.Unset] = {}
+    for one in variables.unset(manifest):
+        found.setdefault(one.name, one)
+    return list(found.values())
+
+
+def _require(job: Mapping[str, Any]) -> None:
+    """Raise NotImportable if a template variable has no value and nothing would expand it."""
+    if missing := unset_variables(job):
+        listed = ", ".join(f"{one.name} ({one.path})" for one in missing)
+        options = " ".join(f"--set {one.name}={'secret:NAME/KEY' if names_a_secret(one.name, '') else '...'}" for one in missing)
+        raise NotImportable(f"has template variables without a value: {listed}. Add {options}")
+
+
+def text_of(path: Path) -> str:
+    """Return the text of a file. Raises NotImportable."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise NotImportable("is not UTF-8 text") from None

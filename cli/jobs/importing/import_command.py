@@ -1,0 +1,156 @@
+"""`import`: turn a job of another system into a job file, and submit it on request."""
+
+import re
+import sys
+from collections.abc import Mapping, Sequence, Set
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from cli import options
+from cli.clusters.kubernetes_access import Access
+from cli.console import print_json
+from cli.errors import CommandError, NotFound, problem_count, problem_json
+from cli.exit_codes import OK, REFUSED, USAGE
+from cli.jobs import assignments, submit
+from cli.jobs.importing import formats, variables
+from cli.jobs.importing.draft import Draft
+from cli.jobs.importing.errors import NotImportable
+from cli.jobs.importing.formats import Imported
+from cli.jobs.workdir import places
+from cli.jobs.workdir.selection import LIMIT_MIB
+from infra.config import former_names
+from infra.config.problems import Problem, warning, without_echoes
+from infra.jobs.cluster import ClusterDescription
+from infra.jobs.model import Job
+from infra.jobs.pods import PlacedJob
+from infra.jobs.reading import JobRefused, examined_alone, judged
+from infra.jobs.render import render
+
+POOL: Final = "train"
+FIELDS: Final = {field.alias or name for name, field in Job.model_fields.items()}
+
+
+def command(
+    file: Annotated[Path, typer.Argument(help="MPIJob, PyTorchJob, TrainJob with its runtime, batch Job, or sbatch script.")],
+    values: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Value of a template variable (`$NAME`, `<NAME>`) or of a field of the job (`pool=train`, `resources.cpu=8`). "
+            "`NAME=secret:SECRET/KEY` reads an environment variable from a Secret.",
+            show_default=False,
+        ),
+    ] = None,
+    submit_it: Annotated[bool, typer.Option("--submit", help="Submit the job instead of printing its file.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="With --submit: print the log until the job ends.")] = False,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
+    namespace: options.Namespace = None,
+    as_json: options.Json = False,
+) -> int:
+    """Prints a job file and, on stderr, each field that was dropped or changed. Needs a cluster only with --submit."""
+    given = _given(values or ())
+    text = _text(file)
+    fields = FIELDS - variables.names(text)
+    imported = _read(file, text, given, fields)
+    if not {"name", "generateName"} & imported.draft.values.keys():
+        imported.draft.set("name", re.sub(r"[^a-z0-9]+", "-", file.stem.lower()).strip("-"), "from the file's name")
+    _assign(imported.draft, [(path, text) for path, text in given.items() if _root(path) in fields])
+    if submit_it:
+        return _submit(file, imported, Access(kubeconfig, context), namespace, follow=follow, as_json=as_json)
+    _choose_pool(imported.draft)
+    problems = problems_of(imported.draft)
+    if as_json:
+        print_json(_document(file, imported, problems))
+    else:
+        _print_notes(imported)
+        print(imported.draft.as_yaml(f"Imported from {file.name}. Check the comments; run it with `submit`."), end="")
+    if problems and not as_json:
+        raise CommandError(problem_count(file.name, len(problems), "submitted"), REFUSED, problems=problems)
+    return REFUSED if problems else OK
+
+
+def _given(values: Sequence[str]) -> dict[str, str]:
+    former = former_names.of_fields(Job)
+    given = dict(assignments.pairs("--set", values))
+    for name in former.keys() & given.keys():
+        submit.warn(warning(f"--set {name}", f"is the old name of {former[name]}. Rename it."))
+    return {former.get(name, name): value for name, value in given.items()}
+
+
+def _text(file: Path) -> str:
+    if not file.is_file():
+        raise NotFound(f"there is no file {file}")
+    try:
+        return formats.text_of(file)
+    except NotImportable as error:
+        raise CommandError(f"{file.name}: {error}", REFUSED) from None
+
+
+def _read(file: Path, text: str, given: Mapping[str, str], fields: Set[str]) -> Imported:
+    names = fields | variables.names(text)
+    if unknown := sorted(path for path in given if path not in names and _root(path) not in names):
+        raise CommandError(f"--set {unknown[0]}: is neither a variable in the file nor a field of a job. Correct the name", USAGE)
+    try:
+        return formats.read(text, given)
+    except NotImportable as error:
+        raise CommandError(f"{file.name}: {error}", REFUSED) from None
+
+
+def _root(path: str) -> str:
+    return str(assignments.path_of(path)[0])
+
+
+def _assign(draft: Draft, assigned: Sequence[tuple[str, str]]) -> None:
+    draft.values = assignments.edited(draft.values, assigned)
+    draft.comments |= {_root(path): "from --set" for path, _ in assigned}
+
+
+def _choose_pool(draft: Draft, cluster: ClusterDescription | None = None) -> None:
+    """Set the pool to the first one that runs ranks and has enough GPUs per node. Default to `train`."""
+    if "pool" in draft.values:
+        return
+    gpus = draft.values.get("gpusPerWorker") or 0
+    fits = [pool.name for pool in cluster.pools if pool.gpus >= gpus and pool.name != cluster.launcher_pool] if cluster else []
+    chosen = f"the first pool with {gpus} GPUs per node" if gpus else "the first pool"
+    draft.set(
+        "pool", fits[0] if fits else POOL, chosen if fits else "the source sets no pool; `status` lists the pools of a cluster"
+    )
+
+
+def problems_of(draft: Draft) -> list[Problem]:
+    """Return the errors in the job that can be found without a cluster."""
+    found = without_echoes(examined_alone(draft.values))
+    return [problem for problem in dict.fromkeys(found) if problem.is_error]
+
+
+def _submit(file: Path, imported: Imported, access: Access, namespace: str | None, *, follow: bool, as_json: bool) -> int:
+    cluster = access.connect()
+    described = cluster.description()
+    _choose_pool(imported.draft, described)
+    _print_notes(imported)
+    values = {"namespace": namespace or cluster.namespace, **imported.draft.values}
+    try:
+        job = judged(values, described, on_warning=submit.warn)
+    except JobRefused as error:
+        raise submit.refused(file.name, error.problems) from None
+    files = places.choose(PlacedJob.of(job, described), submit.sent_folder(file, job), LIMIT_MIB)
+    return submit.create(cluster, job, files.used_by(render(job, described)), files, follow=follow, as_json=as_json)
+
+
+def _print_notes(imported: Imported) -> None:
+    for note in imported.notes:
+        print(note, file=sys.stderr)
+
+
+def _document(file: Path, imported: Imported, problems: Sequence[Problem]) -> dict[str, Any]:
+    return {
+        "file": str(file),
+        "ok": not problems,
+        "job": imported.draft.values,
+        "notes": [{"path": one.path, "action": one.action, "text": one.text} for one in imported.notes],
+        "problems": [problem_json(one) for one in problems],
+    }

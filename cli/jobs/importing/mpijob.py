@@ -1,0 +1,110 @@
+"""Import MPIJobs (`kubeflow.org`) of versions v2beta1 (mpi-operator 0.3 and newer) and v1 (training-operator).
+
+https://github.com/kubeflow/mpi-operator/blob/v0.8.2/pkg/apis/kubeflow/v2beta1/types.go
+https://github.com/kubeflow/training-operator/blob/v1.9.3/pkg/apis/kubeflow.org/v1/mpi_types.go
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from cli.jobs.importing import containers
+from cli.jobs.importing.draft import Draft
+from cli.jobs.importing.source import Source
+from infra.jobs import starters
+
+_ELSEWHERE: Final[Mapping[str, str]] = {
+    "runLauncherAsWorker": "the launcher runs no ranks; add a worker",
+    "launcherCreationPolicy": "the launcher waits for its workers",
+    "mainContainer": "a job has one container",
+}
+_POLICY: Final[Mapping[str, str]] = {
+    "managedBy": "the queue manages the job",
+    "suspend": "the queue suspends the job until it fits",
+    "schedulingPolicy": "the queue admits the job as a whole",
+}
+
+
+def read(draft: Draft, source: Source) -> None:
+    """Read the job. The command comes from the launcher; everything else comes from the workers."""
+    containers.metadata(draft, source)
+    spec = source.at("spec")
+    launcher, worker = (spec.at("mpiReplicaSpecs", role) for role in ("Launcher", "Worker"))
+    draft.set("launcher", "mpijob")
+    draft.set("workers", worker.take("replicas") or 1)
+    if launcher.at("replicas").value == 1:
+        launcher.take("replicas")
+    launcher.drop("replicas", why="a job has one launcher")
+    draft.set("slots", spec.take("slotsPerWorker") or 1, "slotsPerWorker; ranks per worker")
+    draft.set("mpiImplementation", spec.take("mpiImplementation"))
+    run_policy(draft, spec)
+    home(draft, spec)
+    for key, why in _ELSEWHERE.items():
+        spec.drop(key, why=why)
+    _templates(draft, launcher, worker)
+    if source.at("apiVersion").value == "kubeflow.org/v1":
+        draft.comments["image"] = (
+            "MPIJob v1 starts ranks with kubectl exec, so this image may lack sshd. A job needs sshd in its image."
+        )
+
+
+def run_policy(draft: Draft, spec: Source) -> None:
+    """Read `runPolicy`, which MPIJob and PyTorchJob share."""
+    policy = spec.at("runPolicy")
+    draft.set("cleanPodPolicy", policy.take("cleanPodPolicy") or spec.take("cleanPodPolicy"))
+    draft.set("ttlSecondsAfterFinished", policy.take("ttlSecondsAfterFinished"))
+    draft.set("activeDeadlineSeconds", policy.take("activeDeadlineSeconds"))
+    draft.set("maxRestarts", policy.take("backoffLimit"))
+    for key, why in _POLICY.items():
+        policy.drop(key, why=why)
+
+
+def home(draft: Draft, spec: Source) -> None:
+    """Read the home directory of the pods' user from `sshAuthMountPath`."""
+    path = str(spec.at("sshAuthMountPath").value or "")
+    if path.startswith("/root"):
+        spec.drop(
+            "sshAuthMountPath", why=f"pods run as user {containers.USER}. Set home to that user's home directory in the image"
+        )
+    elif path:
+        spec.take("sshAuthMountPath")
+        draft.set("home", path.removesuffix("/.ssh"), "from sshAuthMountPath")
+
+
+def _templates(draft: Draft, launcher: Source, worker: Source) -> None:
+    pods = {role: one.at("template", "spec") for role, one in (("worker", worker), ("launcher", launcher))}
+    for one in (launcher, worker):
+        one.change("restartPolicy", to=containers.RANKS_RESTART)
+    for role, one in (("worker", worker), ("launcher", launcher)):
+        containers.template_metadata(draft, one.at("template"), role)
+        containers.pod_settings(draft, pods[role], role)
+    main = {role: containers.pod(spec) for role, spec in pods.items()}
+    image = main["worker"].at("image").value or main["launcher"].at("image").value
+    draft.set("image", image)
+    for role, one in main.items():
+        containers.ports(draft, one, role)
+        if one.at("image").value in (None, image):
+            one.take("image")
+        else:
+            one.change("image", to=f"{image}, the workers' image; the launcher also uses it")
+        containers.environment(draft, one)
+    containers.volumes(draft, pods["launcher"], main["launcher"], "launcher")
+    containers.volumes(draft, pods["worker"], main["worker"])
+    containers.resources(draft, main["worker"].at("resources"))
+    main["launcher"].drop("resources", why="the launcher runs no ranks and gets few resources")
+    words = containers.command(main["launcher"])
+    draft.set("workingDir", main["launcher"].take("workingDir"))
+    starts = starters.mpi_of(words)
+    once = "the launcher's command; it runs once and starts the ranks"
+    draft.set("command", words or None, once if starts else "runs on every rank")
+    _sshd(main["worker"])
+
+
+def _sshd(worker: Source) -> None:
+    """Drop the workers' command. If the command only starts sshd, nothing is lost, because the workers of every job
+    start sshd.
+    """
+    whole = " ".join(str(word) for key in ("command", "args") for word in worker.at(key).value or [])
+    why = "workers start sshd" if "sshd" in whole or not whole else "workers start only sshd; move the rest to setup or the image"
+    worker.drop("command", why=why)
+    worker.drop("args", why=why)
+    worker.drop("workingDir", why="ranks start in the same folder as the launcher")

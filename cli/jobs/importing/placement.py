@@ -1,0 +1,134 @@
+"""Find out why a cluster's queue would not admit the pods of a foreign manifest, or why the pods would fit on no node."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from cli.jobs.importing.admission import Path, pods
+from infra.config.messages import all_of, shown
+from infra.config.problems import Problem, path_text
+from infra.jobs.cluster import ClusterDescription, NamespaceDescription, PoolDescription, TaintDescription
+from infra.jobs.quantities import bytes_of, mib, millis_of
+from infra.naming import EFA_RESOURCE, GPU_RESOURCE, QUEUE_GROUP
+
+QUEUE_LABEL: Final = f"{QUEUE_GROUP}/queue-name"
+INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
+OF_NODES: Final = ("kubernetes.io/", "k8s.io/", "k8s.aws/", "eks.amazonaws.com/")
+"""Substrings of the keys of labels that Kubernetes, EKS and others set on nodes. Cluster descriptions do not contain
+these labels.
+"""
+
+
+def problems(manifest: Mapping[str, Any], cluster: ClusterDescription, namespace: NamespaceDescription | None) -> list[Problem]:
+    """Return the problems, with their paths. Pure."""
+    found = [Problem(path_text(path), text) for path, text in _queue(manifest, namespace)]
+    for path, spec in pods(manifest):
+        reasons = list(_sizes(spec, cluster)) or [*_labels(spec, cluster), *_taints(spec, cluster)]
+        found += [Problem(path_text((*path, *where)), text) for where, text in (*reasons, *_images(spec, cluster))]
+    return found
+
+
+def _queue(manifest: Mapping[str, Any], namespace: NamespaceDescription | None) -> Iterator[tuple[Path, str]]:
+    wanted = ((manifest.get("metadata") or {}).get("labels") or {}).get(QUEUE_LABEL)
+    if wanted and namespace and namespace.queue and wanted != namespace.queue:
+        why = f"namespace {namespace.name} has no queue {shown(wanted)}, so the job would wait forever"
+        yield ("metadata", "labels", QUEUE_LABEL), f"{why}. Use {namespace.queue}, or remove it."
+
+
+# --- sizes -------------------------------------------------------------------------------------------------------------
+
+
+def _most_of(cluster: ClusterDescription) -> dict[str, tuple[str, int, Callable[[str], int], Callable[[int], str]]]:
+    """Return resource -> (name in messages, largest amount on any node, parser of amounts, formatter of amounts)."""
+    pools = cluster.pools
+    return {
+        GPU_RESOURCE: ("GPUs", max((pool.gpus for pool in pools), default=0), int, str),
+        EFA_RESOURCE: ("EFA interfaces", max((pool.efa for pool in pools), default=0), int, str),
+        "cpu": ("CPUs", max((pool.cpu_millis for pool in pools), default=0), millis_of, lambda most: f"{most}m"),
+        "memory": (
+            "of memory",
+            max((pool.memory_mib for pool in pools), default=0) << 20,
+            bytes_of,
+            lambda most: mib(most >> 20),
+        ),
+    }
+
+
+def _sizes(spec: Mapping[str, Any], cluster: ClusterDescription) -> Iterator[tuple[Path, str]]:
+    for number, container in enumerate(spec["containers"]):
+        resources = container.get("resources") or {}
+        limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+        for name, (what, most, read, written) in _most_of(cluster).items():
+            section, wanted = ("requests", requests[name]) if name in requests else ("limits", limits.get(name))
+            amount = _amount(wanted, read)
+            if amount is not None and amount > most:
+                fix = f"Lower it to {written(most)}." if most else "Remove it."
+                yield ("containers", number, "resources", section, name), f"{wanted} {what} fit on no node. {fix}"
+
+
+def _amount(wanted: object, read: Callable[[str], int]) -> int | None:
+    """Parse an amount; return None if it is missing or is a template variable."""
+    try:
+        return None if wanted is None else read(str(wanted))
+    except ValueError:
+        return None
+
+
+# --- nodes -------------------------------------------------------------------------------------------------------------
+
+
+def _labels(spec: Mapping[str, Any], cluster: ClusterDescription) -> Iterator[tuple[Path, str]]:
+    """Check the node selector, but only on AWS: elsewhere, nodes may have labels that the description lacks."""
+    if not cluster.region:
+        return
+    for key, value in (spec.get("nodeSelector") or {}).items():
+        if key == INSTANCE_TYPE:
+            types = sorted({pool.instance_type for pool in cluster.pools if pool.instance_type})
+            if value not in types:
+                yield (
+                    ("nodeSelector", key),
+                    f"no pool has instances of type {shown(value)}. Use {' or '.join(types)}, or remove it.",
+                )
+        elif not any(part in key for part in OF_NODES) and not any(pool.labels.get(key) == value for pool in cluster.pools):
+            yield ("nodeSelector", key), f"no pool has the label {key}: {value}. Remove it."
+
+
+def _taints(spec: Mapping[str, Any], cluster: ClusterDescription) -> Iterator[tuple[Path, str]]:
+    """Check that the pods tolerate the taints of a pool with enough devices.
+
+    Kubernetes and the queue add tolerations for taints that are named after a resource that a pod requests.
+    """
+    resources = [one.get("resources") or {} for one in spec["containers"]]
+    requested = {name for one in resources for name in (*(one.get("limits") or {}), *(one.get("requests") or {}))}
+    gpus = max((_amount((one.get("limits") or {}).get(GPU_RESOURCE), int) or 0 for one in resources), default=0)
+    missing: dict[str, list[TaintDescription]] = {}
+    for pool in (pool for pool in cluster.pools if pool.gpus >= gpus):
+        missing[pool.name] = [one for one in _refusing(pool) if one.key not in requested and not _tolerates(spec, one)]
+    if missing and all(missing.values()):
+        name, taints = next(iter(missing.items()))
+        listed = all_of([f"{one.key}={one.value}:{one.effect}" for one in taints])
+        why = f"the pods do not tolerate the taints of any pool with enough devices: {name} has {listed}"
+        yield ("tolerations",), f"{why}. Add tolerations."
+
+
+def _refusing(pool: PoolDescription) -> list[TaintDescription]:
+    return [one for one in pool.taints if one.effect != "PreferNoSchedule"]
+
+
+def _tolerates(spec: Mapping[str, Any], taint: TaintDescription) -> bool:
+    """https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/"""
+    return any(
+        one.get("key") in (None, "", taint.key)
+        and one.get("effect") in (None, "", taint.effect)
+        and (one.get("operator") == "Exists" or (one.get("key") and str(one.get("value", "")) == taint.value))
+        for one in spec.get("tolerations") or ()
+    )
+
+
+def _images(spec: Mapping[str, Any], cluster: ClusterDescription) -> Iterator[tuple[Path, str]]:
+    registry = cluster.image_registry.rstrip("/")
+    own = tuple(f"{place}/" for place in (registry, cluster.image_repository) if place)
+    for section in ("initContainers", "containers"):
+        for number, container in enumerate(spec.get(section) or ()):
+            image = str(container.get("image", ""))
+            if registry and image and not image.startswith(own):
+                yield (section, number, "image"), f"nodes pull images through {registry}. Use {registry}/{image}."

@@ -1,0 +1,78 @@
+"""Select the pods and containers of a job."""
+
+from collections.abc import Sequence
+
+from cli.clusters.kubernetes_access import Cluster, Object
+from cli.clusters.pod_streams import Container
+from cli.errors import CommandError, NotFound
+from cli.exit_codes import USAGE
+from cli.installation import command as program
+from cli.jobs import objects
+from cli.jobs.follow_log import job_containers
+from cli.jobs.state import JobState, role
+
+_INDEXES = (
+    "batch.kubernetes.io/job-completion-index",
+    "training.kubeflow.org/replica-index",
+    "apps.kubernetes.io/pod-index",
+)
+"""Keys of labels and annotations that contain a pod's index. They are set by Kubernetes' Job controller, mpi-operator
+and the StatefulSet controller, in this order.
+"""
+
+
+def worker_index(pod: Object) -> int | None:
+    """Return the index of a worker's pod; None for other pods.
+
+    >>> worker_index({"metadata": {"name": "a-worker-3", "labels": {"gpumpi.io/role": "worker"}}})
+    3
+    """
+    if role(pod) != "worker":
+        return None
+    metadata = pod["metadata"]
+    known = {**metadata.get("annotations", {}), **metadata.get("labels", {})}
+    number = next((known[name] for name in _INDEXES if name in known), metadata["name"].rpartition("-")[2])
+    return int(number) if number.isdecimal() and len(number) < 10 else None
+
+
+def workers(found: Sequence[Object], index: int | None = None) -> list[Object]:
+    """Return the pods of all workers, or of one worker, sorted by worker and age."""
+    numbered = [(number, pod) for pod in found if (number := worker_index(pod)) is not None and index in (None, number)]
+    return [pod for _, pod in sorted(numbered, key=lambda one: (one[0], _age(one[1])))]
+
+
+def launchers(found: Sequence[Object]) -> list[Object]:
+    return sorted((pod for pod in found if role(pod) == "launcher"), key=_age)
+
+
+def _age(pod: Object) -> tuple[str, str]:
+    return pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]
+
+
+def label(pod: Object, state: JobState) -> str:
+    """Return the prefix for a pod's log lines, such as `worker-0` or `launcher`."""
+    number = worker_index(pod)
+    return f"worker-{number}" if number is not None else role(pod) or pod["metadata"]["name"].removeprefix(f"{state.name}-")
+
+
+def check_worker(state: JobState, worker: int | None) -> None:
+    """Raise CommandError if the job has no worker with this index."""
+    if worker is not None and state.workers and not 0 <= worker < state.workers:
+        raise CommandError(f"--worker: job {state.name} has the workers 0 to {state.workers - 1} (got {worker})", USAGE)
+
+
+def running_container(cluster: Cluster, state: JobState, worker: int, *, launcher: bool) -> Container:
+    """Return the container to connect to: the launcher's or a worker's. Raises NotFound if that container is not
+    running.
+    """
+    check_worker(state, None if launcher else worker)
+    found = objects.pods(cluster, state)
+    chosen = launchers(found) if launcher else workers(found, worker)
+    name = "launcher" if launcher else f"worker {worker}"
+    for pod in reversed(chosen):
+        for one in job_containers(pod):
+            if "running" in one.get("state", {}):
+                return Container(pod["metadata"]["name"], state.namespace, one["name"])
+    if launcher and state.launcher == "torchrun":
+        raise NotFound(f"--launcher: job {state.name} has none, because torchrun runs in the workers. Use --worker 0.")
+    raise NotFound(f"{name} of job {state.name} is not running (phase {state.phase}); see: {program()} jobs")

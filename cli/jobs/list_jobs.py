@@ -1,0 +1,84 @@
+"""`jobs`: list jobs and their phases."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from cli import options
+from cli.clusters.kubernetes_access import Access
+from cli.console import Listing, make_console, print_json
+from cli.ec2 import remote_runs
+from cli.exit_codes import OK
+from cli.jobs import objects, records
+from cli.jobs.records import JobRecord
+from cli.jobs.state import JobState
+from cli.jobs.times import duration
+from cli.jobs.waits import Waits, shortened
+
+STYLES = {"Succeeded": "green", "Failed": "red", "Running": "cyan"}
+
+
+def command(
+    stack: options.Ec2Stack = None,
+    all_namespaces: Annotated[bool, typer.Option("--all-namespaces", "-A", help="List jobs of all namespaces.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Also list deleted jobs, from their records.")] = False,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
+    namespace: options.Namespace = None,
+    identity: options.Identity = None,
+    config_dir: options.ConfigDir = options.STACK_FILES,
+    as_json: options.Json = False,
+) -> int:
+    """Prints the newest job first. With --stack, lists the commands that `run` started on the head node."""
+    if stack:
+        with remote_runs.on_head_node(stack, config_dir, identity) as runs:
+            return remote_runs.print_list(runs.list(), as_json=as_json)
+    cluster = Access(kubeconfig, context).connect()
+    place = None if all_namespaces else objects.default_namespace(cluster, namespace)
+    states = objects.all_jobs(cluster, place)
+    if place and not states:
+        cluster.get("Namespace", place)  # fails if the namespace does not exist
+    waits = Waits(cluster)
+    states = [replace(state, reason=state.reason or waits.reason(state)) for state in states]
+    now = datetime.now(UTC)
+    kept = records.all_records(cluster, place) if everything else []
+    rows = [(state, records.of_job(kept, state)) for state in states]
+    living = {(state.namespace, state.name, state.created) for state in states}
+    rows += [(one.state(), one) for one in kept if one.key not in living]
+    rows.sort(key=lambda row: row[0].created, reverse=True)
+    if as_json:
+        print_json([{**state.as_json(now), **(record.as_json(now) if record else {})} for state, record in rows])
+    else:
+        _print(rows, now, place, gpu_hours=everything)
+    return OK
+
+
+def _print(rows: list[tuple[JobState, JobRecord | None]], now: datetime, namespace: str | None, *, gpu_hours: bool) -> None:
+    if not rows:
+        print(f"no jobs in {f'namespace {namespace}' if namespace else 'any namespace'}")
+        return
+    columns = [
+        "name",
+        *([] if namespace else ["namespace"]),
+        "launcher",
+        "pool",
+        "workers",
+        "phase",
+        "failures",
+        "time",
+        *(["GPU hours"] if gpu_hours else []),
+        "reason",
+    ]
+    listing = Listing(*columns)
+    for state, record in rows:
+        place = [] if namespace else [state.namespace]
+        phase = Text(state.phase, style=STYLES.get(state.phase, ""))
+        workers, failures = str(state.workers or ""), str(state.failures or "")
+        time = duration(state.seconds(now))
+        hours = [f"{record.gpu_hours(now):.2f}" if record else ""] if gpu_hours else []
+        reason = shortened(state.reason)
+        listing.add_row(state.name, *place, state.launcher, state.pool, workers, phase, failures, time, *hours, reason)
+    make_console().print(listing)

@@ -1,0 +1,145 @@
+"""`submit`: create a job in the cluster from a job file."""
+
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import yaml
+
+from cli import options
+from cli.clusters.kubernetes_access import Access, Cluster
+from cli.console import print_json
+from cli.errors import CommandError, NotFound, problem_count, problem_line
+from cli.exit_codes import INTERRUPTED, OK, REFUSED
+from cli.installation import NAME
+from cli.installation import command as program
+from cli.jobs import assignments, objects
+from cli.jobs.follow_log import Follower
+from cli.jobs.state import JobState
+from cli.jobs.workdir import places
+from cli.jobs.workdir.selection import LIMIT_MIB
+from cli.jobs.worker_logs import Choice, FollowerOfPods
+from cli.stacks.cost import lines
+from infra.config.problems import Problem
+from infra.jobs import pod_rules
+from infra.jobs.model import Job
+from infra.jobs.pieces import Piece
+from infra.jobs.pods import PlacedJob
+from infra.jobs.reading import JobRefused, read
+from infra.jobs.render import render
+
+
+def command(
+    job: Annotated[Path, typer.Argument(metavar="JOB.yaml", help="Job file; `settings --of job` lists its fields.")],
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Print the launcher's log until the job ends.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the objects and create nothing.")] = False,
+    assigned: assignments.Set = None,
+    variables: assignments.Env = None,
+    workdir: options.Workdir = None,
+    workdir_limit: options.WorkdirLimit = LIMIT_MIB,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
+    namespace: options.Namespace = None,
+    as_json: options.Json = False,
+) -> int:
+    """With --follow, the exit code shows whether the job succeeded, and --json prints the log on stderr."""
+    if not job.is_file():
+        raise NotFound(f"there is no job file {job}")
+    changes = assignments.pairs("--set", assigned), assignments.pairs("--env", variables)
+    cluster = Access(kubeconfig, context).connect()
+    described = cluster.description()
+    try:
+        edit = partial(assignments.edited, assigned=changes[0], variables=changes[1])
+        requested = read(job, described, namespace, cluster.namespace, on_warning=warn, edit=edit)
+    except JobRefused as error:
+        raise refused(job.name, error.problems) from None
+    if workdir is not None and (problems := tuple(pod_rules.working_dir(requested.model_copy(update={"workdir": str(workdir)})))):
+        raise refused(job.name, problems)
+    files = places.choose(PlacedJob.of(requested, described), workdir or sent_folder(job, requested), workdir_limit)
+    pieces = files.used_by(render(requested, described))
+    if dry_run:
+        return _print_objects(pieces, as_json=as_json)
+    if (cost := lines.of_job(requested, described)) is not None:
+        print(cost, file=sys.stderr, flush=True)
+    return create(cluster, requested, pieces, files, follow=follow, as_json=as_json)
+
+
+def sent_folder(file: Path, job: Job) -> Path | None:
+    """Return the path of the job's `workdir`, resolved relative to the job file; None if the job has none."""
+    return file.parent / job.workdir if job.workdir else None
+
+
+def warn(warning: Problem) -> None:
+    print(problem_line(warning), file=sys.stderr, flush=True)
+
+
+def refused(name: str, problems: Sequence[Problem]) -> CommandError:
+    return CommandError(problem_count(name, len(problems), "submitted"), REFUSED, problems=problems)
+
+
+def create(
+    cluster: Cluster, job: Job, pieces: Sequence[Piece], files: places.Place | None = None, *, follow: bool, as_json: bool
+) -> int:
+    """Create the objects of a job; with `follow`, wait until the job ends. Return the exit code."""
+    namespace = pieces[0].manifest["metadata"]["namespace"]
+    objects.submit(cluster, pieces, files)
+    if follow:
+        print(f"{NAME}: job {job.name} submitted to namespace {namespace}", file=sys.stderr, flush=True)
+        return follow_job(cluster, job.name, namespace, as_json=as_json)
+    if as_json:
+        print_json({"name": job.name, "namespace": namespace, "objects": [piece.key for piece in pieces]})
+    else:
+        where = f" --namespace {namespace}" if namespace != cluster.namespace else ""
+        print(f"job {job.name} submitted to namespace {namespace}; its log: {program()} logs {job.name} --follow{where}")
+    return OK
+
+
+def follow_job(
+    cluster: Cluster, name: str, namespace: str, *, as_json: bool, choose: Choice | None = None, prefixed: bool = False
+) -> int:
+    """Print the job's log, or the logs of the pods that `choose` selects, and then the job's result.
+
+    With `as_json`, the log goes to stderr.
+    """
+    out = sys.stderr if as_json else sys.stdout
+    follower = Follower(cluster, name, namespace, out)
+    if choose:
+        follower = FollowerOfPods(cluster, name, namespace, out, choose=choose, prefixed=prefixed)
+    try:
+        state, code = follower.run()
+    except KeyboardInterrupt:
+        message = f"job {name} keeps running; to delete it: {program()} cancel {name} --namespace {namespace}"
+        raise CommandError(message, INTERRUPTED) from None
+    if as_json:
+        now = datetime.now(UTC)
+        print_json(state.as_json(now) if state else {"name": name, "namespace": namespace, "phase": "Removed"})
+    elif state:
+        print(f"{NAME}: {result(state)}", file=sys.stderr)
+    return code
+
+
+def result(state: JobState) -> str:
+    """Return the result as text, such as `job train succeeded in 12 s`."""
+    seconds = state.seconds(datetime.now(UTC))
+    after = f", after {state.failures} failed attempt{'' if state.failures == 1 else 's'}" if state.failures else ""
+    if state.phase == "Succeeded":
+        return f"job {state.name} succeeded in {seconds} s{after}"
+    reason = f": {state.reason}" if state.reason else ""
+    log = f"{program()} logs {state.name}"
+    deadline = "deadline" in state.reason.lower()  # the Job controller's message mentions the deadline
+    cause = "a rank hung, or activeDeadlineSeconds is too short" if deadline else "see its log"
+    return f"job {state.name} failed in {seconds} s{reason}; {cause}: {log}"
+
+
+def _print_objects(pieces: Sequence[Piece], *, as_json: bool) -> int:
+    """Print the objects of a job. An SSH key pair in the output was generated only for the output and is never used."""
+    manifests = [piece.manifest for piece in pieces]
+    if as_json:
+        print_json(manifests)
+    else:
+        print(yaml.safe_dump_all(manifests, sort_keys=False), end="")
+    return OK

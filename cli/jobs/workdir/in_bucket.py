@@ -1,0 +1,127 @@
+"""The folder of a job without a writable shared volume: an archive in the stack's bucket, written with the caller's
+permissions."""
+
+import hashlib
+import re
+import secrets
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any, Final, TypeVar
+
+from cli.clusters.kubernetes_access import Cluster, Object
+from cli.console import say
+from cli.errors import CommandError
+from cli.exit_codes import FAILED
+from cli.installation import NAME
+from cli.jobs.workdir.selection import MIB, Selection, select
+from cli.jobs.workdir.sending import archive
+from infra.config.messages import shown
+from infra.config.problems import Problem
+from infra.facts.clients import Clients, Denied, query
+from infra.facts.model import FactsError
+from infra.jobs import bucket_workdir
+from infra.jobs.cluster import ClusterDescription
+from infra.jobs.files import ROLE
+from infra.jobs.pieces import Piece
+from infra.jobs.pods import PlacedJob
+from infra.jobs.reading import JobRefused
+
+Result = TypeVar("Result")
+KEY: Final = "object"
+"""Key in the ConfigMap that records the folder. Its value is the key of the object in the bucket."""
+
+
+class FolderInBucket:
+    """The folder of a job about to be submitted."""
+
+    def __init__(self, placed: PlacedJob, folder: Path, limit_mib: int) -> None:
+        """Choose the files to send. Raises CommandError, before creating anything, if they cannot be sent."""
+        self._placed, self._id, self._selection = placed, secrets.token_hex(4), select(folder, limit_mib)
+        self._key = f"{bucket_workdir.prefix(placed.namespace.name, digest(self._selection))}{self._id}.tar.gz"
+
+    def used_by(self, pieces: Sequence[Piece]) -> list[Piece]:
+        return bucket_workdir.used_by(pieces, self._placed, self._key)
+
+    def create(self, cluster: Cluster) -> None:
+        """Record the folder in a ConfigMap, and send the archive. On errors, delete both and raise CommandError."""
+        cluster.create(bucket_workdir.record(self._placed, {KEY: self._key}, self._id))
+        try:
+            sent = self._send(self._placed.cluster)
+        except BaseException:
+            self.remove(cluster)
+            raise
+        for left_out in self._selection.left_out:
+            say(f"{NAME}: not sent: {left_out}")
+        say(f"{NAME}: {sent} s3://{self._placed.cluster.bucket}/{self._key}")
+
+    def _send(self, cluster: ClusterDescription) -> str:
+        """Send the archive, or copy the archive of another job with the same files. Return a message for the user."""
+        s3, bucket = Clients(cluster.region).s3, cluster.bucket
+        owner = {"ExpectedBucketOwner": cluster.account}
+        files = len(self._selection.files)
+        same = bucket_workdir.prefix(self._placed.namespace.name, digest(self._selection))
+        listed = _asked(cluster, lambda: s3.list_objects_v2(Bucket=bucket, Prefix=same, MaxKeys=1, **owner))
+        if found := listed.get("Contents"):
+            copy = {"CopySource": {"Bucket": bucket, "Key": found[0]["Key"]}, "ExpectedSourceBucketOwner": cluster.account}
+            _asked(cluster, lambda: s3.copy_object(Bucket=bucket, Key=self._key, **copy, **owner))
+            return f"copied {files} unchanged files to"
+        with tempfile.TemporaryFile(prefix="gpumpi-workdir-") as file:
+            archive(self._selection, {one.path for one in self._selection.files}, file)
+            size = file.tell()
+            file.seek(0)
+            _asked(cluster, lambda: _upload(s3, file, bucket, self._key, owner))
+        return f"sent {files} files ({size / MIB:.1f} MiB, compressed) to"
+
+    def remove(self, cluster: Cluster) -> None:
+        """Remove the folder because its job could not be created."""
+        remove_object(self._placed.cluster, self._key)
+        cluster.delete("ConfigMap", f"{self._placed.job.name}-{ROLE}-{self._id}", self._placed.namespace.name)
+
+
+def digest(selection: Selection) -> str:
+    """Return a SHA-256 over a folder's paths, file contents, executable bits and links."""
+    files = [f"{one.digest} {one.executable} {one.path}\n" for one in selection.files]
+    links = [f"{(selection.root / name).readlink()} link {name}\n" for name in selection.links]
+    return hashlib.sha256("".join((*files, *links)).encode(errors="surrogateescape")).hexdigest()
+
+
+def is_record(record: Object) -> bool:
+    """Return whether a record of a job's files refers to an object in the bucket."""
+    return KEY in (record.get("data") or {})
+
+
+def key_of(record: Object, cluster: ClusterDescription, namespace: str) -> str:
+    """Return the key of the object. Raises JobRefused if it is not the key of a folder of this namespace."""
+    key: str = record["data"][KEY]
+    pattern = bucket_workdir.prefix(re.escape(namespace), "[0-9a-f]{64}") + r"[0-9a-f]{8}\.tar\.gz"
+    if not cluster.bucket or not re.fullmatch(pattern, key):
+        raise JobRefused([Problem(KEY, f"{shown(key)} is not the key of a folder of namespace {namespace}.")])
+    return key
+
+
+def remove_object(cluster: ClusterDescription, key: str) -> None:
+    """Delete an object from the stack's bucket. If it cannot be deleted, it remains until it expires."""
+    s3, bucket = Clients(cluster.region).s3, cluster.bucket
+    try:
+        _asked(cluster, lambda: s3.delete_object(Bucket=bucket, Key=key, ExpectedBucketOwner=cluster.account))
+    except CommandError as error:
+        say(f"{NAME}: s3://{bucket}/{key} was not deleted and expires by itself: {error}")
+
+
+def _upload(s3: Any, file: IO[bytes], bucket: str, key: str, owner: Mapping[str, str]) -> None:
+    from boto3.exceptions import S3UploadFailedError  # slow to import
+
+    try:
+        s3.upload_fileobj(file, bucket, key, ExtraArgs=owner)
+    except S3UploadFailedError as error:
+        raise error.__context__ or error from None  # the original error, which `query` can translate
+
+
+def _asked(cluster: ClusterDescription, call: Callable[[], Result]) -> Result:
+    try:
+        return query(cluster.region, call)
+    except Denied as error:
+        raise CommandError(f"workdir: your AWS credentials lack {error} for s3://{cluster.bucket}", FAILED) from None
+    except FactsError as error:
+        raise CommandError(f"workdir: {error}", FAILED) from None

@@ -1,0 +1,84 @@
+"""Print the logs of several pods of a job at once. Each line starts with a label for its pod, such as worker-0."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cli.clusters.kubernetes_access import Cluster, Object
+from cli.errors import CommandError, NotFound
+from cli.jobs import objects
+from cli.jobs.follow_log import DRAIN_SECONDS, EVERY_SECONDS, Follower, PodLog, job_containers, log_pods
+from cli.jobs.job_pods import label, launchers, workers
+from cli.jobs.state import JobState
+
+Choice = Callable[[Sequence[Object], JobState], list[Object]]
+"""Selects the pods whose logs are printed."""
+
+
+def of_worker(index: int) -> Choice:
+    return lambda found, state: workers(found, index)
+
+
+def of_all(found: Sequence[Object], state: JobState) -> list[Object]:
+    return [*launchers(found), *workers(found)] or log_pods(list(found), state)
+
+
+def latest(cluster: Cluster, found: Sequence[Object], state: JobState) -> Iterator[tuple[str, list[str]]]:
+    """Yield the label and the log lines of each pod, except pods that a newer pod has replaced."""
+    newest: Mapping[str, Object] = {label(pod, state): pod for pod in found if pod["status"].get("phase") != "Pending"}
+    for name, pod in newest.items():
+        lines: list[str] = []
+        for one in job_containers(pod):
+            if {"running", "terminated"} & set(one.get("state", {})):
+                lines += PodLog(cluster, pod["metadata"]["name"], state.namespace, one["name"]).lines(follow=False)
+        yield name, lines
+
+
+@dataclass
+class FollowerOfPods(Follower):
+    """Follows the logs of several pods and prints new lines. Each log has its own thread."""
+
+    choose: Choice = of_all
+    prefixed: bool = True
+    _threads: dict[tuple[str, str, int], threading.Thread] = field(default_factory=dict)
+    _writing: threading.Lock = field(default_factory=threading.Lock)
+
+    def _print_new(self, found: list[Object], state: JobState) -> None:
+        for pod in self.choose(found, state):
+            for one in job_containers(pod):
+                key = (pod["metadata"]["name"], one["name"], one.get("restartCount", 0))
+                ended = "terminated" in one.get("state", {})
+                if ended or "running" in one.get("state", {}):
+                    self._read(key, label(pod, state), ended)
+
+    def _read(self, key: tuple[str, str, int], name: str, ended: bool) -> None:
+        """Start a thread that prints a log, unless such a thread is running or the log is complete."""
+        log = self._logs.setdefault(key, PodLog(self.cluster, key[0], self.namespace, key[1]))
+        thread = self._threads.get(key)
+        if log.is_complete or (thread and thread.is_alive()):
+            return
+        self._threads[key] = threading.Thread(target=self._copy, args=(log, name, ended), daemon=True)
+        self._threads[key].start()
+
+    def _copy(self, log: PodLog, name: str, ended: bool) -> None:
+        try:
+            for line in log.lines(follow=True):
+                with self._writing:
+                    print(f"{name} | {line}" if self.prefixed else line, file=self.out, flush=True)
+            log.is_complete = ended
+        except NotFound:
+            log.is_complete = True
+        except CommandError as error:
+            self._note(str(error))
+
+    def _drain(self, found: list[Object], state: JobState) -> None:
+        end = time.monotonic() + DRAIN_SECONDS
+        while True:
+            self._print_new(found, state)
+            for thread in self._threads.values():
+                thread.join(max(0.0, end - time.monotonic()))
+            if all(log.is_complete for log in self._logs.values()) or time.monotonic() > end:
+                return
+            time.sleep(EVERY_SECONDS)
+            found = objects.pods(self.cluster, state)

@@ -1,0 +1,80 @@
+"""Render the health of nodes as text for a terminal."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from cli.console import Listing
+from cli.jobs.times import duration
+from cli.jobs.waits import shortened
+from cli.nodes.health.node_health import SEVERITIES, Moment, NodeHealth, Severity
+
+STYLES: Mapping[Severity, str] = {"good": "green", "doubtful": "yellow", "bad": "red"}
+
+
+def overview(nodes: Sequence[NodeHealth], unknown: Sequence[str], now: datetime) -> RenderableType:
+    """Render the nodes that are not healthy or have a warning, and the number of all other nodes."""
+    return Group(*_overview(nodes, unknown, now))
+
+
+def _overview(nodes: Sequence[NodeHealth], unknown: Sequence[str], now: datetime) -> Iterator[RenderableType]:
+    loud = [one for one in nodes if not one.is_quiet]
+    if loud:
+        listing = Listing(
+            "node",
+            "pool",
+            "state",
+            "since",
+            "what happened",
+            "next",
+            "jobs",
+            whole=("node", "since"),
+            prose=("what happened", "next"),
+        )
+        for one in loud:
+            state = Text(one.words, STYLES[SEVERITIES[one.state]])
+            what = Text(shortened(one.what))
+            listing.add_row(one.name, one.pool, state, _ago(one.since, now), what, one.next, ", ".join(one.jobs))
+        yield listing
+        yield Text()
+    quiet = len(nodes) - len(loud)
+    yield Text(f"{quiet} of {len(nodes)} node{'' if len(nodes) == 1 else 's'} healthy", "dim" if loud else "green")
+    yield from _unknown(unknown)
+
+
+def _ago(at: datetime | None, now: datetime) -> str:
+    return "" if at is None else f"{duration(max(0, int((now - at).total_seconds())))} ago"
+
+
+def details(node: NodeHealth, moments: Sequence[Moment], unknown: Sequence[str], now: datetime) -> RenderableType:
+    """Render one node with its history."""
+    return Group(*_details(node, moments, unknown, now))
+
+
+def _details(node: NodeHealth, moments: Sequence[Moment], unknown: Sequence[str], now: datetime) -> Iterator[RenderableType]:
+    heading = Text(node.name, "bold").append(f"  {node.words}", STYLES[SEVERITIES[node.state]])
+    gpus = f"{node.gpus[0]} of {node.gpus[1]} GPUs usable" if node.gpus[1] else ""
+    for part in filter(None, (node.pool and f"pool {node.pool}", node.instance_type, node.instance, gpus)):
+        heading.append(f"  {part}", "default not bold")
+    yield heading
+    for fault in node.faults:
+        since = f", {_ago(fault.since, now)}" if fault.since else ""
+        yield Text(f"{fault.condition}: {fault.reason}{since}: {fault.message}", "red")
+    if node.next:
+        yield Text(f"next: {node.next}")
+    if node.jobs:
+        yield Text(f"jobs on it: {', '.join(node.jobs)}")
+    if moments:
+        yield Text()
+        listing = Listing("time (UTC)", "source", "what happened")
+        for one in moments:
+            listing.add_row(f"{one.at:%m-%d %H:%M:%S}", one.source, Text(one.text))
+        yield listing
+    yield from _unknown(unknown)
+
+
+def _unknown(unknown: Sequence[str]) -> Iterator[Text]:
+    for sentence in unknown:
+        yield Text(f"unknown: {sentence}", "yellow")

@@ -1,0 +1,83 @@
+"""Describe the job controller's actions on a node, and the next step, based on the node's annotation and the
+controller's journal. Pure.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from cli.nodes.health.node_health import Moment
+from infra.health import faults, journal
+from infra.health.annotation import TakenOut
+from infra.health.journal import Journal
+from infra.health.repairs import VERIFYING
+
+Object = Mapping[str, Any]
+
+_DONE: Final = {
+    "draining": "taken out of service",
+    "repairing": "no jobs are left on it; it waits for its repair",
+    "verifying": "the fault is gone; the node must stay healthy for a moment",
+    journal.IN_SERVICE: "back in service",
+    journal.GONE: "the node is gone",
+}
+HELD: Final = "the job controller leaves it in service: a fifth of the nodes broke within an hour; look for a common cause"
+SOON: Final = "the job controller takes it out of service"
+
+
+def after(node: Object, out: TakenOut, instance: str, *, by_eks: bool) -> str:
+    """Return the next step for a node that is out of service. `by_eks`: whether the node belongs to a managed node
+    group, which EKS repairs.
+    """
+    if out.state == "verifying":
+        return f"accepts jobs again at {out.since + VERIFYING:%H:%M:%S} UTC if it has no fault until then"
+    if not node["spec"].get("unschedulable"):
+        return "it was uncordoned manually, so it keeps its jobs"
+    if out.reason == faults.SILENT:
+        return _after_silence(out, by_eks=by_eks)
+    if out.state == "draining":
+        return "its jobs restart on other nodes" if out.drains else "its jobs stay until they end; then repair it"
+    if not by_eks:
+        return (
+            "repair it, then restart the program that reports its conditions: the node accepts jobs again once the fault is gone"
+        )
+    name = instance or node["metadata"]["name"]
+    if faults.decide(out.condition, out.reason).eks == "none":
+        return f"the autoscaler removes it; if its pool has only `minSize` nodes, terminate {name}"
+    return "the autoscaler removes it (pools with `minSize: 0`), or EKS repairs it 10 min after the fault"
+
+
+def _after_silence(out: TakenOut, *, by_eks: bool) -> str:
+    if out.state == "draining" and not out.drains:
+        return "its jobs restart on other nodes once Kubernetes reports the node as not ready, about 50 s after the fault"
+    if out.state == "draining":
+        return "its jobs restart on other nodes"
+    replaced = "; otherwise EKS replaces it 30 min after the fault" if by_eks else ""
+    return f"it accepts jobs again after its kubelet has returned{replaced}"
+
+
+def of_broken(name: str, condition: str, reason: str, known: Journal | None) -> str:
+    """Return the job controller's next action on a broken node that is still in service. Empty if another component
+    handles the fault, or if there is no journal.
+    """
+    if known is None or faults.decide(condition, reason).owner != "controller":
+        return ""
+    return HELD if name in known["held"] else SOON
+
+
+def moments(known: Journal | None, name: str) -> list[Moment]:
+    """Return the controller's actions on a node."""
+    found = []
+    for entry in journal.of_node(known, name) if known is not None else ():
+        for step in entry["steps"]:
+            why = f": {_why(entry)}" if step["state"] == "draining" else ""
+            text = f"{_DONE.get(step['state'], step['state'])}{why}"
+            found.append(Moment(datetime.fromisoformat(step["at"]), "controller", text))
+    return found
+
+
+def _why(entry: journal.Entry) -> str:
+    if entry["reason"] == faults.SILENT:
+        return f"{faults.SILENT}: the kubelet had stopped renewing its lease and could not be reached"
+    needs = {"replace": "needs a replacement", "reboot": "needs a reboot"}
+    return f"{entry['reason']}, {needs.get(entry['action'], 'a person must look at it')}"

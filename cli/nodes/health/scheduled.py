@@ -1,0 +1,70 @@
+"""EC2's scheduled events for the nodes' instances: retirement, stop, reboot or maintenance.
+
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/monitoring-instances-status-check_sched.html
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from cli.errors import CommandError
+from cli.exit_codes import UNREACHABLE
+from cli.nodes.health.node_health import Fault, NodeHealth
+from infra.config import stack_file
+from infra.facts import FactsError
+from infra.facts.clients import Clients, Denied, query
+
+CONDITION: Final = "ScheduledEvent"
+COMPLETED: Final = ("[Completed]", "[Canceled]")
+"""Prefixes of the descriptions of ended events, which EC2 still lists for a week."""
+_DOES: Final = {
+    "instance-retirement": "ends",
+    "instance-stop": "stops",
+    "instance-reboot": "reboots",
+    "system-reboot": "reboots",
+    "system-maintenance": "interrupts",
+}
+
+Scheduled = Mapping[str, Mapping[str, Any]]
+"""Instance ID -> its next event, as DescribeInstanceStatus lists it."""
+
+
+def read(stack: str, folder: Path) -> Scheduled:
+    """Return the scheduled events in a stack's Region. Raises CommandError if AWS cannot be queried."""
+    region = stack_file.read(stack_file.find(stack, folder)).region
+    if not region:
+        return {}
+    try:
+        return query(region, lambda: listed(Clients(region)))
+    except (FactsError, Denied) as error:
+        reason = f"you are not allowed to call {error}" if isinstance(error, Denied) else str(error)
+        raise CommandError(reason, UNREACHABLE) from None
+
+
+def listed(clients: Clients) -> Scheduled:
+    """Return the next scheduled event of each instance that has one."""
+    filters = [{"Name": "event.code", "Values": [*_DOES]}]
+    found: dict[str, Mapping[str, Any]] = {}
+    for page in clients.ec2.get_paginator("describe_instance_status").paginate(Filters=filters):
+        for status in page["InstanceStatuses"]:
+            open_ones = [
+                one for one in status.get("Events", ()) if one.get("NotBefore") and not one["Description"].startswith(COMPLETED)
+            ]
+            if open_ones:
+                found[status["InstanceId"]] = min(open_ones, key=lambda one: one["NotBefore"])
+    return found
+
+
+def marked(nodes: Sequence[NodeHealth], scheduled: Scheduled) -> list[NodeHealth]:
+    """Return the nodes, with a warning added to each node whose instance has an event."""
+    return [_marked(one, scheduled[one.instance]) if one.instance in scheduled else one for one in nodes]
+
+
+def _marked(node: NodeHealth, event: Mapping[str, Any]) -> NodeHealth:
+    code, at = str(event["Code"]), event["NotBefore"]
+    what = f"EC2 {_DOES[code]} the instance at {at:%Y-%m-%d %H:%M} UTC: {event['Description']}"
+    warning = Fault(CONDITION, code, what, None)
+    drain = f"`kubectl drain {node.name} --ignore-daemonsets --delete-emptydir-data`"
+    fix = f"before that, {drain}, then terminate {node.instance}: Auto Scaling replaces it"
+    return replace(node, warnings=(warning, *node.warnings), next=node.next or fix)

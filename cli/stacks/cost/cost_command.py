@@ -1,0 +1,85 @@
+"""`cost`: print the cost of a stack so far."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from cli import options
+from cli.clusters.kubernetes_access import Access
+from cli.console import Listing, make_console, print_json
+from cli.errors import CommandError
+from cli.exit_codes import OK, USAGE
+from cli.stacks.cost.cost_sources import examine
+from cli.stacks.cost.spending import Spending, Spent
+from infra.config import stack_file
+from infra.config.preflight import examine_aws
+
+UNITS = {"h": "hours", "d": "days", "w": "weeks"}
+
+
+def command(
+    stack: options.Stack,
+    since: Annotated[
+        str | None, typer.Option(help="Start: 12h, 7d, 2w, or a date such as 2026-11-01.", show_default="the first instance")
+    ] = None,
+    config_dir: options.ConfigDir = options.STACK_FILES,
+    kubeconfig: options.Kubeconfig = None,
+    context: options.Context = None,
+    as_json: options.Json = False,
+) -> int:
+    """Multiplies instance hours by today's prices, per pool, cost center, namespace and job. Also shows the GPU hours
+    that no job used. Traffic, storage, the control plane and the network are not included: `plan` shows what they cost
+    per hour. Auto Scaling keeps this data for six weeks. The share of each job comes from its record, even if the job
+    was deleted.
+    """
+    begin = parse_since(since) if since else None
+    raw = stack_file.read(stack_file.find(stack, config_dir))
+    settings = None if stack_file.is_existing(raw.values) else examine_aws(raw, offline=True).settings
+    if settings is None:
+        raise CommandError(f"{stack} has no AWS settings that can be read. See `validate -s {stack}`", USAGE)
+    found = examine(settings, Access(kubeconfig, context), since=begin)
+    if as_json:
+        print_json({"stack": stack, **found.as_json()})
+    else:
+        show(make_console(), stack, found)
+    return OK
+
+
+def parse_since(text: str) -> datetime | timedelta:
+    """Parse a date, or a period such as `7d`. Raises CommandError."""
+    if match := re.fullmatch(r"(\d+)([hdw])", text):
+        return timedelta(**{UNITS[match[2]]: int(match[1])})
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise CommandError(f"--since: {text} is no period and no date. Use 12h, 7d, 2w, or 2026-11-01", USAGE) from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def show(console: Console, stack: str, found: Spending) -> None:
+    console.print(Text(f"{stack}: since {found.since:%Y-%m-%d %H:%M} UTC", "bold"))
+    listing = Listing("", "instance hours", "GPU hours", "USD", right=("instance hours", "GPU hours", "USD"))
+    for name, spent in found.pools.items():
+        _row(listing, f"pool {name}", spent)
+    for name, spent in found.cost_centers.items():
+        _row(listing, f"cost center {name or '(none)'}", spent)
+    for name, spent in found.namespaces.items():
+        _row(listing, f"namespace {name}", spent)
+    for (space, name), spent in found.jobs.items():
+        _row(listing, f"job {name} in {space}", spent)
+    _row(listing, "total of all instances", found.total)
+    console.print(listing)
+    for name, hours in found.idle_gpu_hours.items():
+        if hours:
+            console.print(Text(f"pool {name}: {hours:,.2f} GPU hours without a job", "yellow"))
+    for sentence in found.unknown:
+        console.print(Text(f"unknown: {sentence}", "yellow"))
+
+
+def _row(listing: Listing, name: str, spent: Spent) -> None:
+    usd = f"at least {spent.usd:,.2f}" if spent.unknown else f"{spent.usd:,.2f}"
+    listing.add_row(name, f"{spent.instance_hours:,.2f}", f"{spent.gpu_hours:,.2f}", usd)

@@ -1,0 +1,104 @@
+"""Read data from AWS and the cluster, and compute the cost of a stack so far."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from cli.clusters.kubernetes_access import Access, Cluster
+from cli.errors import CommandError
+from cli.exit_codes import UNREACHABLE
+from cli.jobs import objects, records
+from cli.stacks.cost.spending import Spending, spending
+from cli.stacks.cost.uses import Uses, of_jobs
+from infra.cost.prices import Prices
+from infra.facts import ec2, price_list
+from infra.facts.clients import Clients, Denied, query
+from infra.facts.price_list import Wanted
+from infra.facts.spending import Market, Run, completed, runs
+from infra.naming import SYSTEM_POOL, Naming
+from infra.settings.pools import CapacityBlock, Spot
+from infra.settings.stack import Settings
+
+
+@dataclass(frozen=True)
+class Ran:
+    """Instances of a stack, the prices of the instance types, and the number of GPUs per type."""
+
+    runs: Sequence[Run]
+    prices: Prices
+    gpus: dict[str, int]
+    now: datetime
+    """Time of the query, by AWS's clock."""
+
+
+def instances(settings: Settings, uses: Uses | None = None) -> Ran:
+    """Read the stack's instances, and the prices of all instance types that the stack or its jobs used. Raises Denied
+    or FactsError.
+    """
+    region = settings.region
+    clients = query(region, lambda: Clients(region))
+    found = completed(query(region, lambda: runs(clients, settings.stack)), _pools(settings))
+    types = {run.instance_type for run in found} - {""} | (uses.types if uses else frozenset())
+    described = query(region, lambda: ec2.instance_types(clients, types)) if types else {}
+    on_spot = [run.instance_type for run in found if run.market == "spot"]
+    on_spot += [one.instance_type for one in uses.workers if one.market == "spot"] if uses else []
+    spot = frozenset(on_spot) - {""}
+    prices = price_list.read(Wanted(region, frozenset(types), spot))
+    return Ran(found, prices, {name: one.gpus for name, one in described.items()}, clients.now())
+
+
+def so_far(settings: Settings, connect: Callable[[], Cluster] | None = None) -> Spending:
+    """Return the spending since the first instance. Includes the spending of jobs only if `connect` is given. Raises
+    Denied or FactsError.
+    """
+    return _spending(settings, connect, since=None)
+
+
+def examine(settings: Settings, access: Access, *, since: datetime | timedelta | None) -> Spending:
+    """Return the spending, including that of jobs, since a date, or for a period that ends now. Raises CommandError
+    or FactsError."""
+    try:
+        return _spending(settings, access.connect, since=since)
+    except Denied as denied:
+        raise CommandError(f"you are not allowed to call {denied}", UNREACHABLE) from None
+
+
+def _spending(settings: Settings, connect: Callable[[], Cluster] | None, *, since: datetime | timedelta | None) -> Spending:
+    uses, reason = _uses(settings, connect) if connect else (None, "")
+    ran = instances(settings, uses)
+    first = min((run.started for run in ran.runs), default=ran.now)
+    begin = ran.now - since if isinstance(since, timedelta) else since or first
+    spent = spending(ran.runs, uses, ran.prices, ran.gpus, since=begin, now=ran.now)
+    spent.unknown += [one for one in (ran.prices.missing, reason) if one]
+    return spent
+
+
+def _pools(settings: Settings) -> dict[str, tuple[str, Market]]:
+    """Return the instance type and market of each pool, including the pool of EKS's system nodes."""
+    found = {pool.name: (pool.instance_type, _market(pool.capacity)) for pool in settings.pools}
+    return {**found, SYSTEM_POOL: (settings.eks.system.instance_type, "on-demand")} if settings.is_eks else found
+
+
+def _market(capacity: object) -> Market:
+    match capacity:
+        case Spot():
+            return "spot"
+        case CapacityBlock():
+            return "capacity-block"
+    return "on-demand"
+
+
+def _uses(settings: Settings, connect: Callable[[], Cluster]) -> tuple[Uses | None, str]:
+    """Return the node usage of all jobs, including deleted ones; if it could not be read, return None and the reason."""
+    if not settings.is_eks:
+        return None, "jobs: an EC2 cluster keeps no records of jobs"
+    try:
+        cluster = connect()
+        described = cluster.description()
+        if described.cluster != Naming(settings.stack).cluster:
+            return None, f"jobs: the kubeconfig belongs to cluster {described.cluster}"
+        kept = [record for one in described.namespaces for record in records.all_records(cluster, one.name)]
+        jobs = [job for one in described.namespaces for job in objects.all_jobs(cluster, one.name)]
+        return of_jobs(kept, jobs, _pools(settings), controller=described.job_controller), ""
+    except CommandError as error:
+        return None, f"jobs: {error}"

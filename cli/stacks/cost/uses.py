@@ -1,0 +1,145 @@
+"""Find the nodes that jobs used. The data comes from the job controller's records or, for jobs without a record, from
+the jobs' objects. Pure.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from itertools import pairwise
+from typing import Any, Final
+
+from cli.jobs.records import JobRecord
+from cli.jobs.state import JobState
+from cli.jobs.times import moment
+from infra.facts.spending import Market
+
+MARKETS: Final[Mapping[str, Market]] = {"ON_DEMAND": "on-demand", "SPOT": "spot", "CAPACITY_BLOCK": "capacity-block"}
+"""Value of the node label `eks.amazonaws.com/capacityType` -> market."""
+Pools = Mapping[str, tuple[str, Market]]
+"""Pool -> instance type and market, from the stack file."""
+
+
+@dataclass(frozen=True)
+class Use:
+    """Use of a node by one worker of a job, from the worker's start to its end."""
+
+    namespace: str
+    job: str
+    pool: str
+    instance_type: str
+    """Empty if unknown."""
+    zone: str
+    market: Market
+    node: str
+    gpus: int | None
+    """None if the worker is assumed to use the whole node."""
+    started: datetime
+    ended: datetime | None = None
+    """None while the worker runs."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.namespace, self.job
+
+
+@dataclass(frozen=True)
+class Uses:
+    """Node usage of all jobs."""
+
+    workers: Sequence[Use]
+    incomplete: frozenset[tuple[str, str]] = frozenset()
+    """Namespace and name of jobs whose records no longer list their oldest workers."""
+    notes: tuple[str, ...] = ()
+    """Notes on estimated and missing data."""
+
+    @property
+    def types(self) -> frozenset[str]:
+        return frozenset(one.instance_type for one in self.workers) - {""}
+
+
+def of_jobs(records: Sequence[JobRecord], jobs: Sequence[JobState], pools: Pools, *, controller: bool) -> Uses:
+    """Return the nodes that jobs used. Jobs in `jobs` that also have a record are counted only once, from the record."""
+    recorded = {one.key for one in records}
+    others = [one for one in jobs if (one.namespace, one.name, one.created) not in recorded and one.phase != "Queued"]
+    lacking = [one.content for one in records if one.content.get("droppedGpuSeconds")]
+    notes = [] if controller else ["deleted jobs: without a job controller, the cluster keeps no records of them"]
+    if others:
+        names = ", ".join(f"{one.name} in {one.namespace}" for one in others)
+        notes.append(f"jobs without a record, estimated as one node per worker from their creation to their end: {names}")
+    notes += [
+        f"the oldest workers of job {one['name']} in {one['namespace']}, which its record no longer contains" for one in lacking
+    ]
+    workers = [*(use for one in records for use in _of_record(one.content, pools)), *_of_objects(others, pools)]
+    return Uses(workers, frozenset((one["namespace"], one["name"]) for one in lacking), tuple(notes))
+
+
+def _of_record(record: Mapping[str, Any], pools: Pools) -> Iterator[Use]:
+    for one in record["workers"]:
+        pool = one.get("pool") or record.get("pool") or _only_pool(one["type"], pools)
+        instance_type, market = pools.get(pool, ("", "on-demand"))
+        yield Use(
+            *(record["namespace"], record["name"], pool, one["type"] or instance_type, one["zone"]),
+            *(MARKETS.get(one["capacity"], market), one["node"], one["gpus"]),
+            *(moment(one["from"]), moment(one["to"]) if one["to"] else None),
+        )
+
+
+def _only_pool(instance_type: str, pools: Pools) -> str:
+    """Return the pool with this instance type, for MPIJobs whose record lacks the pool; empty unless exactly one pool
+    has this type.
+    """
+    found = [name for name, (kind, _) in pools.items() if kind == instance_type]
+    return found[0] if len(found) == 1 else ""
+
+
+def _of_objects(jobs: Iterable[JobState], pools: Pools) -> Iterator[Use]:
+    for job in jobs:
+        instance_type, market = pools.get(job.pool, ("", "on-demand"))
+        for index in range(job.workers):
+            node = f"{job.namespace}/{job.name}/{index}"
+            about = job.namespace, job.name, job.pool, instance_type, "", market
+            yield Use(*about, node, None, job.created, job.ended)
+
+
+def node_hours(uses: Sequence[Use], gpus: Mapping[str, int], since: datetime, now: datetime) -> list[Decimal]:
+    """Return the node hours that each worker is charged for. `gpus` maps instance types to GPUs per node.
+
+    A worker pays for its share of the node's GPUs. On a node without GPUs, concurrent workers pay equal shares. CPU
+    requests do not determine the shares, because they are only minimums and do not show how much CPU time each worker
+    uses. A worker without GPUs on a GPU node pays nothing, because the GPUs determine the node's price and stay free
+    for other jobs.
+    """
+    hours = [Decimal(0)] * len(uses)
+    together: dict[str, list[int]] = defaultdict(list)
+    for index, use in enumerate(uses):
+        each = gpus.get(use.instance_type, 0)
+        start, end = _clipped(use, since, now)
+        if end <= start:
+            continue
+        if use.gpus is None or each:
+            share = Decimal(1) if use.gpus is None else min(Decimal(1), Decimal(use.gpus) / each)
+            hours[index] = _hours(start, end) * share
+        else:
+            together[use.node].append(index)
+    for indices in together.values():
+        _divide(hours, {index: _clipped(uses[index], since, now) for index in indices})
+    return hours
+
+
+def _divide(hours: list[Decimal], spans: Mapping[int, tuple[datetime, datetime]]) -> None:
+    """Divide a node's time, at each moment, equally among the workers that were on the node."""
+    times = sorted({time for span in spans.values() for time in span})
+    for start, end in pairwise(times):
+        present = [index for index, (first, last) in spans.items() if first <= start and end <= last]
+        for index in present:
+            hours[index] += _hours(start, end) / len(present)
+
+
+def _clipped(use: Use, since: datetime, now: datetime) -> tuple[datetime, datetime]:
+    return max(use.started, since), min(use.ended or now, now)
+
+
+def _hours(start: datetime, end: datetime) -> Decimal:
+    return Decimal(str((end - start).total_seconds())) / 3600

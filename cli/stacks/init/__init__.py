@@ -1,0 +1,1 @@
+"""`init`: ask a few questions and write a stack file."""

@@ -1,0 +1,277 @@
+"""`init` for an existing Kubernetes cluster: its questions, the defaults read from the cluster, and the stack file."""
+
+import json
+import os
+import shlex
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from cli.stacks.init.questions import (
+    NONE,
+    Answers,
+    Draft,
+    Form,
+    NextSteps,
+    Proposal,
+    Question,
+    Unfit,
+    always,
+    at_home,
+    choice,
+    flow,
+    looks_like,
+    must_be_given,
+    number,
+    parts,
+)
+from cli.within import within
+from infra.config.messages import all_of, did_you_mean, one_of
+from infra.config.preflight import examine_existing
+from infra.facts.existing_cluster import Node, node_of
+from infra.kubernetes import kubeconfigs
+from infra.validation.existing_cluster import MOST_GPUS
+
+NFS, STORAGE_CLASS = "nfs", "storage-class"
+LOOK_SECONDS: Final = 4.0
+"""How long `init` waits when it reads defaults from the cluster."""
+GPU_PRESENT: Final = {"nvidia.com/gpu.present": "true"}
+"""Node label set by NVIDIA's GPU feature discovery."""
+
+# --- kubeconfig and context --------------------------------------------------------------------------------------------
+
+
+def _file(answer: str) -> Path | None:
+    """Return the kubeconfig path; None if KUBECONFIG lists several files, which a stack file cannot express."""
+    return None if _is_list(answer) else Path(answer).expanduser()
+
+
+def _is_list(answer: str) -> bool:
+    return os.pathsep in answer and answer == os.environ.get("KUBECONFIG")
+
+
+def _kubeconfig(draft: Draft) -> Proposal:
+    usual = kubeconfigs.files(None)
+    return Proposal(usual if _is_list(usual) else at_home(usual))
+
+
+def _check_kubeconfig(answer: str, answers: Answers) -> None:
+    file = _file(answer)
+    if file is not None and not file.is_file():
+        raise Unfit("the file does not exist; give the kubeconfig of the cluster")
+    _contexts(answer)
+
+
+def _contexts(answer: str) -> tuple[list[str], str | None]:
+    """Return the context names and the current context. Raises Unfit."""
+    try:
+        names, current = kubeconfigs.contexts(_file(answer))
+    except kubeconfigs.Unusable:
+        raise Unfit("the file is not a kubeconfig; give the kubeconfig of the cluster") from None
+    if not names:
+        raise Unfit("the file has no context; give the kubeconfig of the cluster")
+    return names, current or None
+
+
+def _context(draft: Draft) -> Proposal:
+    names, current = _contexts(draft.answers["kubeconfig"])
+    return Proposal(current or "", f"Contexts of the kubeconfig: {all_of(names)}.", is_required=current is None)
+
+
+def _check_context(answer: str, answers: Answers) -> None:
+    names, _ = _contexts(answers["kubeconfig"])
+    if answer not in names:
+        raise Unfit(f"the kubeconfig has no such context{did_you_mean(answer, names) or '.'} Write {one_of(names)}")
+
+
+# --- defaults from the cluster -----------------------------------------------------------------------------------------
+
+
+@lru_cache
+def _nodes(kubeconfig: str, context: str) -> tuple[Node, ...]:
+    """Return the cluster's nodes, or an empty tuple if they cannot be read in time; `init` then offers no defaults."""
+
+    def read() -> tuple[Node, ...]:
+        answer = kubeconfigs.load(_file(kubeconfig), context).call("GET", "api/v1/nodes")
+        return tuple(node_of(item) for item in json.loads(answer.data)["items"])
+
+    try:
+        return within(LOOK_SECONDS, read)
+    except Exception:  # offer no default; validation will report the problem
+        return ()
+
+
+def _seen(draft: Draft) -> tuple[Node, ...]:
+    return () if draft.offline else _nodes(draft.answers["kubeconfig"], draft.answers["context"])
+
+
+def _selector_of(draft: Draft) -> Proposal:
+    """Propose a label that all GPU nodes but no other nodes have, preferably the one from GPU feature discovery."""
+    nodes = _seen(draft)
+    gpu_nodes = [node for node in nodes if node.gpus]
+    if not gpu_nodes:
+        return Proposal(is_required=True)
+    common = set.intersection(*(set(node.labels.items()) for node in gpu_nodes))
+    common -= {label for node in nodes if not node.gpus for label in node.labels.items()}
+    note = f"Nodes with GPUs: {all_of(node.name for node in gpu_nodes)}."
+    if not common:
+        return Proposal(note=note, is_required=True)
+    key, value = min(common, key=lambda label: (label not in GPU_PRESENT.items(), label))
+    return Proposal(f"{key}={value}", note)
+
+
+def _matching(draft: Draft) -> tuple[Node, ...]:
+    selector = _selector(draft.answers["node-selector"])
+    return tuple(node for node in _seen(draft) if node.has(selector))
+
+
+def _gpus(draft: Draft) -> Proposal:
+    offered = [node.gpus for node in _matching(draft) if node.gpus]
+    return Proposal(str(min(offered))) if offered else Proposal(is_required=True)
+
+
+def _size(draft: Draft) -> Proposal:
+    found = _matching(draft)
+    return Proposal(str(len(found))) if found else Proposal(is_required=True)
+
+
+# --- answers -----------------------------------------------------------------------------------------------------------
+
+
+def _selector(answer: str) -> dict[str, str]:
+    pairs = (part.partition("=") for part in parts(answer))
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def _check_selector(answer: str, answers: Answers) -> None:
+    found = parts(answer)
+    if not found or any("=" not in part for part in found):
+        raise Unfit("write KEY=VALUE, like example.com/rack=1, and separate several with commas")
+
+
+def _volume(answers: Answers) -> dict[str, str] | None:
+    match answers["storage"]:
+        case "nfs":
+            server, _, path = answers["nfs"].rpartition(":")
+            fields = {"kind": NFS, "server": server.strip("[]"), "path": path}
+        case "storage-class":
+            fields = {"kind": STORAGE_CLASS, "name": answers["storage-class"], "size": answers["volume-size"]}
+        case _:
+            return None
+    return {**fields, "mountPath": answers["mount-path"]}
+
+
+def _text(stack: str, answers: Answers) -> str:
+    path = {} if _is_list(answers["kubeconfig"]) else {"path": at_home(answers["kubeconfig"])}
+    volume = _volume(answers)
+    storage = f"  gpumpi:storage: {flow(volume)}\n" if volume else "  # no gpumpi:storage: jobs have no shared volume\n"
+    pool = {
+        "name": answers["pool"],
+        "nodeSelector": _selector(answers["node-selector"]),
+        "gpusPerNode": int(answers["gpus"]),
+        "nodes": int(answers["size"]),
+    }
+    return f"""\
+# The operators, the queue and jobs on an existing Kubernetes cluster. Creates and queries nothing in AWS.
+config:
+  gpumpi:target:
+    kind: existing
+    kubeconfig: {flow({**path, "context": answers["context"]})}
+{storage}  gpumpi:pools:
+    - {flow(pool)}
+  # The repository to which short image names such as openmpi:5 refer; without one, jobs need full image names:
+  # gpumpi:platform: {{imageRepository: registry.example.com/team}}
+"""
+
+
+def _next_steps(stack: str, answers: Answers) -> tuple[NextSteps, ...]:
+    cluster = f"--context {shlex.quote(answers['context'])}"
+    if not _is_list(answers["kubeconfig"]):
+        cluster = f"--kubeconfig {_quoted(at_home(answers['kubeconfig']))} {cluster}"
+    smoke = f"scripts/cluster smoke --pool {answers['pool']} --workers {min(2, int(answers['size']))} {cluster} --image IMAGE"
+    return (
+        NextSteps(
+            "next",
+            (
+                f"scripts/cluster validate -s {stack}",
+                f"pulumi stack init {stack} && pulumi up -s {stack}",
+                f"scripts/cluster status -s {stack}",
+                *([smoke] if int(answers["gpus"]) else []),
+            ),
+        ),
+    )
+
+
+def _quoted(path: str) -> str:
+    """Quote a path for a shell that must still expand `~/`."""
+    return f"~/{shlex.quote(path[2:])}" if path.startswith("~/") else shlex.quote(path)
+
+
+EXISTING: Final = Form(
+    "an existing Kubernetes cluster, through its kubeconfig: operators, queue and jobs; nothing in AWS",
+    "the cluster",
+    (
+        Question("kubeconfig", "kubeconfig", _kubeconfig, _check_kubeconfig, ("target.kubeconfig.path",)),
+        Question(
+            "context", "context of the kubeconfig", _context, _check_context, ("target.kubeconfig.context",), example="admin@rack"
+        ),
+        Question("pool", "name of the node pool", always("gpu"), paths=("pools[0].name",)),
+        Question(
+            "node-selector",
+            "labels that select exactly the nodes of the pool (KEY=VALUE)",
+            _selector_of,
+            _check_selector,
+            ("pools[0].nodeSelector",),
+            example="example.com/rack=1",
+        ),
+        Question("gpus", "GPUs per node", _gpus, number(0, MOST_GPUS), ("pools[0].gpusPerNode",), example="8"),
+        Question("size", "number of nodes", _size, number(1, 1000), ("pools[0].nodes",), example="2"),
+        Question(
+            "storage",
+            "shared volume for jobs: none, nfs or storage-class",
+            always(NONE),
+            choice(NONE, NFS, STORAGE_CLASS),
+            ("storage.kind",),
+        ),
+        Question(
+            "nfs",
+            "NFS export, like 10.0.0.5:/export/jobs",
+            must_be_given,
+            looks_like(r"[^\s:]\S*:/\S*", "10.0.0.5:/export/jobs"),
+            ("storage.server", "storage.path"),
+            example="10.0.0.5:/export/jobs",
+            applies=lambda answers: answers["storage"] == NFS,
+            condition="with --storage nfs",
+        ),
+        Question(
+            "storage-class",
+            "storage class that supports ReadWriteMany",
+            must_be_given,
+            looks_like(r"\S+", "cephfs"),
+            ("storage.name",),
+            is_final=True,
+            example="cephfs",
+            applies=lambda answers: answers["storage"] == STORAGE_CLASS,
+            condition="with --storage storage-class",
+        ),
+        Question(
+            "volume-size",
+            "size of each namespace's volume",
+            always("100Gi"),
+            paths=("storage.size",),
+            applies=lambda answers: answers["storage"] == STORAGE_CLASS,
+            condition="with --storage storage-class",
+        ),
+        Question(
+            "mount-path",
+            "mount path of the volume in jobs",
+            always("/shared"),
+            paths=("storage.mountPath",),
+            applies=lambda answers: answers["storage"] != NONE,
+            condition="with --storage nfs or storage-class",
+        ),
+    ),
+    _text,
+    examine_existing,
+    _next_steps,
+)

@@ -1,0 +1,134 @@
+"""Read the planned operations from `pulumi preview`, and derive their effects on running jobs."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from cli.errors import CommandError, NotFound
+from cli.stacks import pulumi_program
+from infra.naming import COMPONENT
+
+CREATE, UPDATE, REPLACE, DELETE = "create", "update", "replace", "delete"
+OPERATIONS: Final = {CREATE: "created", UPDATE: "changed", REPLACE: "replaced", DELETE: "deleted"}
+
+NODES: Final = {"aws:eks/nodeGroup:NodeGroup": "node group", "aws:autoscaling/group:Group": "workers"}
+EFFECTS: Final[Mapping[tuple[str, str], str]] = {
+    ("aws:eks/nodeGroup:NodeGroup", REPLACE): "EKS drains its nodes: running jobs restart on the new ones",
+    ("aws:eks/nodeGroup:NodeGroup", DELETE): "EKS drains its nodes: running jobs lose them",
+    ("aws:autoscaling/group:Group", REPLACE): "all workers are terminated: running jobs fail",
+    ("aws:autoscaling/group:Group", DELETE): "all workers are terminated: running jobs fail",
+    (
+        "aws:ec2/instance:Instance",
+        REPLACE,
+    ): "running jobs fail, and files outside the shared folder are deleted",
+    ("aws:ec2/instance:Instance", DELETE): "running jobs fail",
+    ("aws:eks/cluster:Cluster", REPLACE): "all jobs are deleted",
+    ("aws:eks/cluster:Cluster", DELETE): "all jobs are deleted",
+    ("aws:efs/fileSystem:FileSystem", REPLACE): "the shared files are deleted",
+    ("aws:efs/fileSystem:FileSystem", DELETE): "the shared files are deleted",
+    ("aws:fsx/lustreFileSystem:LustreFileSystem", REPLACE): "the files on FSx for Lustre are deleted",
+    ("aws:fsx/lustreFileSystem:LustreFileSystem", DELETE): "the files on FSx for Lustre are deleted",
+    ("aws:efs/accessPoint:AccessPoint", REPLACE): "jobs that mount it have to restart",
+}
+"""(Resource type, operation) -> effect on jobs and their files."""
+ROLLING: Final = frozenset({"launchTemplate", "version", "releaseVersion", "amiType"})
+"""Inputs of a node group. A change to any of them starts a rolling update of the group's nodes."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A resource that is replaced or deleted, or whose change affects running jobs."""
+
+    name: str
+    type: str
+    operation: str
+    effect: str
+
+    def __str__(self) -> str:
+        effect = f": {self.effect}" if self.effect else ""
+        return f"{self.name} ({self.type.rpartition(':')[2]}) is {OPERATIONS[self.operation]}{effect}"
+
+
+@dataclass(frozen=True)
+class Changes:
+    counts: Mapping[str, int]
+    """Operation -> number of resources."""
+    notable: Sequence[Change] = ()
+    not_previewed: str = ""
+    """Reason why there is no preview."""
+    failed: bool = False
+    """Whether a preview was requested but failed, so the changes are unknown."""
+
+    def sentence(self) -> str:
+        if self.not_previewed:
+            return f"{'changes unknown' if self.failed else 'not previewed'}: {self.not_previewed}"
+        found = [f"{self.counts[one]} {OPERATIONS[one]}" for one in OPERATIONS if self.counts.get(one)]
+        return ", ".join(found) or "no changes"
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "counts": None if self.not_previewed else {one: self.counts.get(one, 0) for one in OPERATIONS},
+            "resources": [
+                {"name": one.name, "type": one.type, "operation": one.operation, "effect": one.effect} for one in self.notable
+            ],
+            "notPreviewed": self.not_previewed or None,
+        }
+
+
+def preview(stack: str, file: Path | None = None) -> Changes:
+    """Run `pulumi preview`. `file`, if given, is a stack file outside stacks/.
+
+    A missing Pulumi stack does not count as a failed preview, because `up` would create everything.
+    """
+    elsewhere = ("--config-file", str(file.resolve())) if file else ()
+    try:
+        text = pulumi_program.run("preview", "--json", "--stack", stack, *elsewhere)
+    except NotFound:
+        return Changes({}, not_previewed=f"there is no Pulumi stack {stack} yet, so `pulumi up` will create everything")
+    except CommandError as error:
+        return failure(" ".join(str(error).split()))
+    try:
+        return of_preview(json.loads(text))
+    except ValueError as error:
+        return failure(f"pulumi preview printed no JSON: {error}")
+
+
+def failure(reason: str) -> Changes:
+    return Changes({}, not_previewed=reason, failed=True)
+
+
+def of_preview(document: Mapping[str, Any]) -> Changes:
+    """Parse the output of `pulumi preview --json`."""
+    not_resources = (f"{COMPONENT}:", "pulumi:")  # excludes components, the stack itself and providers
+    real = [step for step in document.get("steps", ()) if _operation(step) and not _type(step).startswith(not_resources)]
+    replaced = {step["urn"] for step in real if _operation(step) == REPLACE}
+    counted = {(step["urn"], REPLACE if step["urn"] in replaced else _operation(step)) for step in real}
+    notable = dict.fromkeys(_notable(real, replaced))
+    return Changes(Counter(operation for _, operation in counted if operation), tuple(notable))
+
+
+def _notable(steps: Iterable[Mapping[str, Any]], replaced: set[str]) -> Iterable[Change]:
+    for step in steps:
+        operation = REPLACE if step["urn"] in replaced else _operation(step) or ""
+        name, type_name = step["urn"].rpartition("::")[2], _type(step)
+        effect = EFFECTS.get((type_name, operation), "")
+        if operation == UPDATE and type_name in NODES and ROLLING & set(step.get("diffReasons") or ()):
+            effect = "its nodes are replaced one by one: running jobs restart"
+        if operation in (REPLACE, DELETE) or effect:
+            yield Change(name, type_name, operation, effect)
+
+
+def _operation(step: Mapping[str, Any]) -> str | None:
+    """Return the operation of a step, or None if it changes nothing. All steps of a replacement return REPLACE."""
+    operation: str = step["op"]
+    if operation in ("create-replacement", "delete-replaced", "discard-replaced"):
+        return REPLACE
+    return operation if operation in OPERATIONS else None
+
+
+def _type(step: Mapping[str, Any]) -> str:
+    state = step.get("newState") or step.get("oldState") or {}
+    return str(state.get("type") or step["urn"].split("::")[2].rpartition("$")[2])

@@ -1,0 +1,159 @@
+"""`plan`: show what `pulumi up` will do, whether AWS allows it, and what it costs. Creates nothing."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli import options
+from cli.clusters.status.cluster_status import BlockStatus
+from cli.console import make_console, print_json
+from cli.errors import CommandError
+from cli.exit_codes import USAGE
+from cli.installation import CLONE
+from cli.stacks.plan import changes
+from cli.stacks.plan.changes import Changes
+from cli.stacks.plan.plan_report import Report
+from cli.stacks.plan.plan_screen import screen
+from infra.checks import images, limits, of_rules, permissions
+from infra.checks.model import Answer, unknown
+from infra.config import preflight, stack_file
+from infra.config.preflight import Examined
+from infra.config.stack_file import RawStack
+from infra.cost.prices import Prices, snapshot
+from infra.facts import Facts, price_list
+from infra.facts.price_list import Wanted
+from infra.plan.bill import Bill, bill
+from infra.settings.pools import CapacityBlock
+from infra.settings.stack import Settings
+
+
+def command(
+    stack: options.Stack,
+    no_preview: Annotated[bool, typer.Option("--no-preview", help="Do not run `pulumi preview`.")] = False,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Query nothing: prices come from a dated snapshot, and checks are unknown.")
+    ] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 6 if a check, a price or the changes are unknown.")] = False,
+    config_dir: options.ConfigDir = options.STACK_FILES,
+    as_json: options.Json = False,
+) -> int:
+    """Creates nothing. Exits with 0 if no check fails, and with 3 if one does; unknown checks are warnings."""
+    path = stack_file.find(stack, config_dir)
+    raw = stack_file.read(path)
+    if stack_file.is_existing(raw.values):
+        raise CommandError(
+            f"{stack} uses an existing Kubernetes cluster: there is nothing to buy. Use `validate -s {stack}`", USAGE
+        )
+    file = None if config_dir == options.STACK_FILES else path
+    report = examine(raw, offline=offline, look_ahead=_preview(stack, file, no_preview=no_preview, offline=offline))
+    if as_json:
+        print_json(report.as_json(strict=strict))
+    else:
+        make_console().print(screen(report, strict=strict))
+    return report.code(strict=strict)
+
+
+def _preview(stack: str, file: Path | None, *, no_preview: bool, offline: bool) -> Callable[[], Changes]:
+    if no_preview or offline:
+        option = "--no-preview" if no_preview else "--offline"
+        return lambda: Changes({}, not_previewed=option)
+    if CLONE is None:
+        return lambda: changes.failure("`pulumi preview` needs a clone of the repository; --no-preview skips it")
+    return lambda: changes.preview(stack, file)
+
+
+def examine(raw: RawStack, *, offline: bool, look_ahead: Callable[[], Changes]) -> Report:
+    """Run the checks, the price queries and the preview in parallel."""
+    with ThreadPoolExecutor(2) as threads:
+        ahead = threads.submit(look_ahead)
+        asked = threads.submit(_prices, raw, offline=offline)
+        examined = preflight.examine_aws(raw, offline=offline)
+        settings = examined.settings
+        found = _bill(settings, examined.facts, asked.result())
+        return Report(
+            _heading(raw, examined),
+            raw.stack,
+            raw.region,
+            tuple(_answers(examined, found)),
+            found,
+            ahead.result(),
+            has_unreserved=settings is not None and any(not pool.is_reserved for pool in settings.pools),
+        )
+
+
+def _answers(examined: Examined[Settings, Facts], found: Bill | None) -> Iterator[Answer]:
+    """Yield the results of all checks, even if one fails, so that one run reports all problems."""
+    settings, facts = examined.settings, examined.facts
+    of_file = list(of_rules.answers(examined))
+    yield from (_with_clocks(one, settings, facts) for one in of_file)
+    is_readable = all(one.verdict != "no" for one in of_file if one.check == of_rules.STACK_FILE)
+    if settings is not None and facts is not None and is_readable:
+        yield from _of_account(settings, facts)
+    if settings is not None and found is not None:
+        yield from of_rules.of_budget(settings, found)
+
+
+def _with_clocks(answer: Answer, settings: Settings | None, facts: Facts | None) -> Answer:
+    """Add to the reservation check when the nodes of each Capacity Block start, or how much time they have left.
+
+    Times are relative to AWS's clock.
+    """
+    if answer.check != of_rules.RESERVATIONS or answer.verdict != "yes" or settings is None or facts is None:
+        return answer
+    held = dict.fromkeys(pool.reservation_id or "" for pool in settings.pools if isinstance(pool.capacity, CapacityBlock))
+    blocks = [facts.reservations[one] for one in held if one in facts.reservations]
+    clocks = [BlockStatus(one.id, one.state, one.start, one.end, settings.is_eks) for one in blocks if one.start and one.end]
+    return replace(answer, sentences=tuple(one.sentence(blocks[0].read_at) for one in clocks))
+
+
+def _of_account(settings: Settings, facts: Facts) -> Iterator[Answer]:
+    """Yield the results of the checks that only `plan` runs: account limits, permissions and images.
+
+    Some of these checks are unknown if the stack uses an instance type or zone that AWS does not have.
+    """
+    with ThreadPoolExecutor(3) as threads:
+        asked = [
+            threads.submit(_unless_unplanned, "limits of the account", lambda: list(limits.answers(settings, facts))),
+            threads.submit(_unless_unplanned, permissions.NAME, lambda: [permissions.answer(settings, facts)]),
+            threads.submit(_unless_unplanned, images.EXIST, lambda: list(images.answers(settings, facts))),
+        ]
+        for one in asked:
+            yield from one.result()
+
+
+def _unless_unplanned(name: str, answers: Callable[[], list[Answer]]) -> list[Answer]:
+    try:
+        return answers()
+    except LookupError:  # AWS does not have an instance type or zone of the stack; a rule reports it
+        return [unknown(name, "the stack uses an instance type or zone that AWS does not have")]
+
+
+def _prices(raw: RawStack, *, offline: bool) -> Prices:
+    """Query the prices of a stack even if its stack file has problems. Offline, read the snapshot."""
+    settings = preflight.examine_aws(raw, offline=True).settings
+    if offline or settings is None:
+        return snapshot(raw.region)
+    return price_list.read(Wanted.of(settings))
+
+
+def _bill(settings: Settings | None, facts: Facts | None, prices: Prices) -> Bill | None:
+    """Return the bill. If the facts lack an instance type or zone of the stack, use only the stack file."""
+    if settings is None:
+        return None
+    try:
+        return bill(settings, facts, prices)
+    except LookupError:
+        return bill(settings, None, prices)
+
+
+def _heading(raw: RawStack, examined: Examined[Settings, Facts]) -> str:
+    settings, facts = examined.settings, examined.facts
+    if settings is None:
+        return raw.stack
+    kind = f"EKS cluster, Kubernetes {settings.eks.kubernetes_version}" if settings.is_eks else "EC2 cluster"
+    account = f"; account {facts.caller.account}" if facts else ""
+    return f"{settings.cluster_name}: {kind}, in {settings.region}{account}"

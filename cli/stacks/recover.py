@@ -1,0 +1,52 @@
+"""`recover`: repair a stack after `pulumi` was killed or interrupted."""
+
+import sys
+from collections.abc import Callable
+
+from cli import options
+from cli.console import print_json
+from cli.errors import CommandError, NotFound
+from cli.exit_codes import OK
+from cli.stacks import pulumi_program
+from infra.recovery.recover_stack import Recovered, clients, recover
+
+
+def command(stack: options.Stack, as_json: options.Json = False) -> int:
+    """Run it only while no other Pulumi operation uses the stack. Removes the lock and records what AWS and Kubernetes created.
+
+    The next `pulumi up` or `pulumi destroy` continues from there and creates no duplicates.
+    """
+    _unlock(stack)
+    recovered = recover(pulumi_program.run, stack, clients, lambda line: print(line, file=sys.stderr))
+    if as_json:
+        print_json(recovered._asdict())
+    else:
+        describe(recovered, print)
+    return OK
+
+
+def describe(recovered: Recovered, report: Callable[[str], None]) -> None:
+    texts = {
+        "found": "exists and is now in the state",
+        "changed": "was being changed or deleted; the state now matches AWS",
+        "surplus": "exists twice; the next up or destroy deletes this one",
+        "missing": "does not exist; the next up creates it",
+    }
+    for kind, text in texts.items():
+        for name in getattr(recovered, kind):
+            report(f"{name} {text}")
+    if not any(recovered):
+        report("nothing was interrupted")
+
+
+def _unlock(stack: str) -> None:
+    """Remove the lock.
+
+    Ignore errors, because some backends fail if there is no lock. If the lock remains, the next command reports it.
+    """
+    try:
+        pulumi_program.run("cancel", "--yes", "--stack", stack)
+    except NotFound:
+        raise
+    except CommandError:
+        return

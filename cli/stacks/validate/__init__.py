@@ -1,0 +1,1 @@
+"""`validate`: report every problem of a stack file, job file or manifest."""
