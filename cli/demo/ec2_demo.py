@@ -173,5 +173,5 @@ SHOW = Show(
     stack="local-ec2",
     steps=Ec2Demo,
     title="The lifecycle of an EC2 cluster in a local AWS whose instances are emulated on this machine. No account, no cost.",
-    goes_on="scripts/cluster local start, then scripts/cluster local up -s local-ec2 (docs/operations.md)",
+    goes_on="scripts/cluster local start, then scripts/cluster local up -s local-ec2 (docs/guides/ec2-clusters.md)",
 )

@@ -134,7 +134,7 @@ def ami(settings: Settings, facts: Facts) -> Iterator[Problem]:
             yield Problem(where, f"{shown(named)} was not found in {account(facts)}. {fix}")
         elif head:
             tags = f"{AMI_TAG}=ec2 and {OPENMPI_TAG}={target.openmpi}"
-            fix = "Build one (docs/operations.md), or set your own."
+            fix = "Build one (docs/guides/amis.md), or set your own."
             yield Problem(where, f"is missing, and {account(facts)} has no {head.architecture} AMI with the tags {tags}. {fix}")
     elif head and facts.ami.architecture != head.architecture:
         other = f"{head.name} is {head.architecture}"

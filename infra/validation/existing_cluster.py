@@ -168,7 +168,7 @@ def nodes_for_operators(settings: ExistingSettings, facts: ClusterFacts) -> Iter
         return
     tainted = facts.matching(selector)
     if not facts.nodes:
-        yield Problem(where, f"the cluster at {facts.server} has no nodes. Join nodes to it (docs/on-premises.md).")
+        yield Problem(where, f"the cluster at {facts.server} has no nodes. Join nodes to it (docs/guides/on-premises.md).")
     elif not tainted:
         yield Problem(where, f"no node has {_words(selector)}. Label a node, or remove the key.")
     else:

@@ -18,7 +18,7 @@ NAME: Final = "gpumpi-job-controller"
 LEASE: Final = NAME
 PORT: Final = 8080
 MEMORY: Final = "128Mi"
-"""docs/measurements.md lists the measured memory usage."""
+"""docs/measurements/kubernetes.md lists the measured memory usage."""
 LOST_NODE_SECONDS: Final = 30
 """How long the controller's pod stays bound to a lost node."""
 READ: Final = ["get", "list", "watch"]
