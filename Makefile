@@ -12,7 +12,7 @@ WORKERS ?= $(shell expr 2 \* $$(nproc))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tools demo demo-ec2 demo-heal test test-ami mission check format format-check lint types bench lock outdated conformance clean
+.PHONY: help setup tools demo demo-ec2 demo-heal test test-ami mission check format format-check lint types docs bench lock outdated conformance clean
 
 help: ## show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -64,6 +64,10 @@ lint: setup ## run the linter
 # All clones share the cache: mypy compares the hashes of the sources (docs/measurements/tests.md).
 types: setup ## check types in strict mode
 	@MYPY_CACHE_DIR=$(CACHE)/mypy $(BIN)/mypy
+
+docs: setup ## build the documentation as a site
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "The site is in .local/site. To read it, run: $(BIN)/mkdocs serve"
 
 bench: tools ## run the benchmarks whose figures are in docs/measurements
 	$(BIN)/python -m bench.up
