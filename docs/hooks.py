@@ -53,6 +53,8 @@ def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> Navigation:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Let links to files of the repository lead to their pages on the site."""
     source = _source_of(page.file.src_uri)
+    if page.is_homepage:
+        page.meta["hide"] = ["navigation"]  # it has no other page in its section
     if not source.endswith(".md"):
         return markdown  # the content of a program: a bracket is not a link
     text = LINK.sub(lambda link: _link(link, page.file.src_uri, source), markdown)
