@@ -55,7 +55,7 @@ def test_the_wheel_contains_only_the_command_and_its_dependencies(installed: Pat
     assert "gpumpi = cli.main:main" in entry_points.read_text()
     (metadata,) = [*installed.glob("gpumpi-*/METADATA"), *installed.glob("gpumpi-*/requires.txt")]
     assert "pulumi-aws==" in metadata.read_text()
-    page = Path("cli", "dashboard", "page")
+    page = Path("cli", "clusters", "dashboard", "page")
     assert {path.name for path in (installed / page).iterdir()} == {path.name for path in (ROOT / page).iterdir()}
     scripts = {path.name for path in (ROOT / "infra" / "jobs" / "in_pods").glob("*.sh")}
     assert {path.name for path in (installed / "infra" / "jobs" / "in_pods").glob("*.sh")} == scripts
