@@ -8,11 +8,11 @@ CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gpumpi
 WORKERS ?= $(shell expr 2 \* $$(nproc))
 
 # Some container images set this variable. Then each of the thousands of Python processes in the tests would compile all
-# modules again, and pytest would rewrite all assertions again in each worker (docs/measurements.md).
+# modules again, and pytest would rewrite all assertions again in each worker (docs/measurements/tests.md).
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tools demo demo-ec2 demo-heal test test-ami mission check format format-check lint types bench lock outdated conformance clean
+.PHONY: help setup tools demo demo-ec2 demo-heal test test-ami mission check format format-check lint types docs bench lock outdated conformance clean
 
 help: ## show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -46,8 +46,8 @@ test: tools ## run the tests in random order, except long ones, which test-ami a
 test-ami: tools ## run the AMI tests with Open MPI 4 and 5; the first run compiles both (ten minutes of CPU time)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup tests/amis
 
-mission: tools ## run the tests behind each row of docs/mission.md, print the table and write it there; compiles Open MPI like test-ami
-	$(BIN)/python -m pytest -p tests.mission.plugin -m "mission or mission_only" --mission-table docs/mission.md -n $(WORKERS) --dist loadgroup
+mission: tools ## run the tests behind each row of docs/measurements/mission.md, print the table and write it there; compiles Open MPI like test-ami
+	$(BIN)/python -m pytest -p tests.mission.plugin -m "mission or mission_only" --mission-table docs/measurements/mission.md -n $(WORKERS) --dist loadgroup
 
 check: setup format lint types ## run the quick checks: format, lint, types, pure and program tests
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup tests/pure tests/program
@@ -61,11 +61,15 @@ format-check: setup ## fail if `make format` would change a file
 lint: setup ## run the linter
 	@$(BIN)/ruff check .
 
-# All clones share the cache: mypy compares the hashes of the sources (docs/measurements.md).
+# All clones share the cache: mypy compares the hashes of the sources (docs/measurements/tests.md).
 types: setup ## check types in strict mode
 	@MYPY_CACHE_DIR=$(CACHE)/mypy $(BIN)/mypy
 
-bench: tools ## run the benchmarks whose figures are in docs/measurements.md
+docs: setup ## build the documentation as a site
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "The site is in .local/site. To read it, run: $(BIN)/mkdocs serve"
+
+bench: tools ## run the benchmarks whose figures are in docs/measurements
 	$(BIN)/python -m bench.up
 	$(BIN)/python -m bench.scale
 	$(BIN)/python -m bench.start

@@ -1,7 +1,7 @@
 """Entry point of the Pulumi program.
 
 The program runs once, and most of its objects stay in use until it exits. Disabling garbage collection, even at exit,
-saves a quarter of the CPU time (docs/measurements.md).
+saves a quarter of the CPU time (docs/measurements/tests.md).
 """
 
 import atexit

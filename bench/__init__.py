@@ -1,1 +1,1 @@
-"""Benchmarks, which are not part of the tests. docs/measurements.md contains their results and targets."""
+"""Benchmarks, which are not part of the tests. docs/measurements contains their results and targets."""

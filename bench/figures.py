@@ -1,6 +1,6 @@
-"""`python -m bench.figures`: draw plots from the benchmark results in docs/figures/*.json, and write docs/plots.md.
+"""Draw plots from the benchmark results in docs/measurements/figures, and write docs/measurements/plots.md.
 
-This module measures nothing. To update a plot, run `python -m bench.scale --json > docs/figures/scale.json` first.
+This module measures nothing. To update a plot, run `python -m bench.scale --json > docs/measurements/figures/scale.json` first.
 """
 
 import argparse
@@ -14,8 +14,8 @@ from bench import mpi_start, plot
 from bench.plot import Bar, Line
 
 ROOT = Path(__file__).parents[1]
-FOLDER = ROOT / "docs" / "figures"
-PAGE = ROOT / "docs" / "plots.md"
+FOLDER = ROOT / "docs" / "measurements" / "figures"
+PAGE = ROOT / "docs" / "measurements" / "plots.md"
 BLUE, ORANGE, GREEN = "#1f6feb", "#d1580c", "#1a7f37"
 
 
@@ -124,10 +124,10 @@ def drawn(folder: Path = FOLDER) -> dict[str, str]:
 
 
 def page(folder: Path = FOLDER) -> str:
-    """Return the text of docs/plots.md."""
+    """Return the text of docs/measurements/plots.md."""
     lines = ["# Plots", "", "Drawn by `python -m bench.figures` from the JSON file linked below each plot. Tables and"]
     lines += [
-        "conditions are in [measurements.md](measurements.md). Other benchmarks have not been recorded with `--json` yet.",
+        "conditions are in [Measurements](README.md). Other benchmarks have not been recorded with `--json` yet.",
         "",
     ]
     files = drawn(folder)
@@ -148,7 +148,7 @@ def main() -> None:
     for name, text in files.items():
         (FOLDER / name).write_text(text)
     PAGE.write_text(page())
-    written = [*(f"docs/figures/{name}" for name in files), "docs/plots.md"]
+    written = [*(f"docs/measurements/figures/{name}" for name in files), "docs/measurements/plots.md"]
     print(json.dumps(written) if arguments.json else "\n".join(written))
 
 

@@ -1,4 +1,4 @@
-"""Exit codes of all verbs. The code, every `--help` text and docs/command-line.md use these definitions."""
+"""Exit codes of all verbs. The code, every `--help` text and docs/reference/command-line.md use these definitions."""
 
 from typing import Final
 
@@ -34,7 +34,7 @@ def render_help() -> str:
 
 
 def render_markdown() -> str:
-    """Return the table in docs/command-line.md."""
+    """Return the table in docs/reference/command-line.md."""
     lines = ["| exit code | meaning |", "|---|---|", *(f"| {code} | {meaning} |" for code, meaning in MEANINGS.items())]
     verbs, _, meaning = REMOTE.partition(": ")
     return "\n".join([*lines, f"| {verbs} | {meaning} |"]) + "\n"

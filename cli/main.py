@@ -181,7 +181,7 @@ def every_command() -> Iterator[tuple[str, Any]]:
 
 
 def markdown() -> str:
-    """Return the Markdown table of verbs for docs/command-line.md."""
+    """Return the Markdown table of verbs for docs/reference/command-line.md."""
     lines = ["| verb | what it does |", "|---|---|"]
     for panel, verbs in VERBS.items():
         lines.append(f"| **{panel}** | |")
@@ -192,7 +192,7 @@ def markdown() -> str:
 
 
 def main() -> None:
-    # Garbage collection took a quarter of the CPU time of short verbs (docs/measurements.md).
+    # Garbage collection took a quarter of the CPU time of short verbs (docs/measurements/tests.md).
     gc.set_threshold(OBJECTS_PER_COLLECTION)
     atexit.register(gc.freeze)  # skips garbage collection at exit
     if sys.stdout is not None:

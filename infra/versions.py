@@ -141,7 +141,7 @@ def not_verified(kubernetes_version: str, own_addons: Collection[str] = (), *, m
 NVIDIA_DEVICE_PLUGIN: Final = "v0.19.3"
 MPI_OPERATOR: Final = "v0.8.2"  # the newest release as of 2026-07
 # v0.19.2 is newer (2026-08). The Go modules of v0.19.2, v0.16.9, v0.17.7 and v0.17.8 are not available, so none of
-# these versions was tested. docs/operations.md lists the known bugs of v0.16.1; `infra.platform.admission` avoids them.
+# these versions was tested. docs/guides/upgrade.md lists the known bugs of v0.16.1; `infra.platform.admission` avoids them.
 KUEUE: Final = "v0.16.1"
 # Kueue v0.16.1 is built against these versions. Trainer v2.2.0 renamed podTemplateOverrides, the field that Kueue
 # writes.

@@ -1,7 +1,7 @@
 """Garbage collection for processes that keep most of their objects: the servers of a local cloud, and test processes.
 
 By default, CPython's collector searches for reference cycles after every 700 new objects. At exit, it examines all
-objects again. In these processes, garbage collection took up to a third of the CPU time (docs/measurements.md).
+objects again. In these processes, garbage collection took up to a third of the CPU time (docs/measurements/tests.md).
 https://docs.python.org/3.11/library/gc.html
 """
 

@@ -16,7 +16,7 @@ settings.register_profile("untimed", deadline=None, suppress_health_check=[Healt
 settings.load_profile("untimed")
 
 LONGEST_FIRST = ("jobs", "kubernetes", "hosts", "packer", "job-images", "killed", "platform-changes", "demo", "faults", "checkov")
-"""Groups that take minutes, longest first (docs/measurements.md). If a long group started last, one worker would run
+"""Groups that take minutes, longest first (docs/measurements/tests.md). If a long group started last, one worker would run
 it while the other workers were idle.
 """
 SKIP_CHECKPOINTS = "PULUMI_SKIP_CHECKPOINTS"

@@ -5,7 +5,7 @@ set -o errexit -o nounset -o pipefail
 here=$(dirname "$(readlink --canonicalize "$0")")
 reference=$1
 
-echo "NOT VERIFIED: this recipe was written from the sources of AWS's images of 2026-08-21 and tested with stubs (docs/images.md)" >&2
+echo "NOT VERIFIED: this recipe was written from the sources of AWS's images of 2026-08-21 and tested with stubs (docs/guides/images.md)" >&2
 if [[ $reference != *@sha256:* ]]; then
   echo "NOT VERIFIED: the base $reference is a tag, which AWS moves. To pin it, pass its digest: --build-arg BASE=IMAGE@sha256:..." >&2
 fi

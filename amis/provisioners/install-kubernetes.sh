@@ -22,7 +22,7 @@ must_be_pinned() { # PROGRAM CODE FIX
 }
 for program in "${programs[@]}"; do
   if there=$(command -v "$program"); then
-    must_be_pinned "$there" 1 "Upgrade with kubeadm (docs/on-premises.md), or pin another version in amis/versions.pkrvars.hcl"
+    must_be_pinned "$there" 1 "Upgrade with kubeadm (docs/guides/on-premises.md), or pin another version in amis/versions.pkrvars.hcl"
   fi
   [[ ${KUBERNETES_FOLDER:-} ]] || continue
   if [[ ! -x $KUBERNETES_FOLDER/$program ]]; then

@@ -148,5 +148,5 @@ SHOW = Show(
     stack="local",
     steps=HealDemo,
     title="A GPU breaks under a running job in a local AWS. No account, no GPU, no cost: the fault is simulated.",
-    goes_on='docs/operations.md, "A node is broken"',
+    goes_on="docs/guides/broken-nodes.md",
 )

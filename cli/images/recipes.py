@@ -17,7 +17,7 @@ from infra.jobs.smoke import IMAGES
 
 ROOT: Final = CLONE or Path()
 TAG_CHARACTERS: Final = 12
-NOT_VERIFIED: Final = "written from the sources of AWS's images (2026-08-21) and tested with stubs; see docs/images.md"
+NOT_VERIFIED: Final = "written from the sources of AWS's images (2026-08-21) and tested with stubs; see docs/guides/images.md"
 """Printed for each recipe with a base of AWS until a user has reported a build from AWS's images."""
 
 

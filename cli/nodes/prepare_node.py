@@ -28,7 +28,7 @@ def command(
     ] = None,
     as_json: options.JsonErrors = False,
 ) -> int:
-    """Run it as root on the node (see docs/on-premises.md). Exits with 0 if the machine is ready."""
+    """Run it as root on the node (see docs/guides/on-premises.md). Exits with 0 if the machine is ready."""
     if sys.platform != "linux":
         raise CommandError("this machine does not run Linux; run the command on a node with Debian or Ubuntu", USAGE)
     environment = dict(os.environ)

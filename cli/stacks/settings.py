@@ -85,14 +85,14 @@ def format_default(info: FieldInfo) -> str:
 
 
 def job_markdown() -> str:
-    """Return the Markdown table of job fields for docs/jobs.md."""
+    """Return the Markdown table of job fields for docs/reference/job-fields.md."""
     lines = ["| field | meaning | default |", "|---|---|---|"]
     lines += [f"| `{row.path}` | {row.meaning} | {f'`{row.default}`' if row.default else ''} |" for row in list_settings(Job)]
     return "\n".join(lines) + "\n"
 
 
 def existing_markdown() -> str:
-    """Return the Markdown table of settings for docs/on-premises.md."""
+    """Return the Markdown table of settings for docs/reference/settings-existing.md."""
     return markdown(ExistingSettings)
 
 

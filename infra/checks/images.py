@@ -20,7 +20,7 @@ EXIST: Final = "images of jobs"
 EFA: Final = "EFA support of job images"
 OPERATION: Final = "ecr:DescribeImages"
 WITH_EFA: Final = ("mpi", "pytorch")
-"""Names of images in images/ that are based on AWS's images with EFA; see docs/images.md."""
+"""Names of images in images/ that are based on AWS's images with EFA; see docs/guides/images.md."""
 MARKS: Final = ("/opt/amazon/efa", "/opt/amazon/openmpi", "aws-efa-installer", "aws-ofi-nccl")
 """Paths and names of AWS's EFA software that an image's environment or build steps may contain:
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html"""
@@ -137,7 +137,7 @@ def _with_efa(found: Mapping[Image, Found]) -> Answer:
     lacking = [image.name for image, one in found.items() if not one.efa]
     if not lacking:
         return Answer(EFA, "yes")
-    why = "neither the name nor the configuration of the image mentions AWS's EFA software; see docs/images.md"
+    why = "neither the name nor the configuration of the image mentions AWS's EFA software; see docs/guides/images.md"
     return unknown(EFA, *(f"{name}: {why}" for name in dict.fromkeys(lacking)))
 
 

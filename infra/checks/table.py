@@ -1,4 +1,4 @@
-"""Table in docs/plan.md: the AWS operations that each check depends on."""
+"""Table in docs/reference/plan-checks.md: the AWS operations that each check depends on."""
 
 from collections.abc import Iterator
 

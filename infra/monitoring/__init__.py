@@ -7,5 +7,5 @@ rules.py        -> Prometheus's rule file
 scrape.py       -> Prometheus's and Alertmanager's configuration
 dashboards.py   the dashboards, as panels with queries
 grafana.py      -> Grafana's JSON
-runbooks.py     -> "What the alerts mean" in docs/operations.md
+runbooks.py     -> docs/runbooks: one page per alert
 """

@@ -10,7 +10,8 @@ Severity = Literal["info", "warning", "critical"]
 """info: no action needed. warning: the platform or an operator has to replace a node. critical: jobs cannot
 start or restart."""
 
-RUNBOOKS: Final = "docs/operations.md"
+RUNBOOKS: Final = "docs/runbooks"
+"""Folder of the repository with one page per alert."""
 TOKEN: Final = "/etc/gpumpi/remote-write/token"
 WEBHOOK: Final = "/etc/gpumpi/webhook/url"
 """Paths of the users' Secrets in the pods of Prometheus and Alertmanager."""
@@ -34,16 +35,7 @@ class Alert:
 
     @property
     def runbook(self) -> str:
-        return f"{RUNBOOKS}#{anchor(self.name)}"
-
-
-def anchor(heading: str) -> str:
-    """Return the anchor of a heading.
-
-    >>> anchor("NvidiaXID79Error")
-    'nvidiaxid79error'
-    """
-    return heading.lower().replace(" ", "-")
+        return f"{RUNBOOKS}/{self.name}.md"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The runbooks of all alerts, for docs/operations.md."""
+"""The pages of docs/runbooks: one per alert, and their index."""
 
 import re
 import textwrap
@@ -12,18 +12,52 @@ EVERYTHING: Final = Monitored("any", parts.PARTS, remote_write=RemoteWrite("http
 WIDTH: Final = 120
 _GLUE: Final = "\x00"
 """Replaces the spaces in a command, because a command must stay on one line."""
+_INTRODUCTION: Final = (
+    "One page per alert. `platform.monitoring: true` enables the alerts ([guide](../guides/watch.md#metrics-and-alerts)). "
+    "The severity `info` means that no node needs a repair. `warning` means that a part of the cluster is affected, such as "
+    "a node. `critical` means that a component of the platform is down in the whole cluster."
+)
 
 
-def markdown() -> str:
-    sections = [
-        ("Faults of nodes", tuple(faults.alerts())),
-        ("Parts of the platform", tuple(parts.alerts(parts.PARTS))),
-        ("The monitoring itself", tuple(parts.of_monitoring(EVERYTHING))),
-    ]
-    return "\n".join(f"### {title}\n\n" + "\n".join(map(_runbook, alerts)) for title, alerts in sections)
+def sections() -> dict[str, tuple[Alert, ...]]:
+    return {
+        "Faults of nodes": tuple(faults.alerts()),
+        "Parts of the platform": tuple(parts.alerts(parts.PARTS)),
+        "The monitoring itself": tuple(parts.of_monitoring(EVERYTHING)),
+    }
 
 
-def _runbook(alert: Alert) -> str:
-    whole = re.sub(r"`[^`]+`", lambda code: code[0].replace(" ", _GLUE), f"{alert.meaning} **Do:** {alert.fix}")
-    text = textwrap.fill(whole, WIDTH, break_long_words=False, break_on_hyphens=False).replace(_GLUE, " ")
-    return f"#### {alert.name}\n\n{text}\n"
+def pages() -> dict[str, str]:
+    """Return file name -> text of each page, including the index README.md."""
+    alerts = [alert for group in sections().values() for alert in group]
+    return {"README.md": _index()} | {f"{alert.name}.md": _page(alert) for alert in alerts}
+
+
+def _index() -> str:
+    lines = ["# Runbooks", "", _wrap(_INTRODUCTION)]
+    for title, alerts in sections().items():
+        lines += ["", f"## {title}", "", "| alert | severity | meaning |", "|---|---|---|"]
+        lines += [f"| [{alert.name}]({alert.name}.md) | {alert.severity} | {alert.meaning} |" for alert in alerts]
+    return "\n".join(lines) + "\n"
+
+
+def _page(alert: Alert) -> str:
+    since = "at once" if alert.hold == "0m" else f"when this has lasted for {alert.hold}"
+    return "\n".join(
+        [
+            f"# {alert.name}",
+            "",
+            _wrap(alert.meaning),
+            "",
+            _wrap(f"**Do:** {alert.fix}"),
+            "",
+            f"Severity: {alert.severity}. The alert fires {since}. [All runbooks](README.md). Expression:",
+            "",
+            f"```promql\n{alert.expr}\n```\n",
+        ]
+    )
+
+
+def _wrap(text: str) -> str:
+    whole = re.sub(r"`[^`]+`", lambda code: code[0].replace(" ", _GLUE), text)
+    return textwrap.fill(whole, WIDTH, break_long_words=False, break_on_hyphens=False).replace(_GLUE, " ")

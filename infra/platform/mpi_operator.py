@@ -24,7 +24,7 @@ MORE_ARGUMENTS: Final = (
 )
 """At upstream's limit of 5 requests per second, creating the pods of a job with 64 workers takes half a minute. And each
 change of a pod uses up one entry of the controller's queue, which upstream limits to 10 entries per second for all jobs:
-several hundred starting workers delay every job by minutes (docs/measurements.md). Entries of the same job are merged,
+several hundred starting workers delay every job by minutes (docs/measurements/kubernetes.md). Entries of the same job are merged,
 so a higher limit does not cause more work.
 https://github.com/kubeflow/mpi-operator/blob/v0.8.2/pkg/controller/mpi_job_controller.go (enqueueMPIJob)"""
 

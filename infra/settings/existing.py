@@ -1,7 +1,7 @@
 """Settings of a stack for an existing cluster: the `gpumpi:` section of its file as frozen models.
 
 Each field description states the meaning and, after "Change:", what a new value does to a live cluster. The table in
-docs/on-premises.md is generated from these descriptions.
+docs/reference/settings-existing.md is generated from these descriptions.
 """
 
 from typing import Annotated, Literal
@@ -138,7 +138,7 @@ class ExistingSettings(Model):
     )
     jobs: Annotated[tuple[Job, ...], Field(strict=False)] = Field(
         (),
-        description="Jobs that run once; `pulumi up` does not wait for them to finish. All fields: docs/jobs.md. "
+        description="Jobs that run once; `pulumi up` does not wait for them to finish. All fields: docs/reference/job-fields.md. "
         "Change: a changed job is deleted and runs again; a job removed from the file is deleted.",
     )
 

@@ -1,7 +1,7 @@
 """Settings of a stack: the `gpumpi:` section of `stacks/Pulumi.<stack>.yaml` as frozen models.
 
 Each field description states the meaning and, after "Change:", what a new value does to a live cluster. The table in
-docs/configuration.md is generated from these descriptions. This module does not query AWS: rules that need facts about
+docs/reference/settings.md is generated from these descriptions. This module does not query AWS: rules that need facts about
 the account are in `infra.validation`.
 """
 
@@ -44,7 +44,7 @@ class Settings(Model):
     )
     jobs: Annotated[tuple[Job, ...], Field(strict=False)] = Field(
         (),
-        description="Jobs that run once; `pulumi up` does not wait for them to finish. All fields: docs/jobs.md. "
+        description="Jobs that run once; `pulumi up` does not wait for them to finish. All fields: docs/reference/job-fields.md. "
         "Change: a changed job is deleted and runs again; a job removed from the file is deleted.",
     )
     budget: Budget = Field(Budget(), description="Limits for the cost of the stack. Change: see the individual fields.")

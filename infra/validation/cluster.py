@@ -94,7 +94,7 @@ def _older(version: str, now: str) -> str:
     if minor(version) < minor(now) - 1:
         return f'{older}, and EKS rolls back at most one minor version. Use "{now}".'
     rollback = "EKS rolls back only within 7 days of an upgrade, and `pulumi up` does not do it, because node groups go first"
-    return f'{older}. {rollback}. Use "{now}", or roll back with the AWS CLI (docs/operations.md).'
+    return f'{older}. {rollback}. Use "{now}", or roll back with the AWS CLI (docs/guides/upgrade.md).'
 
 
 @rule(target=EKS)

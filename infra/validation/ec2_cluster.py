@@ -143,7 +143,7 @@ def check_ami(settings: Settings, facts: Facts) -> Iterator[Problem]:
             yield Problem(where, f"{shown(ami_id)} was not found in {account_text(facts)}. {fix}")
         elif head:
             tags = f"{AMI_TAG}=ec2 and {OPENMPI_TAG}={target.openmpi}"
-            fix = "Build one (docs/operations.md), or set your own."
+            fix = "Build one (docs/guides/amis.md), or set your own."
             yield Problem(
                 where, f"is missing, and {account_text(facts)} has no {head.architecture} AMI with the tags {tags}. {fix}"
             )

@@ -145,7 +145,7 @@ def check_system_nodes(settings: ExistingSettings, facts: ClusterFacts) -> Itera
         return
     selected = facts.matching(selector)
     if not facts.nodes:
-        yield Problem(where, f"the cluster at {facts.server} has no nodes. Join nodes to it (docs/on-premises.md).")
+        yield Problem(where, f"the cluster at {facts.server} has no nodes. Join nodes to it (docs/guides/on-premises.md).")
     elif not selected:
         yield Problem(where, f"no node has {_describe_labels(selector)}. Label a node, or remove the key.")
     else:

@@ -151,7 +151,7 @@ def check_ami_has_lustre(settings: Settings, facts: Facts) -> Iterator[Problem]:
     for system, kernel in _WITHOUT_CLIENT.items():
         if f"({system})" in facts.ami.source:
             base = f"the AMI {facts.ami.id} was built from AWS's AMI for {system}, whose kernel {kernel} has no Lustre client"
-            fix = "Build one with `-var base=ubuntu-22.04` (docs/operations.md), or use only storage.efs."
+            fix = "Build one with `-var base=ubuntu-22.04` (docs/guides/amis.md), or use only storage.efs."
             yield Problem(_WHERE, f"{base}. {fix}")
 
 

@@ -1,7 +1,7 @@
 """Root file systems of hosts, built once and cached. They contain no files from this machine.
 
 `bare`: a small Debian with systemd, SSH and cloud-init. It emulates the images of Canonical and Amazon, which are not
-available from package registries (see docs/local-cloud.md).
+available from package registries (see docs/concepts/local-hosts.md).
 `node`: a layer on top with the content of an EC2 cluster's AMI, built by the provisioners of `amis/`.
 """
 

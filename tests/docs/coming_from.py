@@ -1,4 +1,4 @@
-"""Extract the examples from docs/coming-from.md: commands and files. A file's first comment gives the file name."""
+"""Extract the examples from docs/guides/coming-from.md: commands and files. A file's first comment gives the file name."""
 
 import re
 import shlex
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.docs.tables import ROOT
 
-PAGE = (ROOT / "docs" / "coming-from.md").read_text()
+PAGE = (ROOT / "docs" / "guides" / "coming-from.md").read_text()
 SYSTEMS = ("MPIJob", "PyTorchJob and TrainJob", "Slurm and ParallelCluster", "SkyPilot", "HyperPod")
 _BLOCK = re.compile(r"^```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NAME = re.compile(r"^(?:#!.*\n)?# ([\w.]+\.(?:yaml|sbatch))$", re.MULTILINE)

@@ -24,7 +24,10 @@ ROOT: Final = Path(__file__).parents[2]
 COUNT: Final = 100
 SENTENCE_WORDS: Final = 4
 MESSAGE_WORDS: Final = 5
-GENERATED: Final = ("docs/mission.md", "docs/plots.md", "docs/figures/", "docs/pictures/", "tests/golden/")
+GENERATED: Final = (
+    *("docs/measurements/mission.md", "docs/measurements/plots.md", "docs/measurements/figures/", "docs/pictures/"),
+    *("docs/runbooks/", "tests/golden/"),
+)
 COMMENTED: Final = (".sh", ".hcl", ".yaml", ".yml", ".toml")
 COMMENTED_NAMES: Final = ("Makefile", "Dockerfile", ".ci/run")
 

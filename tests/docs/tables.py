@@ -1,4 +1,4 @@
-"""Generate tables in the documents from the code. Run `python -m tests.docs.tables` to update the tables."""
+"""Generate tables and runbooks in docs/ from the code. Run `python -m tests.docs.tables` to update them."""
 
 from pathlib import Path
 
@@ -7,7 +7,8 @@ from cli import exit_codes
 from cli.main import markdown as verbs
 from cli.stacks.settings import existing_markdown, job_markdown, markdown
 from infra.checks.table import markdown as checks
-from infra.monitoring.runbooks import markdown as alerts
+from infra.monitoring.runbooks import pages as runbooks
+from infra.platform.job_controller.in_pod.phases import markdown as phases
 from localcloud.aws.durations import DURATIONS
 from localcloud.aws.quotas import QUOTAS
 from localcloud.engine.aws.resource import RESOURCES
@@ -16,6 +17,7 @@ from testkit import iam_policies
 from tests.docs import policies
 
 ROOT = Path(__file__).parents[2]
+RUNBOOKS = ROOT / "docs" / "runbooks"
 
 
 def durations() -> str:
@@ -55,23 +57,28 @@ def actions() -> str:
 
 
 TABLES = [
-    ("docs/command-line.md", "the verbs", "the verbs", verbs),
-    ("docs/command-line.md", "the exit codes", "the exit codes", exit_codes.render_markdown),
-    ("docs/configuration.md", "the table: scripts/cluster settings --format markdown", "the table", markdown),
+    ("docs/reference/command-line.md", "the verbs", "the verbs", verbs),
+    ("docs/reference/command-line.md", "the exit codes", "the exit codes", exit_codes.render_markdown),
+    ("docs/reference/settings.md", "the table: scripts/cluster settings --format markdown", "the table", markdown),
     (
-        "docs/on-premises.md",
+        "docs/reference/settings-existing.md",
         "the table: scripts/cluster settings --of existing --format markdown",
         "the table",
         existing_markdown,
     ),
-    ("docs/plan.md", "the checks", "the checks", checks),
-    ("docs/operations.md", "the alerts", "the alerts", alerts),
+    ("docs/reference/phases.md", "the phases", "the phases", phases),
+    ("docs/reference/plan-checks.md", "the checks", "the checks", checks),
     ("docs/iam/README.md", "the actions", "the actions", actions),
-    ("docs/jobs.md", "the job table: scripts/cluster settings --of job --format markdown", "the job table", job_markdown),
-    ("docs/local-cloud.md", "the durations", "the durations", durations),
-    ("docs/local-cloud.md", "the quotas", "the quotas", quotas),
-    ("docs/local-cloud.md", "the images", "the images", images),
-    ("docs/local-cloud.md", "the resource types", "the resource types", resource_types),
+    (
+        "docs/reference/job-fields.md",
+        "the job table: scripts/cluster settings --of job --format markdown",
+        "the job table",
+        job_markdown,
+    ),
+    ("docs/reference/local-cloud.md", "the durations", "the durations", durations),
+    ("docs/reference/local-cloud.md", "the quotas", "the quotas", quotas),
+    ("docs/reference/local-cloud.md", "the images", "the images", images),
+    ("docs/reference/local-cloud.md", "the resource types", "the resource types", resource_types),
 ]
 """For each table: its file, the texts of its begin and end markers, and the function that renders it."""
 
@@ -90,6 +97,12 @@ def main() -> None:
         text = file.read_text()
         start, stop = between(text, begin, end)
         file.write_text(text[:start] + render() + text[stop:])
+    pages = runbooks()
+    for page in RUNBOOKS.glob("*.md"):
+        if page.name not in pages:
+            page.unlink()
+    for name, text in pages.items():
+        (RUNBOOKS / name).write_text(text)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The examples in docs/coming-from.md are valid. tests/kubernetes/test_coming_from.py runs them."""
+"""The examples in docs/guides/coming-from.md are valid. tests/kubernetes/test_coming_from.py runs them."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The commands and figures in docs/first-run.md."""
+"""The commands and figures in docs/guides/first-run.md."""
 
 import re
 import shlex
@@ -16,7 +16,7 @@ from tests.docs.tables import ROOT
 from tests.program.engine import deploy
 from tests.program.worlds import account_for
 
-PAGE = (ROOT / "docs" / "first-run.md").read_text()
+PAGE = (ROOT / "docs" / "guides" / "first-run.md").read_text()
 IDLE = {"m7i.large": 2}
 """Instance type -> number of nodes that run while all pools are empty: the system nodes."""
 

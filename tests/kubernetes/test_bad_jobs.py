@@ -125,5 +125,5 @@ def test_an_image_without_sshd_is_reported_and_following_ends(job_cluster: JobCl
     assert done.code == 1, done.out + done.err
     (sentence,) = [line for line in done.err.splitlines() if line.startswith("cluster submit: ")]
     assert re.match(rf"cluster submit: {name}-(worker-\d|launcher-\w+): the image has no /usr/sbin/sshd", sentence)
-    assert "without which the launcher starts no rank; docs/jobs.md lists what an image must have" in sentence
+    assert "without which the launcher starts no rank; docs/guides/images.md lists what an image must have" in sentence
     assert sentence.endswith(f"the job can never run. Cancel it: scripts/cluster cancel {name}")

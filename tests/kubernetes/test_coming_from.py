@@ -1,4 +1,4 @@
-"""Run the commands in docs/coming-from.md in the order of the page."""
+"""Run the commands in docs/guides/coming-from.md in the order of the page."""
 
 from pathlib import Path
 

@@ -339,7 +339,7 @@ def test_a_namespace_that_was_deleted_by_hand_comes_back_with_the_data_of_its_vo
 
 @pytest.mark.mission_only
 def test_without_the_queue_two_half_started_jobs_deadlock(second: Second, tmp_path: Path) -> None:
-    """docs/jobs.md documents this deadlock. Scheduling gates make it deterministic: each job occupies one of the two
+    """docs/guides/jobs.md documents this deadlock. Scheduling gates make it deterministic: each job occupies one of the two
     nodes."""
     cluster, names = second.cluster, ("left", "right")
     for name in names:

@@ -322,5 +322,5 @@ def test_eks_refuses_a_bad_new_cluster(refusing: Refusing, refusal: Refusal) -> 
 )
 def test_features_that_the_local_eks_lacks_are_refused_not_ignored(refusing: Refusing, settings: dict[str, Any]) -> None:
     request = refusing.new(**settings)
-    refusal = Refusal("no such thing here", "create_cluster", request, "NotImplementedInLocalCloud", "docs/local-cloud.md")
+    refusal = Refusal("no such thing here", "create_cluster", request, "NotImplementedInLocalCloud", "docs/concepts/local-aws.md")
     refusal.check(refusing.eks)

@@ -80,7 +80,7 @@ def lines(results: Results) -> list[tuple[Row, str, float]]:
 
 
 def markdown(results: Results, date: str, machine: str, kept: Mapping[tuple[str, str], str] = MappingProxyType({})) -> str:
-    """Return the text of docs/mission.md. `kept` maps rows to lines of earlier runs that remain valid."""
+    """Return the text of docs/measurements/mission.md. `kept` maps rows to lines of earlier runs that remain valid."""
     text = [BEGIN, f"Machine: {machine}.", ""]
     every = lines(results)
     for system, title in SYSTEMS.items():

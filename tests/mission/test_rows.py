@@ -15,7 +15,7 @@ from tests.mission.table import Results
 
 TESTS = Path(__file__).parents[1]
 INFRA = TESTS.parent / "infra"
-PAGE = TESTS.parent / "docs" / "mission.md"
+PAGE = TESTS.parent / "docs" / "measurements" / "mission.md"
 FRAMEWORKS = ("chainer", "tensorflow", "keras", "horovod", "pytorch", "jax")
 FOREIGN_KINDS = ("pytorchjob",)
 """Job kinds of other operators that Kueue admits and whose names contain a framework's name."""

@@ -176,7 +176,7 @@ def test_the_stack_chooses_the_queueing_strategy(order: str, strategy: str) -> N
 
 
 def test_the_queue_uses_nothing_that_is_broken_in_its_version(stack: Deployment) -> None:
-    """Each assertion corresponds to a row of the table in docs/operations.md.
+    """Each assertion corresponds to a row of the table in docs/guides/upgrade.md.
 
     Upgrade Kueue before you use one of these features.
     """

@@ -182,7 +182,7 @@ def test_an_image_without_an_sdk_is_named(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert refused(monkeypatch, tmp_path) == (
         UNUSABLE_IMAGE,
         "python3 of the image has no boto3, which keyExchange s3 needs to reach its bucket; "
-        "docs/jobs.md lists what an image must have",
+        "docs/guides/images.md lists what an image must have",
     )
 
 

@@ -46,7 +46,7 @@ def test_a_line_names_a_step(pattern: str, text: str, found: list[Step]) -> None
 def test_the_helper_prints_what_the_documented_pattern_finds(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pattern = re.search(r"pattern: '(gpumpi-progress .*)'", (ROOT / "docs/jobs.md").read_text())
+    pattern = re.search(r"pattern: '(gpumpi-progress .*)'", (ROOT / "docs/guides/restarts.md").read_text())
     assert pattern
     for rank in ("0", "1"):
         monkeypatch.setenv("OMPI_COMM_WORLD_RANK", rank)

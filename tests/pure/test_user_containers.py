@@ -1,4 +1,4 @@
-"""What docs/jobs.md promises to a user's commands, checked for every container that runs them, with every launcher."""
+"""What docs/guides/jobs.md promises to a user's commands, checked for every container that runs them, with every launcher."""
 
 from collections.abc import Callable
 from typing import Any
@@ -115,7 +115,7 @@ PROMISES: dict[str, tuple[dict[str, Any], Storage, Callable[[dict[str, Any], dic
         lambda pod, one: environment(one)["GPUMPI_LOG_STREAM"] == "mpi-jobs/mnist/7/$(GPUMPI_LOG_POD)",
     ),
 }
-"""What docs/jobs.md promises -> values of the job, what `submit` stores, and the check of each pod and its container."""
+"""What docs/guides/jobs.md promises -> values of the job, what `submit` stores, and the check of each pod and its container."""
 
 
 @every_launcher

@@ -130,7 +130,7 @@ def test_an_account_without_an_ami_is_reported_with_the_command_to_build_one() -
     tags = "gpumpi:ami=ec2 and gpumpi:openmpi=5"
     assert problems(settings, replace(facts(settings), ami=None)) == [
         f"target.amiId: is missing, and us-west-2 of account 123456789012 has no x86_64 AMI with the tags {tags}. "
-        "Build one (docs/operations.md), or set your own."
+        "Build one (docs/guides/amis.md), or set your own."
     ]
 
 
@@ -245,7 +245,7 @@ def test_lustre_with_an_ami_whose_kernel_has_no_client_is_refused() -> None:
     noble = described_ami(source=DLAMI.format("Ubuntu 24.04"))
     assert problems(settings, facts(settings, ami=noble)) == [
         "storage.fsx: the AMI ami-1 was built from AWS's AMI for Ubuntu 24.04, whose kernel 7.0 has no Lustre client. Build one "
-        "with `-var base=ubuntu-22.04` (docs/operations.md), or use only storage.efs."
+        "with `-var base=ubuntu-22.04` (docs/guides/amis.md), or use only storage.efs."
     ]
     assert problems(plain_settings(), facts(settings, ami=noble)) == []
     for image in (described_ami(source=DLAMI.format("Ubuntu 22.04")), described_ami(ami="ec2")):

@@ -112,7 +112,7 @@ _OF_RANKS: Final = frozenset(
         *("NNODES", "NODE_RANK", "NPROC_PER_NODE", "JOB_COMPLETION_INDEX"),
     }
 )
-"""Variables that every launcher sets; see docs/jobs.md, "Variables of the ranks"."""
+"""Variables that every launcher sets; see docs/concepts/how-jobs-run.md, "Environment"."""
 OTHER: Final = "a job file contains only the job; create it with kubectl"
 
 

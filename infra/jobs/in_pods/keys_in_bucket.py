@@ -23,7 +23,7 @@ from typing import Any
 PORT = 2222
 UNUSABLE_IMAGE = 78
 SAID = Path("/dev/termination-log")
-WHAT_AN_IMAGE_HAS = "docs/jobs.md lists what an image must have"
+WHAT_AN_IMAGE_HAS = "docs/guides/images.md lists what an image must have"
 GONE = ("AccessDenied", "NoSuchKey")
 """Error codes with which S3 answers GetObject if an object has expired since it was listed."""
 KEY_TYPE = "ssh-ed25519"

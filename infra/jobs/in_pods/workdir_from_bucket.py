@@ -39,7 +39,7 @@ def main(key: str, folder: Path) -> None:
         refuse(
             UNUSABLE_IMAGE,
             "python3 of the image has no boto3, which workdir needs to reach the stack's bucket; mount a writable shared volume, "
-            "or see in docs/jobs.md what an image must have",
+            "or see in docs/guides/images.md what an image must have",
         )
     bucket, end = os.environ["GPUMPI_BUCKET"], time.monotonic() + PATIENCE_SECONDS
     with tempfile.TemporaryDirectory() as place:

@@ -20,7 +20,7 @@ LEASE: Final = NAME
 ACCOUNT: Final = Account(NAME, PLATFORM_NAMESPACE, NAME)
 PORT: Final = 8080
 MEMORY: Final = "128Mi"
-"""docs/measurements.md lists the measured memory usage."""
+"""docs/measurements/kubernetes.md lists the measured memory usage."""
 LOST_NODE_SECONDS: Final = 30
 """How long the controller's pod stays bound to a lost node."""
 NODE_LEASES: Final = "kube-node-lease"

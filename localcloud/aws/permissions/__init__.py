@@ -3,7 +3,7 @@
 `needs` finds the actions and resources for which a request needs permission, and `keys` finds the request's condition
 keys. For each action and resource, `decisions` evaluates the policies of the organization, the caller, the resource and
 the VPC endpoints in the path. The caller's policies are the identity policies, the permissions boundary and the session
-policy. docs/local-cloud.md lists what is not checked.
+policy. docs/concepts/local-aws.md lists what is not checked.
 """
 
 from localcloud.aws import identity, service_linked_roles

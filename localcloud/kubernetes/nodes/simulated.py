@@ -24,7 +24,7 @@ POD_NETWORK = "198.19.0.1/16"
 """IP addresses that simulated pods report. Nothing listens on them."""
 LEASE_SECONDS = 40
 """Duration of a node's lease; the same as the kubelet's default. kwok renews a lease after a quarter of this time. With
-longer leases, kwok renews too late on a busy machine (docs/measurements.md).
+longer leases, kwok renews too late on a busy machine (docs/measurements/kubernetes.md).
 """
 _MIB = 1024
 

@@ -65,7 +65,7 @@ CASES: dict[str, FactsCase] = {
         [
             'target.kubernetesVersion: "1.35" is older than the version of the cluster. EKS rolls back only within 7 days of an '
             "upgrade, and `pulumi up` does not do it, because node groups go first. "
-            'Use "1.36", or roll back with the AWS CLI (docs/operations.md).'
+            'Use "1.36", or roll back with the AWS CLI (docs/guides/upgrade.md).'
         ],
     ),
     "version that goes back two minor versions": (
