@@ -37,9 +37,9 @@ def command(
     else:
         cancel.end(cluster, state, wait=True)
         records.await_end(cluster, state.key)
-        mine = [one for one in records.all_records(cluster, place) if one.content["name"] == name]
-    for one in mine:
-        cluster.delete("ConfigMap", one.config_map, place)
+        own_records = [record for record in records.all_records(cluster, place) if record.content["name"] == name]
+    for record in own_records:
+        cluster.delete("ConfigMap", record.config_map, place)
     if as_json:
         print_json({"name": name, "namespace": place, "records": len(own_records)})
     else:

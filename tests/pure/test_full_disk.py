@@ -24,8 +24,8 @@ PROGRAM = f"""
 import json, sys
 sys.argv[0] = {str(ROOT / "scripts" / "cluster")!r}
 from cli import main
-from cli.stacks import kubeconfig_command as kubeconfig
-kubeconfig._config = lambda *_: {OWN!r}
+from cli.stacks import kubeconfig_command
+kubeconfig_command.build_kubeconfig = lambda *_: {OWN!r}
 main.main()
 """
 """The command line, with an EKS cluster that AWS would report."""
