@@ -17,6 +17,20 @@ POOL_NAME_LIMIT: Final = 20
 SYSTEM_POOL: Final = "system"
 """Reserved name of the CPU pool for system pods."""
 
+VPC_CNI: Final = "vpc-cni"
+POD_IDENTITY_AGENT: Final = "eks-pod-identity-agent"
+KUBE_PROXY: Final = "kube-proxy"
+COREDNS: Final = "coredns"
+EFS_CSI_DRIVER: Final = "aws-efs-csi-driver"
+FSX_CSI_DRIVER: Final = "aws-fsx-csi-driver"
+NODE_MONITORING_AGENT: Final = "eks-node-monitoring-agent"
+METRICS_SERVER: Final = "metrics-server"
+ADDONS: Final = (
+    *(VPC_CNI, POD_IDENTITY_AGENT, KUBE_PROXY, COREDNS, EFS_CSI_DRIVER, FSX_CSI_DRIVER, NODE_MONITORING_AGENT),
+    METRICS_SERVER,
+)
+"""Names of EKS's add-ons that this program installs."""
+
 # --- tags --------------------------------------------------------------------------------------------------------------
 
 STACK_TAG: Final = "gpumpi:stack"

@@ -1,93 +1,18 @@
-"""Every pinned version, one per line, each with its source.
+"""Every pinned version, one per line, each with its source."""
 
-"Default" means the version that `aws eks describe-addon-versions` marked as EKS's default for that Kubernetes version
-when it was looked up. `infra.facts` queries EKS at plan time, and validation reports a withdrawn version before
-anything is created. `gpumpi:target.addonVersions` overrides the add-on versions."""
-
-from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import date, timedelta
 from types import MappingProxyType
 from typing import Final
 
-VPC_CNI: Final = "vpc-cni"
-POD_IDENTITY_AGENT: Final = "eks-pod-identity-agent"
-KUBE_PROXY: Final = "kube-proxy"
-COREDNS: Final = "coredns"
-EFS_CSI_DRIVER: Final = "aws-efs-csi-driver"
-FSX_CSI_DRIVER: Final = "aws-fsx-csi-driver"
-NODE_MONITORING_AGENT: Final = "eks-node-monitoring-agent"
-METRICS_SERVER: Final = "metrics-server"
-
-# The newest upstream release (2026-08). A public CDK program of 2026 uses this add-on version, but does not state the
-# Kubernetes version; see _NOT_VERIFIED. The EKS user guide names v1.7.0-eksbuild.1 (2026-02).
-_FSX_CSI: Final = "v1.9.0-eksbuild.1"
-
-_ADDONS: Final = MappingProxyType(
-    {
-        "1.33": {
-            VPC_CNI: "v1.22.4-eksbuild.3",  # default of 1.33, seen in an upgrade plan from 1.33 to 1.34, 2026-08
-            POD_IDENTITY_AGENT: "v1.3.10-eksbuild.3",  # default of 1.33, looked up 2026-06-05
-            KUBE_PROXY: "v1.33.10-eksbuild.29",  # seen in a public 1.33 cluster, 2026-09
-            COREDNS: "v1.13.2-eksbuild.31",  # seen in the same cluster
-            EFS_CSI_DRIVER: "v3.4.2-eksbuild.1",  # seen with 1.34 to 1.36; see _NOT_VERIFIED
-            FSX_CSI_DRIVER: _FSX_CSI,
-            NODE_MONITORING_AGENT: "v1.4.0-eksbuild.2",  # seen in a public 1.33 cluster, 2025
-            METRICS_SERVER: "v0.8.1-eksbuild.14",  # newest version for 1.33 in a table of 2026-07
-        },
-        "1.34": {
-            VPC_CNI: "v1.22.4-eksbuild.3",  # default of 1.34, seen in several public clusters, 2026-08
-            POD_IDENTITY_AGENT: "v1.3.10-eksbuild.3",  # default of 1.34, looked up 2026-06-24
-            KUBE_PROXY: "v1.34.6-eksbuild.29",  # seen in the log of an upgrade to 1.34, 2026-09
-            COREDNS: "v1.12.4-eksbuild.29",  # default of 1.34, seen in a public cluster, 2026-08
-            EFS_CSI_DRIVER: "v3.4.2-eksbuild.1",  # seen in a public 1.34 cluster, 2026-09
-            FSX_CSI_DRIVER: _FSX_CSI,
-            NODE_MONITORING_AGENT: "v1.7.0-eksbuild.1",  # seen with 1.35; see _NOT_VERIFIED
-            METRICS_SERVER: "v0.9.0-eksbuild.11",  # seen in the log of an upgrade to 1.34, 2026-09
-        },
-        "1.35": {
-            VPC_CNI: "v1.22.4-eksbuild.3",  # default of 1.35, looked up 2026-10-02; v1.23.2-eksbuild.1 is newer
-            POD_IDENTITY_AGENT: "v1.3.10-eksbuild.3",  # default of 1.35, looked up 2026-10-02; v1.4.0-eksbuild.3 is newer
-            KUBE_PROXY: "v1.35.3-eksbuild.29",  # default of 1.35, looked up 2026-10-02
-            COREDNS: "v1.13.2-eksbuild.31",  # default of 1.35, looked up 2026-10-02; v1.14.6-eksbuild.4 is newer
-            EFS_CSI_DRIVER: "v3.4.2-eksbuild.1",  # looked up for 1.35 on 2026-09-07
-            FSX_CSI_DRIVER: _FSX_CSI,
-            NODE_MONITORING_AGENT: "v1.7.0-eksbuild.1",  # seen in a public 1.35 cluster, 2026-08
-            METRICS_SERVER: "v0.9.0-eksbuild.7",  # seen in a public 1.35 cluster, 2026-08
-        },
-        "1.36": {
-            VPC_CNI: "v1.22.4-eksbuild.3",  # seen in a public 1.36 cluster, 2026-10, like all versions below except FSx's
-            POD_IDENTITY_AGENT: "v1.3.10-eksbuild.3",
-            KUBE_PROXY: "v1.36.0-eksbuild.25",
-            COREDNS: "v1.14.3-eksbuild.23",
-            EFS_CSI_DRIVER: "v3.4.2-eksbuild.1",
-            FSX_CSI_DRIVER: _FSX_CSI,
-            NODE_MONITORING_AGENT: "v1.7.2-eksbuild.1",
-            METRICS_SERVER: "v0.9.0-eksbuild.11",
-        },
-    }
-)
-
-_NOT_VERIFIED: Final = MappingProxyType(
-    {
-        **{(minor, FSX_CSI_DRIVER): "seen without a Kubernetes version, 2026-11-23" for minor in _ADDONS},
-        ("1.33", EFS_CSI_DRIVER): "seen with 1.34 to 1.36 only, 2026-11-21",
-        ("1.34", NODE_MONITORING_AGENT): "seen with 1.35 only, 2026-11-21; v1.4.2-eksbuild.1 was seen with 1.34",
-    }
-)
-"""(Kubernetes version, add-on) -> where the version above was seen, for versions without a source in
-localcloud/published/addons.yaml. `validate` prints these entries.
-"""
-
-LIVE_KUBERNETES_VERSIONS: Final = tuple(_ADDONS)
-"""The Kubernetes versions that a running cluster may have, oldest first."""
-
 STANDARD_SUPPORT_ENDS: Final = MappingProxyType(
-    {"1.33": date(2026, 7, 29), "1.34": date(2026, 12, 2), "1.35": date(2027, 3, 27)}  # no date was found for 1.36
+    {"1.33": date(2026, 7, 29), "1.34": date(2026, 12, 2), "1.35": date(2027, 3, 27), "1.36": None}
 )
-"""Kubernetes version -> the last day of EKS's standard support. After it, AWS bills extended support, or upgrades the
-control plane, as the cluster's upgrade policy says:
+"""Kubernetes version -> the last day of EKS's standard support; None if no date was found. After it, AWS bills extended
+support, or upgrades the control plane, as the cluster's upgrade policy says:
 https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html, read 2026-11-28 (through endoflife.date)"""
+LIVE_KUBERNETES_VERSIONS: Final = tuple(STANDARD_SUPPORT_ENDS)
+"""The Kubernetes versions that a running cluster may have, oldest first."""
 SUPPORT_NOTICE: Final = timedelta(days=60)
 """`validate` warns this long before standard support ends."""
 _PINNED_ON: Final = date(2026, 11, 28)
@@ -109,29 +34,6 @@ WITHOUT_LUSTRE_CLIENT: Final = MappingProxyType({"1.36": "6.18"})
 awslabs/amazon-eks-ami@81fec2e:CHANGELOG.md, release v20260714, and
 https://docs.aws.amazon.com/fsx/latest/LustreGuide/install-lustre-client.html, read 2026-11-28. The AMIs for 1.33 to 1.35
 have kernel 6.12."""
-
-
-def addon_versions(kubernetes_version: str, *, lustre: bool = True) -> dict[str, str]:
-    """Return the version to install for each EKS add-on; only stacks with `lustre` need FSx's CSI driver. Raises
-    KeyError for an unsupported Kubernetes version.
-    """
-    found = _ADDONS[kubernetes_version]
-    return {name: version for name, version in found.items() if lustre or name != FSX_CSI_DRIVER}
-
-
-def not_verified(kubernetes_version: str, own_addons: Collection[str] = (), *, monitoring: bool = False) -> dict[str, str]:
-    """Return component -> where its pinned version was seen, for versions without a source. Exclude `own_addons`, whose
-    versions the user sets.
-    """
-    pins = _ADDONS.get(kubernetes_version, {})
-    return {
-        **(_MONITORING if monitoring else {}),
-        **{
-            f"add-on {name} {pins[name]} with Kubernetes {version}": known
-            for (version, name), known in _NOT_VERIFIED.items()
-            if version == kubernetes_version and name not in own_addons
-        },
-    }
 
 
 # --- platform ------------------------------------------------------------------------------------------------------------
@@ -163,13 +65,14 @@ ALERTMANAGER: Final = "v0.34.1"
 KUBE_STATE_METRICS: Final = "v2.18.0"
 NODE_EXPORTER: Final = "v1.12.1"
 DCGM_EXPORTER: Final = "4.6.0-4.8.3-distroless"  # this project never ran it, because it needs a GPU
-_MONITORING: Final = MappingProxyType(
+MONITORING_NOT_VERIFIED: Final = MappingProxyType(
     {
         "Prometheus, Alertmanager, kube-state-metrics and node-exporter": "seen in image lists of public clusters, 2026-11-23; "
         "not pulled",
         f"NVIDIA's DCGM exporter {DCGM_EXPORTER}": "seen in public programs, 2026-11-23; never run, because it needs a GPU",
     }
 )
+"""Images of `platform.monitoring` that nobody ran -> where their versions were seen. `validate` prints these entries."""
 
 _CLUSTER_AUTOSCALER: Final = MappingProxyType(
     {

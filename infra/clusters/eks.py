@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import pulumi
 
-from infra import outputs, versions
+from infra import outputs
 from infra.clusters.foundation import Foundation, create_foundation, create_placement, flatten
 from infra.components import iam
-from infra.components.eks_addons import Addon, EksAddons, EksAddonsArgs, needed_by_nodes, run_on_nodes
+from infra.components.eks_addons import NEEDED_BY_NODES, RUN_ON_NODES, EksAddons, EksAddonsArgs
 from infra.components.eks_cluster import EksCluster, EksClusterArgs
 from infra.components.iam import Account
 from infra.components.image_repositories import ImageRepositories, ImageRepositoriesArgs
@@ -20,8 +20,16 @@ from infra.facts import Facts
 from infra.facts.registries import eks_registry
 from infra.jobs.cluster import ClusterDescription
 from infra.kubernetes.reachability import Check
-from infra.naming import AUTOSCALER_ACCOUNT, AUTOSCALER_TAG, JOB_SERVICE_ACCOUNT, KUBE_SYSTEM, Naming
-from infra.plan import eks_pools, image_repositories, monitoring
+from infra.naming import (
+    AUTOSCALER_ACCOUNT,
+    AUTOSCALER_TAG,
+    EFS_CSI_DRIVER,
+    FSX_CSI_DRIVER,
+    JOB_SERVICE_ACCOUNT,
+    KUBE_SYSTEM,
+    Naming,
+)
+from infra.plan import addons, eks_pools, image_repositories, monitoring
 from infra.plan import lustre as lustre_plan
 from infra.plan.cluster_description import describe
 from infra.plan.eks_pools import PoolPlan
@@ -38,24 +46,25 @@ def build(settings: Settings, facts: Facts, check: Check | None) -> Mapping[str,
     """
     base = create_foundation(settings, facts)
     naming, account = base.naming, base.account
-    addons = {**versions.addon_versions(settings.eks.kubernetes_version), **settings.eks.addon_versions}
+    versions = addons.choose_versions(settings, facts)
     role = NodeRole(naming.name("node"), NodeRoleArgs(naming, account, base.keys.arn))
 
     cluster = EksCluster(naming.name("cluster"), _cluster_args(settings, facts, base))
-    first = EksAddons(naming.name("addon"), EksAddonsArgs(naming, account, cluster.name, needed_by_nodes(addons)))
+    first = EksAddons(naming.name("addon"), EksAddonsArgs(naming, account, cluster.name, NEEDED_BY_NODES, versions))
     before_nodes = [*base.network.routes, *base.endpoints, *base.nodes.rules, *role.attachments, *first.addons]
 
     plans = eks_pools.plan(settings, facts)
     groups = {plan.spec.name: _node_pool(plan, base, role, cluster, before_nodes) for plan in plans.values()}
-    system, later = settings.eks.system.name, _later_addons(addons, base)
+    system = settings.eks.system.name
     services = EksAddons(
-        naming.name("service"), EksAddonsArgs(naming, account, cluster.name, later, after=[groups[system].node_group])
+        naming.name("service"),
+        EksAddonsArgs(naming, account, cluster.name, RUN_ON_NODES, versions, after=[groups[system].node_group]),
     )
     roles = PodRoles(_job_roles(settings, base, cluster), _autoscaler_role(settings, naming, account, cluster))
     description = describe(settings, facts, plans)
     if settings.platform.image_repositories:
-        wanted = ImageRepositoriesArgs(naming, image_repositories.names(settings.jobs))
-        ImageRepositories(naming.name("images"), wanted)
+        repositories = image_repositories.names(settings.jobs)
+        ImageRepositories(naming.name("images"), ImageRepositoriesArgs(naming, repositories))
     if settings.installs_platform and check is not None:
         _platform(settings, facts, base, description, cluster, groups[system], services, roles, check)
     return {
@@ -68,10 +77,6 @@ def build(settings: Settings, facts: Facts, check: Check | None) -> Mapping[str,
         "systemPool": outputs.pool(plans[system], groups[system]),
         "platform": outputs.platform(description, installed=settings.installs_platform),
     }
-
-
-def _later_addons(addons: Mapping[str, str], base: Foundation) -> tuple[Addon, ...]:
-    return run_on_nodes(addons, shared_storage=base.storage is not None, lustre=base.lustre is not None)
 
 
 def _cluster_args(settings: Settings, facts: Facts, base: Foundation) -> EksClusterArgs:
@@ -186,10 +191,10 @@ def _platform(
 
     wanted, naming, storage, scaler = settings.platform, base.naming, base.storage, roles.autoscaler
     lustre = None
-    if (found := base.lustre) is not None:
-        volume = LustreVolume(found.file_system_id, found.dns_name, found.mount_name)
+    if (file_system := base.lustre) is not None:
+        volume = LustreVolume(file_system.file_system_id, file_system.dns_name, file_system.mount_name)
         owned = lustre_plan.owned_directories(settings)
-        lustre = Lustre(volume, owned, [services.named(versions.FSX_CSI_DRIVER), *found.mounting])
+        lustre = Lustre(volume, owned, [services.named(FSX_CSI_DRIVER), *file_system.mounting])
     has_efa = wanted.efa_plugin and any(pool.efa for pool in description.pools)
     args = PlatformArgs(
         naming,
@@ -208,7 +213,7 @@ def _platform(
         description=description,
         efa_registry=eks_registry(settings.region) if has_efa else None,
         volume=EfsVolume(storage.file_system_id, storage.access_point_id) if storage else None,
-        volume_needs=[services.named(versions.EFS_CSI_DRIVER), *storage.mounting] if storage else (),
+        volume_needs=[services.named(EFS_CSI_DRIVER), *storage.mounting] if storage else (),
         lustre=lustre,
         access=cluster.access,
         system_nodes=(system.node_group,),

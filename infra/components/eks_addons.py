@@ -3,72 +3,70 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import pulumi
 import pulumi_aws as aws
 
-from infra import versions
 from infra.components.iam import Account
 from infra.components.pod_role import ManagedPolicy, PodRole, PodRoleArgs
-from infra.naming import COMPONENT, GPU_TAINT, KUBE_SYSTEM, Naming
+from infra.naming import (
+    COMPONENT,
+    COREDNS,
+    EFS_CSI_DRIVER,
+    FSX_CSI_DRIVER,
+    GPU_TAINT,
+    KUBE_PROXY,
+    KUBE_SYSTEM,
+    METRICS_SERVER,
+    NODE_MONITORING_AGENT,
+    POD_IDENTITY_AGENT,
+    VPC_CNI,
+    Naming,
+)
 
 
 @dataclass(frozen=True)
 class Addon:
-    """One add-on: version, configuration and permissions."""
+    """One add-on: configuration and permissions."""
 
     name: str
-    version: str
     configuration: Mapping[str, object] = field(default_factory=dict)
     # AWS permissions, if any
     service_account: str | None = None
     managed_policy: str | None = None
 
 
-def needed_by_nodes(wanted: Mapping[str, str]) -> tuple[Addon, ...]:
-    """Return the add-ons without which nodes do not become Ready, or pods get no credentials. `wanted` maps add-on
-    names to versions."""
-    return (
-        Addon(
-            versions.VPC_CNI,
-            wanted[versions.VPC_CNI],
-            {
-                "enableNetworkPolicy": "true",
-                # Allocate a few addresses at a time. By default, each node reserves a whole spare interface (50 addresses
-                # on a p5), so forty idle nodes exhaust a subnet.
-                # https://docs.aws.amazon.com/eks/latest/best-practices/vpc-cni.html
-                "env": {"MINIMUM_IP_TARGET": "12", "WARM_IP_TARGET": "4"},
-            },
-            service_account="aws-node",
-            managed_policy="AmazonEKS_CNI_Policy",
-        ),
-        Addon(versions.POD_IDENTITY_AGENT, wanted[versions.POD_IDENTITY_AGENT]),
-    )
+NEEDED_BY_NODES: Final = (
+    Addon(
+        VPC_CNI,
+        {
+            "enableNetworkPolicy": "true",
+            # Allocate a few addresses at a time. By default, each node reserves a whole spare interface (50 addresses on a
+            # p5), so forty idle nodes exhaust a subnet. https://docs.aws.amazon.com/eks/latest/best-practices/vpc-cni.html
+            "env": {"MINIMUM_IP_TARGET": "12", "WARM_IP_TARGET": "4"},
+        },
+        service_account="aws-node",
+        managed_policy="AmazonEKS_CNI_Policy",
+    ),
+    Addon(POD_IDENTITY_AGENT),
+)
+"""Add-ons without which nodes do not become Ready, or pods get no credentials."""
 
-
-def run_on_nodes(wanted: Mapping[str, str], *, shared_storage: bool, lustre: bool = False) -> tuple[Addon, ...]:
-    """Return the add-ons whose pods need nodes. Without nodes, EKS reports the add-ons as degraded after 20 minutes."""
-    gpu_toleration = {"key": GPU_TAINT.key, "operator": "Exists", "effect": GPU_TAINT.effect}
-    efs = Addon(
-        versions.EFS_CSI_DRIVER,
-        wanted[versions.EFS_CSI_DRIVER],
-        service_account="efs-csi-controller-sa",
-        managed_policy="service-role/AmazonEFSCSIDriverPolicy",
-    )
-    return (
-        Addon(versions.KUBE_PROXY, wanted[versions.KUBE_PROXY]),
-        Addon(versions.COREDNS, wanted[versions.COREDNS]),
-        *((efs,) if shared_storage else ()),
-        # The driver's controller gets no AWS permissions: jobs use only static volumes, so it must not create file systems.
-        *((Addon(versions.FSX_CSI_DRIVER, wanted[versions.FSX_CSI_DRIVER]),) if lustre else ()),
-        Addon(
-            versions.NODE_MONITORING_AGENT,
-            wanted[versions.NODE_MONITORING_AGENT],
-            # By default, the add-on's DCGM agent has no tolerations and does not run on GPU nodes (aws/containers-roadmap#2567).
-            {"dcgmAgent": {"tolerations": [gpu_toleration]}},
-        ),
-        Addon(versions.METRICS_SERVER, wanted[versions.METRICS_SERVER]),
-    )
+RUN_ON_NODES: Final = (
+    Addon(KUBE_PROXY),
+    Addon(COREDNS),
+    Addon(EFS_CSI_DRIVER, service_account="efs-csi-controller-sa", managed_policy="service-role/AmazonEFSCSIDriverPolicy"),
+    # The driver's controller gets no AWS permissions: jobs use only static volumes, so it must not create file systems.
+    Addon(FSX_CSI_DRIVER),
+    Addon(
+        NODE_MONITORING_AGENT,
+        # By default, the add-on's DCGM agent has no tolerations and does not run on GPU nodes (aws/containers-roadmap#2567).
+        {"dcgmAgent": {"tolerations": [{"key": GPU_TAINT.key, "operator": "Exists", "effect": GPU_TAINT.effect}]}},
+    ),
+    Addon(METRICS_SERVER),
+)
+"""Add-ons whose pods need nodes. Without nodes, EKS reports the add-ons as degraded after 20 minutes."""
 
 
 @dataclass(frozen=True)
@@ -77,18 +75,20 @@ class EksAddonsArgs:
     account: Account
     cluster_name: pulumi.Input[str]
     addons: Sequence[Addon]
+    versions: Mapping[str, str | None]
+    """Add-on -> version; None for AWS's default. Add-ons without an entry are not installed."""
     after: Sequence[pulumi.Resource] = ()
     """Resources that must exist before the add-ons. The IAM roles of the add-ons do not wait for these resources."""
 
 
 class EksAddons(pulumi.ComponentResource):
-    """Creates managed add-ons with pinned versions. Add-ons get AWS permissions through Pod Identity, never from the
+    """Creates managed add-ons. Add-ons get AWS permissions through Pod Identity, never from the
     node role."""
 
     def __init__(self, name: str, args: EksAddonsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(f"{COMPONENT}:EksAddons", name, None, opts)
         self._name, self._args = name, args
-        self._addons = {addon.name: self._create(addon) for addon in args.addons}
+        self._addons = {addon.name: self._create(addon) for addon in args.addons if addon.name in args.versions}
         self.register_outputs({})
 
     def _create(self, addon: Addon) -> aws.eks.Addon:
@@ -98,7 +98,7 @@ class EksAddons(pulumi.ComponentResource):
             f"{self._name}-{addon.name}",
             cluster_name=args.cluster_name,
             addon_name=addon.name,
-            addon_version=addon.version,
+            addon_version=args.versions[addon.name],
             configuration_values=json.dumps(addon.configuration) if addon.configuration else None,
             pod_identity_associations=(
                 [{"role_arn": role.arn, "service_account": addon.service_account}] if role and addon.service_account else None

@@ -99,7 +99,7 @@ class EksCluster(pulumi.ComponentResource):
             upgrade_policy={"support_type": args.support_type},
             role_arn=role.arn,
             access_config={"authentication_mode": "API", "bootstrap_cluster_creator_admin_permissions": False},
-            bootstrap_self_managed_addons=False,  # all add-ons are managed, with pinned versions
+            bootstrap_self_managed_addons=False,  # all add-ons are managed
             deletion_protection=args.deletion_protection,
             enabled_cluster_log_types=list(LOG_TYPES),
             kubernetes_network_config={"service_ipv4_cidr": args.service_cidr},

@@ -2,6 +2,7 @@
 
 from infra.facts.gather import gather
 from infra.facts.model import (
+    AddonVersions,
     Ami,
     Caller,
     CapacityReservation,
@@ -21,6 +22,7 @@ from infra.facts.model import (
 )
 
 __all__ = [
+    "AddonVersions",
     "Ami",
     "Caller",
     "CapacityReservation",

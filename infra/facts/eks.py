@@ -1,7 +1,7 @@
 """EKS queries: available versions, and the stack's existing cluster and pools."""
 
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -11,8 +11,8 @@ from infra.config.messages import shown
 from infra.config.problems import Problem, SettingsError
 from infra.facts.clients import Clients
 from infra.facts.ec2 import node_template, subnet_zones
-from infra.facts.model import Existing, ExistingPool, NodeTemplate
-from infra.naming import PLACEMENT_TAG, POOL_TAG
+from infra.facts.model import AddonVersions, Existing, ExistingPool, NodeTemplate
+from infra.naming import ADDONS, PLACEMENT_TAG, POOL_TAG
 
 PARALLEL = 4
 
@@ -49,20 +49,26 @@ def kubernetes_versions(clients: Clients) -> Versions:
     return Versions(tuple(sorted(statuses, key=minor)), extended)
 
 
-def addon_versions(clients: Clients, kubernetes_version: str, addons: Collection[str]) -> dict[str, frozenset[str]]:
-    """Return the versions of these add-ons for a Kubernetes version. Omits add-ons that EKS does not offer."""
+def addon_versions(clients: Clients, kubernetes_version: str) -> dict[str, AddonVersions]:
+    """Return the versions of the add-ons for a Kubernetes version. Omits add-ons that EKS does not offer."""
     with ThreadPoolExecutor(PARALLEL) as threads:
-        answers = threads.map(lambda addon: (addon, _versions(clients, kubernetes_version, addon)), sorted(addons))
-        return {addon: versions for addon, versions in answers if versions}
+        versions = threads.map(lambda addon: _addon_versions(clients, kubernetes_version, addon), ADDONS)
+        return {addon: answer for addon, answer in zip(ADDONS, versions, strict=True) if answer.offered}
 
 
-def _versions(clients: Clients, kubernetes_version: str, addon: str) -> frozenset[str]:
+def _addon_versions(clients: Clients, kubernetes_version: str, addon: str) -> AddonVersions:
     pages = clients.eks.get_paginator("describe_addon_versions").paginate(kubernetesVersion=kubernetes_version, addonName=addon)
     try:
-        described = [each for page in pages for each in page["addons"] if each["addonName"] == addon]
+        releases = [release for page in pages for each in page["addons"] for release in each["addonVersions"]]
     except clients.eks.exceptions.ResourceNotFoundException:
-        return frozenset()
-    return frozenset(version["addonVersion"] for each in described for version in each["addonVersions"])
+        releases = []
+    defaults = [
+        release["addonVersion"]
+        for release in releases
+        for each in release.get("compatibilities", ())
+        if each["defaultVersion"] and each["clusterVersion"] == kubernetes_version
+    ]
+    return AddonVersions(frozenset(release["addonVersion"] for release in releases), next(iter(defaults), None))
 
 
 def has_leftover_logs(clients: Clients, log_group: str) -> bool:
@@ -87,12 +93,29 @@ def existing(clients: Clients, name: str) -> Existing:
         cluster_zones=_zones(network["subnetIds"], zones),
         support_type=cluster.get("upgradePolicy", {}).get("supportType"),
         has_public_endpoint=network.get("endpointPublicAccess", False),
+        addon_versions=_installed_addons(clients, name),
         pools={
             group["tags"][POOL_TAG]: _pool(group, zones, _block_template(clients, group))
             for group in groups
             if group["subnets"][0] in zones
         },
     )
+
+
+def _installed_addons(clients: Clients, cluster: str) -> dict[str, str]:
+    pages = clients.eks.get_paginator("list_addons").paginate(clusterName=cluster)
+    names = [name for page in pages for name in page["addons"] if name in ADDONS]
+    with ThreadPoolExecutor(PARALLEL) as threads:
+        versions = zip(names, threads.map(lambda name: _installed_version(clients, cluster, name), names), strict=True)
+        return {name: version for name, version in versions if version}
+
+
+def _installed_version(clients: Clients, cluster: str, addon: str) -> str | None:
+    """Return the version of an add-on; None if it no longer exists."""
+    try:
+        return str(clients.eks.describe_addon(clusterName=cluster, addonName=addon)["addon"]["addonVersion"])
+    except clients.eks.exceptions.ResourceNotFoundException:
+        return None
 
 
 def _node_groups(clients: Clients, cluster: str) -> list[Any]:

@@ -11,7 +11,7 @@ from typing import TypeVar
 from infra.facts import account, ebs_key, ec2, ec2_cluster, efs, eks, fsx, manifests, price_list, security_groups
 from infra.facts.clients import Clients, Denied, query
 from infra.facts.instance_types import InstanceType
-from infra.facts.model import Ami, Caller, Existing, Facts, FactsError, LustreFileSystem
+from infra.facts.model import AddonVersions, Ami, Caller, Existing, Facts, FactsError, LustreFileSystem
 from infra.facts.price_list import Wanted
 from infra.facts.queries import Query
 from infra.facts.running import vcpus_in_use
@@ -28,7 +28,6 @@ from infra.versions import (
     NVIDIA_MANIFEST,
     TRAINER_MANIFESTS,
     Pinned,
-    addon_versions,
 )
 
 Answer = TypeVar("Answer")
@@ -104,7 +103,7 @@ def _gather(settings: Settings, clients: Clients, caller: Caller, queries: _Quer
     quotas = queries.optional(Query.VCPU_QUOTAS, lambda: _vcpu_quotas(clients, quotas_needed), None)
     in_use = queries.optional(Query.VCPUS_IN_USE, lambda: vcpus_in_use(clients, settings.stack), dict[str, int]())
     versions = queries.optional(Query.KUBERNETES_VERSIONS, lambda: _kubernetes_versions(settings, clients), eks.Versions())
-    addons = queries.optional(Query.ADDON_VERSIONS, lambda: _addon_versions(settings, clients), dict[str, frozenset[str]]())
+    addons = queries.optional(Query.ADDON_VERSIONS, lambda: _addon_versions(settings, clients), dict[str, AddonVersions]())
     account_facts = _AccountFacts(settings, clients, queries, caller)
     lustre_facts = _LustreFacts(settings, clients, queries)
     named = _NamedResources(settings, clients, queries, caller.account)
@@ -200,14 +199,10 @@ def _kubernetes_versions(settings: Settings, clients: Clients) -> eks.Versions:
     return eks.kubernetes_versions(clients) if settings.is_eks else eks.Versions()
 
 
-def _addon_versions(settings: Settings, clients: Clients) -> dict[str, frozenset[str]]:
-    if not settings.is_eks:
+def _addon_versions(settings: Settings, clients: Clients) -> dict[str, AddonVersions]:
+    if not settings.is_eks or settings.eks.kubernetes_version not in LIVE_KUBERNETES_VERSIONS:
         return {}
-    version = settings.eks.kubernetes_version
-    if version not in LIVE_KUBERNETES_VERSIONS:
-        return {}
-    tested = addon_versions(version, lustre=settings.storage.lustre is not None)
-    return eks.addon_versions(clients, version, {*tested, *settings.eks.addon_versions})
+    return eks.addon_versions(clients, settings.eks.kubernetes_version)
 
 
 _Mounts = tuple[efs.Admitted, frozenset[str]]

@@ -188,6 +188,15 @@ class ExistingPool:
 
 
 @dataclass(frozen=True)
+class AddonVersions:
+    """Versions of an EKS add-on for one Kubernetes version."""
+
+    offered: frozenset[str]
+    default: str | None
+    """None if AWS reports no default."""
+
+
+@dataclass(frozen=True)
 class Existing:
     """Existing resources of this stack. Planning keeps the choices that were made when the resources were created."""
 
@@ -209,6 +218,8 @@ class Existing:
     """Upgrade policy of the EKS cluster."""
     has_public_endpoint: bool = False
     """True if the Kubernetes API is reachable from outside the VPC."""
+    addon_versions: Mapping[str, str] = field(default_factory=dict)
+    """Installed EKS add-on -> its version."""
     has_leftover_logs: bool = False
     """True if there is no cluster, but EKS has recreated the log group of a deleted cluster of this name."""
 
@@ -245,8 +256,8 @@ class Facts:
     """EC2 service quota code -> maximum number of vCPUs."""
     kubernetes_versions: tuple[str, ...]
     """Versions that EKS offers for new clusters, oldest first."""
-    addon_versions: Mapping[str, frozenset[str]]
-    """EKS add-on -> versions available for the stack's Kubernetes version."""
+    addon_versions: Mapping[str, AddonVersions]
+    """EKS add-on -> versions that AWS offers for the stack's Kubernetes version; empty if they could not be read."""
     today: date | None = None
     """Date to compare with the end of support for Kubernetes versions; None skips that rule."""
     extended_support: frozenset[str] = frozenset()

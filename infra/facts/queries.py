@@ -11,8 +11,8 @@ class Query(Enum):
     OWN_NETWORK = "the stack's own network", "ec2:DescribeVpcs", "ec2:DescribeSubnets"
     EKS_CLUSTER = (
         "the existing cluster",
-        *("eks:DescribeCluster", "eks:ListNodegroups", "eks:DescribeNodegroup", "ec2:DescribeSubnets"),
-        "ec2:DescribeLaunchTemplateVersions",
+        *("eks:DescribeCluster", "eks:ListNodegroups", "eks:DescribeNodegroup", "eks:ListAddons", "eks:DescribeAddon"),
+        *("ec2:DescribeSubnets", "ec2:DescribeLaunchTemplateVersions"),
     )
     WORKERS = (
         "the existing workers",

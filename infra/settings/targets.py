@@ -73,8 +73,8 @@ class EksTarget(Model):
     log_retention_days: int = Field(90, description="Retention of control plane logs and flow logs in days. Change: in place.")
     addon_versions: dict[str, str] = Field(
         {},
-        description="Versions of EKS add-ons to use instead of the tested ones, by add-on name. "
-        "Change: updates the add-on in place.",
+        description="Versions of EKS add-ons, by add-on name. By default, AWS's default for the Kubernetes version, chosen at "
+        "creation and then kept. Change: updates the add-on in place; an add-on that is removed from here keeps its version.",
     )
     deletion_protection: bool = Field(
         False, description="While true, EKS refuses to delete the cluster. Change: in place; set false before `pulumi destroy`."

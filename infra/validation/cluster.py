@@ -9,13 +9,14 @@ from infra.config.problems import Problem, warning
 from infra.facts.eks import minor
 from infra.facts.model import Facts
 from infra.facts.queries import Query
+from infra.naming import ADDONS
+from infra.plan.addons import choose_versions
 from infra.settings.stack import Settings
 from infra.validation.registry import EKS, Topic, rule
 from infra.versions import (
     KUBERNETES_VERSIONS,
     LIVE_KUBERNETES_VERSIONS,
     STANDARD_SUPPORT_ENDS,
-    addon_versions,
     standard_support_ends_soon,
 )
 
@@ -47,7 +48,7 @@ def check_standard_support(settings: Settings, today: date) -> Iterator[Problem]
     if not standard_support_ends_soon(version, today):
         return
     end, newer = STANDARD_SUPPORT_ENDS[version], f'Set "1.{minor(version) + 1}"'
-    if today > end:
+    if end and today > end:
         yield warning(_WHERE, f"{_ended(version)}, and AWS bills the cluster for extended support. {newer} to upgrade.")
     else:
         effect = "Then AWS upgrades the control plane or bills extended support, depending on the cluster's upgrade policy"
@@ -85,7 +86,7 @@ def _without_standard_support(facts: Facts) -> Collection[str]:
     """Return the versions in extended support, as reported by EKS or, if that could not be read, by date."""
     if facts.kubernetes_versions or facts.today is None:
         return facts.extended_support
-    return [version for version, end in STANDARD_SUPPORT_ENDS.items() if facts.today > end]
+    return [version for version, end in STANDARD_SUPPORT_ENDS.items() if end and facts.today > end]
 
 
 def _older(version: str, now: str) -> str:
@@ -99,38 +100,25 @@ def _older(version: str, now: str) -> str:
 
 @rule(target=EKS)
 def check_addons(settings: Settings) -> Iterator[Problem]:
-    addons = addon_versions(KUBERNETES_VERSIONS[-1])
     for name in settings.eks.addon_versions:
-        if name not in addons:
-            hint = did_you_mean(name, addons) or f". Choose from {all_of(sorted(addons))}."
+        if name not in ADDONS:
+            hint = did_you_mean(name, ADDONS) or f". Choose from {all_of(sorted(ADDONS))}."
             yield Problem(f"target.addonVersions.{name}", f"is not an add-on that this program installs{hint}")
 
 
 @rule(Topic.VERSIONS, target=EKS, reads=(Query.ADDON_VERSIONS,))
 def check_addons_are_offered(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    version = settings.eks.kubernetes_version
-    if not facts.addon_versions or version not in LIVE_KUBERNETES_VERSIONS:
+    if not facts.addon_versions:
         return
-    tested = addon_versions(version, lustre=settings.storage.lustre is not None)
-    for name, addon_version in {**tested, **settings.eks.addon_versions}.items():
-        offered = facts.addon_versions.get(name, frozenset())
-        if name not in tested or addon_version in offered:
-            continue
-        where = f"target.addonVersions.{name}"
-        if not offered:
+    kubernetes_version = settings.eks.kubernetes_version
+    for name, version in choose_versions(settings, facts).items():
+        where, versions = f"target.addonVersions.{name}", facts.addon_versions.get(name)
+        if versions is None:
             fix = "Choose another target.kubernetesVersion."
-            yield Problem(where, f"EKS offers no {name} for Kubernetes {version} in {facts.region}. {fix}")
-        elif name in settings.eks.addon_versions:
-            yield Problem(
-                where, f"{shown(addon_version)} is not offered for Kubernetes {version}. The newest is {_newest(offered)}."
-            )
-        else:
-            gone = f"the tested version {addon_version} is no longer offered for Kubernetes {version}"
-            yield Problem(where, f"{gone}. Set the newest, {_newest(offered)}.")
-
-
-def _newest(versions: Collection[str]) -> str:
-    return max(versions, key=lambda version: [int(part) for part in re.findall(r"[0-9]+", version)])
+            yield Problem(where, f"EKS offers no {name} for Kubernetes {kubernetes_version} in {facts.region}. {fix}")
+        elif version is not None and version not in versions.offered:
+            fix = f"Use AWS's default, {versions.default}." if versions.default else "Remove it."
+            yield Problem(where, f"{shown(version)} is not offered for Kubernetes {kubernetes_version}. {fix}")
 
 
 @rule(target=EKS)

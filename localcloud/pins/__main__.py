@@ -45,7 +45,7 @@ def _answer(pin: Pin) -> tuple[str, str, str]:
     if pin.name in recorded.RECORDED:
         record = recorded.RECORDED[pin.name]
         return record.newest, record.source, record.date
-    place = recorded.where(pin)
+    place = recorded.WHERE.get(pin.name)
     return UNKNOWN, f"not recorded; look it up: {place}" if place else "no source is recorded in localcloud/pins", ""
 
 

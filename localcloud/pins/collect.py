@@ -71,9 +71,6 @@ def _collect_program_pins() -> Iterator[Pin]:
     yield Pin("dcgm-exporter", versions.DCGM_EXPORTER, file)
     for kubernetes in versions.LIVE_KUBERNETES_VERSIONS:
         yield Pin(f"cluster-autoscaler {kubernetes}", versions.cluster_autoscaler(kubernetes), file)
-    for kubernetes in versions.LIVE_KUBERNETES_VERSIONS:
-        for name, version in versions.addon_versions(kubernetes).items():
-            yield Pin(f"add-on {name} {kubernetes}", version, file)
 
 
 def _collect_image_pins() -> Iterator[Pin]:

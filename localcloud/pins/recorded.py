@@ -6,8 +6,6 @@ Each entry records the version, its source and the date. Entries can be out of d
 from dataclasses import dataclass
 from typing import Final
 
-from localcloud.pins.collect import Pin
-
 
 @dataclass(frozen=True)
 class Recorded:
@@ -16,9 +14,6 @@ class Recorded:
     date: str
 
 
-_EKS = "aws eks describe-addon-versions --kubernetes-version {kubernetes} --addon-name {name}"
-"""Command that lists the versions of an EKS add-on; no other source does."""
-_PUBLIC = "public clusters and upgrade logs"
 _IMAGES = "manifests of public programs"
 _CHANGELOG = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-changelog.html"
 _DLAMI = "https://docs.aws.amazon.com/dlami/latest/devguide/appendix-ami-release-notes.html"
@@ -31,9 +26,6 @@ RECORDED: Final = {
     "cluster-autoscaler 1.34": Recorded("v1.34.5", _AUTOSCALER, "2026-08"),
     "cluster-autoscaler 1.35": Recorded("v1.35.2", _AUTOSCALER, "2026-08"),
     "cluster-autoscaler 1.36": Recorded("v1.36.1", _AUTOSCALER, "2026-08"),
-    "add-on vpc-cni 1.35": Recorded("v1.23.2-eksbuild.1", _PUBLIC, "2026-10-02"),
-    "add-on eks-pod-identity-agent 1.35": Recorded("v1.4.0-eksbuild.3", _PUBLIC, "2026-10-02"),
-    "add-on coredns 1.35": Recorded("v1.14.6-eksbuild.4", _PUBLIC, "2026-10-02"),
     "efa_version": Recorded("1.51.0", _CHANGELOG, "2026-10-22"),
     "gdrcopy_version": Recorded("2.6", "NVIDIA/gdrcopy, as installed by aws/deep-learning-containers@e0ecede", "2026-08-21"),
     "nccl_tests_version": Recorded("2.20.0", "awslabs/awsome-distributed-ai PR 1255", "2026-09"),
@@ -58,11 +50,3 @@ WHERE: Final = {
     "flannel_version": "https://github.com/flannel-io/flannel/releases",
 }
 """Where to look up pins without a recorded version."""
-
-
-def where(pin: Pin) -> str | None:
-    """Return where to look up the newest version of a pin, or None if no place is recorded."""
-    if pin.name.startswith("add-on "):
-        _, name, kubernetes = pin.name.split()
-        return _EKS.format(name=name, kubernetes=kubernetes)
-    return WHERE.get(pin.name)

@@ -49,9 +49,3 @@ def image_tags(repository: str) -> dict[str, Proof]:
 def manifest_tags(repository: str) -> dict[str, Proof]:
     """Return the known Git tags of a GitHub repository."""
     return {str(tag): proof(entry) for tag, entry in table("manifests").get(repository, {}).items()}
-
-
-def addon_seen(addon: str, version: str) -> dict[str, str]:
-    """Return Kubernetes version -> source and date, for all versions with which the add-on version was observed."""
-    entries = table("addons").get(addon, {}).get("versions", ())
-    return next((dict(entry.get("seen", {})) for entry in entries if entry["version"] == version), {})

@@ -60,7 +60,7 @@ CHECKS: Final = {
     *("ec2:DescribeCapacityReservations", "ec2:DescribeImages", "ec2:DescribeInstanceTypeOfferings"),
     *("ec2:DescribeSpotPriceHistory", "ec2:DescribeVpcEndpointServices", "ec2:GetEbsDefaultKmsKeyId", "ecr:DescribeImages"),
     *("eks:DescribeAddonVersions", "eks:DescribeClusterVersions", "eks:DescribeUpdate", "eks:ListClusters"),
-    *("eks:ListNodegroups", "eks:ListPodIdentityAssociations", "iam:GetAccountSummary", "iam:GetUser"),
+    *("eks:ListAddons", "eks:ListNodegroups", "eks:ListPodIdentityAssociations", "iam:GetAccountSummary", "iam:GetUser"),
     *("iam:SimulatePrincipalPolicy", "kms:ListGrants", "kms:ListKeys", "pricing:GetProducts", "servicequotas:GetServiceQuota"),
 }
 """Reads of `validate`, `plan`, `cost` and `recover`, and of changes in progress."""

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from infra import versions as pinned
 from localcloud.aws import events
 from localcloud.aws.eks import addon_catalog, versions
 from localcloud.aws.events import Event
@@ -39,12 +38,6 @@ def update(world: World, name: str, **change: Any) -> dict[str, Any]:
     started = world.eks.update_addon(clusterName="demo", addonName=name, **change)["update"]
     done: dict[str, Any] = world.eks.describe_update(name="demo", addonName=name, updateId=started["id"])["update"]
     return done
-
-
-@pytest.mark.parametrize("kubernetes", pinned.LIVE_KUBERNETES_VERSIONS)
-def test_every_pinned_version_is_in_the_catalogue(kubernetes: str) -> None:
-    for name, version in pinned.addon_versions(kubernetes).items():
-        assert addon_catalog.CATALOG[name].supports(version, kubernetes), f"{name} {version} for {kubernetes}"
 
 
 @pytest.mark.parametrize("kubernetes", list(versions.VERSIONS))

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from infra.facts import CapacityReservation, ExistingPool, OwnVpc, gather
+from infra.naming import ADDONS
 from infra.settings.stack import Settings
-from infra.versions import addon_versions
 from localcloud.aws.account import ACCOUNT, USER_ARN
 from testkit.aws_clients import REGION, Client
 from testkit.eks_world import NODE_ACTIONS, World, allow
@@ -25,11 +25,9 @@ def test_a_new_stack_gets_its_facts_from_aws(aws: Client) -> None:
     facts = gather(settings({"name": "train", "instanceType": "p5.48xlarge", "maxSize": 2}))
     assert facts.caller.principal_arn == USER_ARN
     assert "1.35" in facts.kubernetes_versions
-    expected_versions = addon_versions("1.35")
-    without_fsx = set(expected_versions) - {"aws-fsx-csi-driver"}
-    assert {name: versions >= {expected_versions[name]} for name, versions in facts.addon_versions.items()} == dict.fromkeys(
-        without_fsx, True
-    )
+    assert facts.addon_versions.keys() == set(ADDONS)
+    assert facts.addon_versions["kube-proxy"].default == "v1.35.3-eksbuild.29"
+    assert facts.addon_versions["kube-proxy"].offered == {"v1.35.3-eksbuild.29", "v1.34.6-eksbuild.29"}
     assert facts.instance_types["p5.48xlarge"].efa_maximum == 32
     assert facts.existing.cluster_version is None
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from infra import versions
 from infra.facts import Existing
 from localcloud.aws.policy_evaluation import Request, allows
 from localcloud.engine.aws.diff import compare
@@ -189,12 +188,17 @@ def addons(of: Deployment) -> dict[str, Any]:
     return {one.inputs["addonName"]: one.inputs for one in of.created(engine.ADDON)}
 
 
-@pytest.mark.parametrize("kubernetes", versions.KUBERNETES_VERSIONS)
-def test_add_ons_have_the_versions_tested_with_the_kubernetes_version(kubernetes: str) -> None:
-    settings = world.settings(world.pool(), target={"kubernetesVersion": kubernetes}, storage={"fsx": {}})
-    found = deploy(settings, world.facts(settings))
-    assert control_plane(found)["version"] == kubernetes
-    assert {name: one["addonVersion"] for name, one in addons(found).items()} == versions.addon_versions(kubernetes)
+def test_new_cluster_gets_every_addon_in_the_default_version() -> None:
+    settings = world.settings(world.pool(), storage={"fsx": {}})
+    defaults = {name: versions.default for name, versions in world.ADDON_VERSIONS.items()}
+    deployment = deploy(settings, world.facts(settings))
+    assert {name: addon["addonVersion"] for name, addon in addons(deployment).items()} == defaults
+
+
+def test_addons_without_known_versions_leave_the_version_to_aws() -> None:
+    settings = world.settings(world.pool())
+    deployment = deploy(settings, world.facts(settings, addon_versions={}))
+    assert not [name for name, addon in addons(deployment).items() if "addonVersion" in addon]
 
 
 def test_an_add_on_s_version_can_be_chosen() -> None:

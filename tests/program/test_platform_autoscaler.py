@@ -4,7 +4,7 @@ import pytest
 
 from infra.facts import Existing, manifests
 from infra.facts.gather import stack_manifests
-from infra.versions import LIVE_KUBERNETES_VERSIONS, addon_versions, cluster_autoscaler
+from infra.versions import LIVE_KUBERNETES_VERSIONS, cluster_autoscaler
 from localcloud import mirror
 from tests.program.engine import Deployment, deploy
 from tests.program.platform_world import PUBLIC, asked, deployed, only, usual
@@ -50,8 +50,7 @@ def test_idle_nodes_are_kept_for_the_configured_time() -> None:
 @pytest.mark.parametrize("version", LIVE_KUBERNETES_VERSIONS)
 def test_the_autoscaler_has_the_cluster_s_minor_version(version: str) -> None:
     wanted = settings(pool(), target={**PUBLIC, "kubernetesVersion": version}, platform={"install": True, "queue": False})
-    known = {name: frozenset({one}) for name, one in addon_versions(version).items()}
     upstream = manifests.load(stack_manifests(wanted), str(mirror.ensure(print)))
-    stack = deploy(wanted, facts(wanted, manifests=upstream, addon_versions=known, existing=Existing(version)))
+    stack = deploy(wanted, facts(wanted, manifests=upstream, existing=Existing(version)))
     (container,) = only(stack, "Deployment", "cluster-autoscaler")["spec"]["template"]["spec"]["containers"]
     assert f":v{version}." in container["image"]

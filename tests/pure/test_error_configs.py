@@ -9,11 +9,10 @@ import pytest
 from infra import preflight
 from infra.config import stack_file
 from infra.config.problems import SettingsError
-from infra.facts import CapacityReservation, Facts
+from infra.facts import AddonVersions, CapacityReservation, Facts
 from infra.preflight import examine_aws
 from infra.settings.stack import Settings
-from infra.versions import addon_versions
-from tests.pure.world import facts
+from tests.pure.world import ADDON_VERSIONS, facts
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 ERRORS = sorted(CONFIGS.glob("error.*.yaml"))
@@ -37,13 +36,16 @@ def everything_exists(settings: Settings) -> Facts:
         )
         for one, pool in by_id.items()
     }
-    version = settings.eks.kubernetes_version if settings.is_eks else "1.35"
+    overrides = settings.eks.addon_versions if settings.is_eks else {}
     return facts(
         settings,
+        addon_versions={
+            **ADDON_VERSIONS,
+            **{name: AddonVersions(frozenset({version}), None) for name, version in overrides.items()},
+        },
         reservations=reservations,
         images={pool.ami_id: "x86_64" for pool in settings.pools if pool.ami_id},
         placement_groups={name: "cluster" for pool in settings.pools if (name := pool.own_placement_group)},
-        addon_versions={name: frozenset({one}) for name, one in addon_versions(version).items()},
     )
 
 

@@ -3,12 +3,26 @@
 import json
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import boto3
 import pytest
 from botocore.stub import Stubber
 
-from infra.facts import Caller, CapacityReservation, FactsError, FileSystem, Subnet, Vpc, Zone, account, ec2, eks, gather
+from infra.facts import (
+    AddonVersions,
+    Caller,
+    CapacityReservation,
+    FactsError,
+    FileSystem,
+    Subnet,
+    Vpc,
+    Zone,
+    account,
+    ec2,
+    eks,
+    gather,
+)
 from infra.facts.clients import Clients
 from tests.pure.facts_world import ACCOUNT, IDENTITY, OFFERED, USER, answer, aws, credentials
 from tests.pure.world import FILE_SYSTEM, IMAGE, REGION, RESERVATION, VPC, pool, settings, subnet_id
@@ -280,13 +294,22 @@ def test_placement_groups_are_read() -> None:
         assert ec2.placement_groups(clients, ["mine", "gone"]) == {"mine": "cluster"}
 
 
-def test_add_on_versions_are_read() -> None:
+def test_versions_and_default_of_each_addon_are_read() -> None:
     clients = Clients(REGION)
-    with Stubber(clients.eks) as stub:
-        one = {"addonName": "coredns", "addonVersions": [{"addonVersion": "v1"}, {"addonVersion": "v2"}]}
-        asked = {"kubernetesVersion": "1.35", "addonName": "coredns"}
-        stub.add_response("describe_addon_versions", {"addons": [one]}, asked)
-        assert eks.addon_versions(clients, "1.35", ["coredns"]) == {"coredns": {"v1", "v2"}}
+
+    def describe(version: str, *, default: bool) -> dict[str, Any]:
+        return {"addonVersion": version, "compatibilities": [{"clusterVersion": "1.35", "defaultVersion": default}]}
+
+    releases = [describe("v2", default=False), describe("v1", default=True)]
+    with (
+        patch.object(eks, "ADDONS", ("coredns", "metrics-server")),
+        patch.object(eks, "PARALLEL", 1),
+        Stubber(clients.eks) as stub,
+    ):
+        for name, answers in (("coredns", releases), ("metrics-server", [])):
+            addons = [{"addonName": name, "addonVersions": answers}]
+            stub.add_response("describe_addon_versions", {"addons": addons}, {"kubernetesVersion": "1.35", "addonName": name})
+        assert eks.addon_versions(clients, "1.35") == {"coredns": AddonVersions(frozenset({"v1", "v2"}), "v1")}
 
 
 # --- the caller --------------------------------------------------------------------------------------------------------

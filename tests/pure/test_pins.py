@@ -108,15 +108,11 @@ def test_a_pin_without_a_registry_has_the_recorded_version_with_source_and_date(
     assert "efa-changelog" in found.source
 
 
-def test_an_add_on_names_the_question_to_eks() -> None:
-    (found,) = [outdated.line(pin) for pin in every_pin() if pin.name == "add-on metrics-server 1.36"]
-    assert found.newest == "unknown"
-    assert found.source.endswith("aws eks describe-addon-versions --kubernetes-version 1.36 --addon-name metrics-server")
-
-
 def test_every_pin_has_a_registry_or_a_source() -> None:
     """For a new pin without a registry, add an entry to localcloud/pins/recorded.py."""
-    without = [pin.name for pin in every_pin() if not (pin.registry or pin.name in recorded.RECORDED or recorded.where(pin))]
+    without = [
+        pin.name for pin in every_pin() if not (pin.registry or pin.name in recorded.RECORDED or recorded.WHERE.get(pin.name))
+    ]
     assert without == []
     names = {pin.name for pin in every_pin()}
     assert {*recorded.RECORDED, *recorded.WHERE} <= names, "an entry without a pin"
@@ -126,7 +122,7 @@ def test_every_version_of_the_program_is_listed() -> None:
     listed = {pin.version for pin in every_pin() if pin.file == "infra/versions.py"}
     text = (ROOT / "infra" / "versions.py").read_text(encoding="utf-8")
     pinned = re.findall(r'^[^#\n]*"(v?\d+\.\d+\.\d+[^"]*)"', text, re.MULTILINE)
-    assert len(pinned) > 30 and set(pinned) == listed
+    assert len(pinned) > 10 and set(pinned) == listed
     assert versions.KUEUE in listed
 
 

@@ -29,7 +29,12 @@ BEFORE_UP = {
     *("ec2:DescribeInstanceTypeOfferings", "ec2:DescribePlacementGroups", "ec2:DescribeVpcEndpointServices"),
     *("ec2:DescribeRouteTables", "ec2:DescribeSubnets", "ec2:DescribeVpcAttribute", "ec2:DescribeVpcs"),
     *("ec2:DescribeVpcEndpoints", "ec2:GetEbsDefaultKmsKeyId", "eks:DescribeAddonVersions", "eks:DescribeClusterVersions"),
-    *("eks:ListNodegroups", "elasticfilesystem:DescribeFileSystems", "elasticfilesystem:DescribeMountTargetSecurityGroups"),
+    *(
+        "eks:ListAddons",
+        "eks:ListNodegroups",
+        "elasticfilesystem:DescribeFileSystems",
+        "elasticfilesystem:DescribeMountTargetSecurityGroups",
+    ),
     *("elasticfilesystem:DescribeMountTargets", "iam:GetUser", "servicequotas:GetServiceQuota"),
 }
 """Read actions that the checks before `up` need. If an action is not allowed, the result of its check is unknown."""

@@ -1,4 +1,4 @@
-"""Each pinned version is in a dated table of localcloud/published, or `validate` marks it as not verified."""
+"""Each pinned version is in a dated table of localcloud/published."""
 
 import ast
 from collections.abc import Iterator, Mapping
@@ -18,19 +18,18 @@ from localcloud.tools.catalogue import KUEUE_BEFORE
 TABLES = ("addons", "amis", "images", "manifests")
 EFA = "*.dkr.ecr.*.amazonaws.com*/eks/aws-efa-k8s-device-plugin"
 AUTOSCALER = "registry.k8s.io/autoscaling/cluster-autoscaler"
-ADDONS = [(kubernetes, name) for kubernetes in versions.LIVE_KUBERNETES_VERSIONS for name in versions.addon_versions(kubernetes)]
 
 
 def entries(value: Any, path: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the path and content of each table entry that has a source, a version or a release."""
     if isinstance(value, dict):
-        if {"source", "release"} & value.keys() or ("kubernetes" not in value and "version" in value):
+        if {"source", "release", "version"} & value.keys():
             yield path, value
         for key, inner in value.items():
             yield from entries(inner, f"{path}/{key}")
 
 
-@pytest.mark.parametrize("name", ["amis", "images", "manifests"])
+@pytest.mark.parametrize("name", TABLES)
 def test_every_entry_of_a_table_has_a_source_and_a_date(name: str) -> None:
     found = dict(entries(published.table(name)))
     assert found
@@ -38,54 +37,21 @@ def test_every_entry_of_a_table_has_a_source_and_a_date(name: str) -> None:
         path for path, entry in found.items() if not (entry.get("source") and str(entry.get("date", "")).startswith("20"))
     ] == []
     leaves = list(published.table(name).values()) if name != "amis" else []
-    assert all(isinstance(entry, dict) and "source" in entry for tags in leaves for entry in tags.values())
-
-
-def test_every_sighting_of_an_addon_has_a_date_and_is_in_its_range() -> None:
-    for name, addon in published.table("addons").items():
-        for entry in addon["versions"]:
-            first, last = (minor(one) for one in entry["kubernetes"])
-            for kubernetes, source in entry.get("seen", {}).items():
-                assert "20" in source and first <= minor(kubernetes) <= last, (name, entry["version"])
-
-
-def minor(kubernetes: str) -> int:
-    return int(kubernetes.split(".")[1])
-
-
-def unconfirmed_addon(kubernetes: str, name: str, version: str) -> bool:
-    return kubernetes not in published.addon_seen(name, version)
-
-
-@pytest.mark.parametrize(("kubernetes", "name"), ADDONS)
-def test_an_addon_pin_is_in_its_table_or_marked_as_not_verified(kubernetes: str, name: str) -> None:
-    version = versions.addon_versions(kubernetes)[name]
-    marked = f"add-on {name} {version} with Kubernetes {kubernetes}" in versions.not_verified(kubernetes)
-    assert unconfirmed_addon(kubernetes, name, version) == marked
+    tags = (entry for each in leaves for entry in each.get("versions", each).values())
+    assert all(isinstance(entry, dict) and "source" in entry for entry in tags)
 
 
 def test_a_wrong_pin_is_not_in_its_table() -> None:
-    assert unconfirmed_addon("1.35", versions.VPC_CNI, "v1.22.4-eksbuild.4")
-    assert unconfirmed_addon("1.33", versions.VPC_CNI, "v1.23.2-eksbuild.1")
     assert "v1.35.9" not in published.image_tags(AUTOSCALER)
 
 
-def test_an_addon_whose_version_the_user_sets_has_no_mark() -> None:
-    own = [versions.NODE_MONITORING_AGENT, versions.FSX_CSI_DRIVER]
-    assert versions.not_verified("1.34") and not versions.not_verified("1.34", own)
-
-
 def test_images_of_monitoring_are_marked_as_not_verified() -> None:
-    marked = versions.not_verified("1.35", monitoring=True)
-    assert versions.not_verified("1.35").items() < marked.items()
-    assert any("DCGM exporter" in pin and "never run" in known for pin, known in marked.items())
+    assert any("DCGM exporter" in pin and "never run" in reason for pin, reason in versions.MONITORING_NOT_VERIFIED.items())
 
 
 def test_the_end_of_standard_support_is_what_the_local_eks_reports() -> None:
     reported = {name: version.standard_until for name, version in eks_versions.VERSIONS.items()}
-    assert {
-        name: reported[name] for name in versions.LIVE_KUBERNETES_VERSIONS if reported[name] is not None
-    } == versions.STANDARD_SUPPORT_ENDS
+    assert {name: reported[name] for name in versions.LIVE_KUBERNETES_VERSIONS} == versions.STANDARD_SUPPORT_ENDS
 
 
 def image_pins() -> Iterator[tuple[str, str]]:

@@ -16,6 +16,7 @@ from infra import preflight
 from infra.facts import Existing, ExistingPool, Facts, FactsError
 from infra.facts.queries import Query
 from infra.settings.stack import Settings
+from infra.versions import MONITORING_NOT_VERIFIED
 from localcloud.instance import LocalCloud
 from tests.pure.world import facts
 
@@ -276,14 +277,13 @@ def test_only_what_a_verb_needs_is_imported(arguments: tuple[str, ...], unwanted
     assert unwanted & set(done.stderr.split()) == set()
 
 
-def test_versions_without_a_source_are_marked(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / "Pulumi.older.yaml").write_text(FINE.replace("kind: eks", 'kind: eks, kubernetesVersion: "1.34"'))
-    pin = "add-on eks-node-monitoring-agent v1.7.0-eksbuild.1 with Kubernetes 1.34"
-    known = "seen with 1.35 only, 2026-11-21; v1.4.2-eksbuild.1 was seen with 1.34"
-    validate_command.run("older", folder, offline=True, as_json=False)
-    assert f"not verified: {pin} ({known})" in " ".join(capsys.readouterr().out.split())
-    validate_command.run("older", folder, offline=True, as_json=True)
-    assert json.loads(capsys.readouterr().out)["notVerified"] == {pin: known}
+def test_monitoring_images_that_nobody_ran_are_marked(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "Pulumi.watched.yaml").write_text(FINE.replace("install: false", "install: true, monitoring: true"))
+    validate_command.run("watched", folder, offline=True, as_json=True)
+    assert json.loads(capsys.readouterr().out)["notVerified"] == MONITORING_NOT_VERIFIED
+    validate_command.run("watched", folder, offline=True, as_json=False)
+    output = " ".join(capsys.readouterr().out.split())
+    assert all(f"not verified: {image} ({reason})" in output for image, reason in MONITORING_NOT_VERIFIED.items())
     validate_command.run("fine", folder, offline=True, as_json=True)
     assert json.loads(capsys.readouterr().out)["notVerified"] == {}
 

@@ -13,11 +13,12 @@ import moto
 
 from infra.config.parse import parse
 from infra.config.problems import SettingsError
-from infra.facts import Ami, Caller, Facts, Subnet, Vpc, Zone
+from infra.facts import AddonVersions, Ami, Caller, Facts, Subnet, Vpc, Zone
 from infra.facts.instance_types import InstanceType
 from infra.facts.service_quotas import quota
+from infra.naming import ADDONS
 from infra.settings.stack import Settings
-from infra.versions import LIVE_KUBERNETES_VERSIONS, addon_versions
+from infra.versions import LIVE_KUBERNETES_VERSIONS
 
 REGION = "us-west-2"
 ZONES = ("us-west-2a", "us-west-2b", "us-west-2c", "us-west-2d")
@@ -26,6 +27,10 @@ TODAY = date(2026, 11, 28)
 ADMIN = f"arn:aws:iam::{ACCOUNT}:role/Admin"
 VPC, SUBNET, FILE_SYSTEM = "vpc-0123456789abcdef0", "subnet-0123456789abcde", "fs-0123456789abcdef0"
 RESERVATION, IMAGE = "cr-0123456789abcdef0", "ami-0123456789abcdef0"
+
+ADDON_VERSIONS = dict.fromkeys(
+    ADDONS, AddonVersions(frozenset({"v1.35.1-eksbuild.1", "v1.35.2-eksbuild.1", "v1.35.3-eksbuild.1"}), "v1.35.2-eksbuild.1")
+)
 
 
 @cache
@@ -112,7 +117,7 @@ def facts(of: Settings, **more: Any) -> Facts:
         kubernetes_versions=LIVE_KUBERNETES_VERSIONS,
         extended_support=frozenset({"1.33"}),
         today=TODAY,
-        addon_versions={name: frozenset({version}) for name, version in addon_versions("1.35").items()},
+        addon_versions=ADDON_VERSIONS,
     )
     if not of.is_eks:
         head = known.get(of.ec2.head_node_type)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from infra.versions import addon_versions
+from localcloud.aws.eks import addon_catalog
 from localcloud.instance import LocalCloud
 from localcloud.stack import LocalStack, Run
 from testkit.former_program import copy_program, use_program
@@ -61,6 +61,7 @@ def when(run: Run, name: str) -> tuple[float, float]:
 
 
 def test_nodes_are_upgraded_after_the_control_plane_and_add_ons_follow(stack: LocalStack) -> None:
+    before = addons(stack)
     editing.write(stack, to("1.35", stack))
     stack.cloud.control().forget_calls()
     up = stack.run("up")
@@ -68,8 +69,9 @@ def test_nodes_are_upgraded_after_the_control_plane_and_add_ons_follow(stack: Lo
     assert set(editing.operations(up)) == {"update"}, "nothing is replaced"
     assert stack.cloud.control().writes()["eks.UpdateClusterVersion"] == 1
     assert set(versions(stack).values()) == {"1.35"}
-    pins = addon_versions("1.35")
-    assert addons(stack) == {name: pins[name] for name in addons(stack)}
+    defaults = {name: addon_catalog.find(name).default("1.35") for name in before}
+    moved = ("coredns", "kube-proxy")
+    assert addons(stack) == {**before, **{name: defaults[name] for name in moved}}
 
     _, control_plane_done = when(up, "cluster")
     for pool in ("system", "train"):

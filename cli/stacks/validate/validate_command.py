@@ -16,7 +16,7 @@ from infra import preflight
 from infra.config import stack_file
 from infra.config.stack_file import RawStack
 from infra.settings.stack import Settings
-from infra.versions import FSX_CSI_DRIVER, not_verified
+from infra.versions import MONITORING_NOT_VERIFIED
 
 AWS_LEFT_OUT = (
     "whether AWS offers the types, zones, versions and add-ons; whether resources that the file references by ID exist and fit; "
@@ -97,11 +97,8 @@ def validate_aws_stack(path: Path, raw: RawStack, offline: bool) -> Verdict:
 
 
 def list_unverified(settings: Settings) -> dict[str, str]:
-    if not settings.is_eks:
-        return {}
-    unused = () if settings.storage.lustre else (FSX_CSI_DRIVER,)
-    platform, own = settings.platform, {*settings.eks.addon_versions, *unused}
-    return not_verified(settings.eks.kubernetes_version, own, monitoring=platform.monitoring and settings.installs_platform)
+    has_monitoring = settings.is_eks and settings.platform.monitoring and settings.installs_platform
+    return dict(MONITORING_NOT_VERIFIED) if has_monitoring else {}
 
 
 def validate_existing_stack(path: Path, raw: RawStack, offline: bool) -> Verdict:

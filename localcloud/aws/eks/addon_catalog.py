@@ -69,10 +69,15 @@ def _addon(name: str, entry: Record) -> CatalogAddon:
         name,
         entry["type"],
         {
-            release["version"]: (versions.minor(release["kubernetes"][0]), versions.minor(release["kubernetes"][1]))
-            for release in entry["versions"]
+            version: (versions.minor(release["kubernetes"][0]), versions.minor(release["kubernetes"][1]))
+            for version, release in entry["versions"].items()
         },
-        {versions.minor(kubernetes): version for kubernetes, version in entry["defaults"].items()},
+        {
+            minor: version
+            for version, release in entry["versions"].items()
+            if (default := release.get("default"))
+            for minor in range(versions.minor(default[0]), versions.minor(default[1]) + 1)
+        },
         needs_nodes=traits.needs_nodes,
         service_account=traits.service_account,
         managed_policies=traits.managed_policies,

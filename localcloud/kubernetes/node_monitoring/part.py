@@ -3,7 +3,7 @@
 import json
 import logging
 
-from infra.versions import NODE_MONITORING_AGENT
+from infra.naming import NODE_MONITORING_AGENT
 from localcloud.kubernetes.node_addon import NAMESPACE, NodeAddon
 from localcloud.kubernetes.node_monitoring import rules
 from localcloud.kubernetes.nodes.node import Node

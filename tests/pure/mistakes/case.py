@@ -5,7 +5,6 @@ from typing import Any
 
 from infra.config.problems import Problem
 from infra.facts import CapacityReservation, Existing, ExistingPool, OwnVpc
-from infra.versions import addon_versions
 from tests.pure.world import (
     ACCOUNT,
     REGION,
@@ -47,8 +46,3 @@ def live(vpc_id: str = VPC, *, own: bool = True, zones: tuple[str, ...] = (A, B)
     made = OwnVpc(vpc_id, "10.0.0.0/16") if own else None
     found = Existing("1.35", zones if own else (), cluster_vpc_id=vpc_id, cluster_zones=zones, own_vpc=made)
     return {"existing": found}
-
-
-def addons(**changed: str) -> dict[str, frozenset[str]]:
-    versions = {**addon_versions("1.35"), **{name.replace("_", "-"): version for name, version in changed.items()}}
-    return {name: frozenset({version}) for name, version in versions.items()}

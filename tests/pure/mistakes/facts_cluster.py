@@ -4,10 +4,10 @@ from datetime import date
 
 from infra.facts import Caller, Existing
 from infra.facts.manifests import Manifests
-from infra.versions import addon_versions
-from tests.pure.mistakes.case import A, B, C, FactsCase, addons, existing, live
+from tests.pure.mistakes.case import A, B, C, FactsCase, existing, live
 from tests.pure.world import (
     ACCOUNT,
+    ADDON_VERSIONS,
     ADMIN,
     VPC,
     existing_network,
@@ -136,23 +136,14 @@ CASES: dict[str, FactsCase] = {
         [],
         {},
         [
-            f'target.addonVersions.coredns: "v1.0.0-eksbuild.1" is not offered for Kubernetes 1.35. '
-            f"The newest is {addon_versions('1.35')['coredns']}."
-        ],
-    ),
-    "tested add-on version that EKS no longer offers": (
-        {},
-        [],
-        {"addon_versions": addons(coredns="v1.99.10-eksbuild.2")},
-        [
-            f"target.addonVersions.coredns: the tested version {addon_versions('1.35')['coredns']} is no longer offered "
-            "for Kubernetes 1.35. Set the newest, v1.99.10-eksbuild.2."
+            'target.addonVersions.coredns: "v1.0.0-eksbuild.1" is not offered for Kubernetes 1.35. '
+            "Use AWS's default, v1.35.2-eksbuild.1."
         ],
     ),
     "add-on that EKS lacks": (
         {},
         [],
-        {"addon_versions": {name: one for name, one in addons().items() if name != "metrics-server"}},
+        {"addon_versions": {name: versions for name, versions in ADDON_VERSIONS.items() if name != "metrics-server"}},
         [
             "target.addonVersions.metrics-server: EKS offers no metrics-server for Kubernetes 1.35 in us-west-2. "
             "Choose another target.kubernetesVersion."
