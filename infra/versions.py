@@ -45,7 +45,7 @@ MPI_OPERATOR: Final = "v0.8.2"  # the newest release as of 2026-07
 # v0.19.2 is newer (2026-08). The Go modules of v0.19.2, v0.16.9, v0.17.7 and v0.17.8 are not available, so none of
 # these versions was tested. docs/guides/upgrade.md lists the known bugs of v0.16.1; `infra.platform.admission` avoids them.
 KUEUE: Final = "v0.16.1"
-# Kueue v0.16.1 is built against these versions. Trainer v2.2.0 renamed podTemplateOverrides, the field that Kueue
+# Kueue is built against these versions. Trainer v2.2.0 renamed podTemplateOverrides, the field that Kueue
 # writes.
 JOBSET: Final = "v0.10.1"
 TRAINER: Final = "v2.1.0"

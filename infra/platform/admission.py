@@ -32,7 +32,7 @@ resource definition exists: `waitForAPI` in kubernetes-sigs/kueue@v0.16.1:pkg/co
 FEATURE_GATES: Final = {
     # This feature adds an aggregated API. While the server of an aggregated API is down, no namespace can be deleted.
     "VisibilityOnDemand": False,
-    # No flavor has a topology. Kueue 0.16.1 would still track the requests of every pod, and most of Kueue's known bugs
+    # No flavor has a topology. Kueue would still track the requests of every pod, and most of Kueue's known bugs
     # are in this feature (docs/guides/upgrade.md). Kueue does not start if only TASProfileMixed is enabled.
     "TopologyAwareScheduling": False,
     "TASProfileMixed": False,

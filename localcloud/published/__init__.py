@@ -1,9 +1,8 @@
 """Versions that AWS and upstream registries have published: dated tables with a source for each entry.
 
-addons.yaml     versions of EKS's add-ons, by Kubernetes version
-amis.yaml       public AMIs
-images.yaml     tags of container images in public registries
-manifests.yaml  Git tags of the repositories with upstream manifests
+addons.yaml  versions of EKS's add-ons, by Kubernetes version
+amis.yaml    public AMIs
+images.yaml  tags of container images in public registries
 
 The local cloud offers only the versions in these tables. The tables are separate from the pins in infra/versions.py and
 amis/, so a wrong pin fails both in tests/pure/test_published.py and in the local cloud. A new entry needs a source
@@ -44,8 +43,3 @@ def table(name: str) -> dict[str, Any]:
 def image_tags(repository: str) -> dict[str, Proof]:
     """Return the tags of an image in a public registry. `repository` is its name in localcloud.images' catalog."""
     return {str(tag): proof(entry) for tag, entry in table("images").get(repository, {}).items()}
-
-
-def manifest_tags(repository: str) -> dict[str, Proof]:
-    """Return the known Git tags of a GitHub repository."""
-    return {str(tag): proof(entry) for tag, entry in table("manifests").get(repository, {}).items()}

@@ -4,6 +4,7 @@ the version."""
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 
@@ -53,86 +54,80 @@ def _commands(repository: str, *names: str) -> tuple[str, ...]:
     return tuple(f"{repository}/cmd/{name}" for name in names)
 
 
-_PULUMI = Module(
-    name="pulumi",
-    version="3.246.0",
-    packages=("github.com/pulumi/pulumi/pkg/v3/cmd/pulumi",),
-    variables=("github.com/pulumi/pulumi/sdk/v3/go/common/version.Version=v3.246.0",),
-)
+def _version(name: str, package: str) -> str:
+    """Return the version of the Go module that contains a package, from the go.mod of a wrapper module."""
+    lines = re.finditer(r"^\s*(?:require )?(\S+) v(\S+)", (HERE / name / "go.mod").read_text(encoding="utf-8"), re.MULTILINE)
+    return next(line[2] for line in lines if f"{package}/".startswith(f"{line[1]}/"))
 
 
-def _kubernetes(name: str, version: str, *programs: str) -> Module:
+def _upstream(name: str, *packages: str, variables: tuple[str, ...] = (), **more: Any) -> Module:
+    """Return the wrapper of an upstream Go module. In `variables`, `{version}` is the version of that module."""
+    version = _version(name, packages[0])
+    return Module(name, version, packages, tuple(each.format(version=version) for each in variables), **more)
+
+
+def _kubernetes(name: str, *programs: str) -> Module:
     # Without these variables, clients cannot parse the server's version and kubeadm looks up a version on the internet.
-    major, minor, _ = version.split(".")
-    items = (f"gitVersion=v{version}", f"gitMajor={major}", f"gitMinor={minor}", "gitTreeState=clean")
+    major, minor, _ = _version(name, "k8s.io/kubernetes").split(".")
+    items = ("gitVersion=v{version}", f"gitMajor={major}", f"gitMinor={minor}", "gitTreeState=clean")
     variables = tuple(f"k8s.io/component-base/version.{item}" for item in items)
-    return Module(name, version, _commands("k8s.io/kubernetes", *programs), variables)
+    return _upstream(name, *_commands("k8s.io/kubernetes", *programs), variables=variables)
 
 
-_KUBERNETES = _kubernetes(
-    "kubernetes",
-    "1.35.0",
-    *("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubeadm", "kubectl"),
+def _kueue(name: str) -> Module:
+    variables = ("sigs.k8s.io/kueue/pkg/version.GitVersion=v{version}",)
+    return _upstream(name, *_commands("sigs.k8s.io/kueue", "kueue"), variables=variables)
+
+
+_PULUMI = _upstream(
+    "pulumi",
+    "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi",
+    variables=("github.com/pulumi/pulumi/sdk/v3/go/common/version.Version=v{version}",),
 )
-_KUBELET_BEFORE = _kubernetes("kubelet-1.34", "1.34.9", "kubelet")
+_KUBERNETES = _kubernetes(
+    "kubernetes", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubeadm", "kubectl"
+)
+_KUBELET_BEFORE = _kubernetes("kubelet-1.34", "kubelet")
 _ETCD = Module(name="etcd", version="3.6.8", packages=("gpumpi/tools/etcd",))
 _COREDNS = Module(name="coredns", version="1.15.0", packages=("gpumpi/tools/coredns",))
-_MPI_OPERATOR = Module(
-    name="mpi-operator",
-    version="0.8.2",
-    packages=_commands("github.com/kubeflow/mpi-operator", "mpi-operator"),
-    variables=("github.com/kubeflow/mpi-operator/pkg/version.Version=v0.8.2",),
+_MPI_OPERATOR = _upstream(
+    "mpi-operator",
+    *_commands("github.com/kubeflow/mpi-operator", "mpi-operator"),
+    variables=("github.com/kubeflow/mpi-operator/pkg/version.Version=v{version}",),
 )
-
-
-def _kueue(name: str, version: str) -> Module:
-    variables = (f"sigs.k8s.io/kueue/pkg/version.GitVersion=v{version}",)
-    return Module(name, version, _commands("sigs.k8s.io/kueue", "kueue"), variables)
-
-
-_KUEUE, _KUEUE_BEFORE = _kueue("kueue", "0.16.1"), _kueue("kueue-0.15", "0.15.0")
-_JOBSET = Module(name="jobset", version="0.10.1", packages=("sigs.k8s.io/jobset",))
-_TRAINER = Module(
-    name="trainer", version="2.1.0", packages=_commands("github.com/kubeflow/trainer/v2", "trainer-controller-manager")
-)
-_KWOK = Module(
-    name="kwok",
-    version="0.7.0",
-    packages=_commands("sigs.k8s.io/kwok", "kwok"),
-    variables=("sigs.k8s.io/kwok/pkg/consts.Version=v0.7.0",),
-)
+_KUEUE, _KUEUE_BEFORE = _kueue("kueue"), _kueue("kueue-0.15")
+_JOBSET = _upstream("jobset", "sigs.k8s.io/jobset")
+_TRAINER = _upstream("trainer", *_commands("github.com/kubeflow/trainer/v2", "trainer-controller-manager"))
+_KWOK = _upstream("kwok", *_commands("sigs.k8s.io/kwok", "kwok"), variables=("sigs.k8s.io/kwok/pkg/consts.Version=v{version}",))
 _PAUSE = Module(name="pause", version="1.0.0", packages=("gpumpi/tools/pause",))
-_NVIDIA_DEVICE_PLUGIN = Module(
-    name="nvidia-device-plugin",
-    version="0.19.3",
-    packages=("github.com/NVIDIA/k8s-device-plugin/cmd/nvidia-device-plugin",),
-    variables=("github.com/NVIDIA/k8s-device-plugin/internal/info.version=v0.19.3",),
+_NVIDIA_DEVICE_PLUGIN = _upstream(
+    "nvidia-device-plugin",
+    "github.com/NVIDIA/k8s-device-plugin/cmd/nvidia-device-plugin",
+    variables=("github.com/NVIDIA/k8s-device-plugin/internal/info.version=v{version}",),
     loads_libraries=True,
 )
 _NODE_PROBLEM_DETECTOR = Module(name="node-problem-detector", version="1.36.0", packages=("gpumpi/tools/node-problem-detector",))
 _NVML = Module(name="nvml", version="1.0.0", packages=("libnvidia-ml.so.1",))
 _DEVICE_PLUGIN = Module(name="device-plugin", version="1.0.0", packages=("gpumpi/tools/device-plugin",))
-_PROMETHEUS = Module(
-    name="prometheus",
-    version="0.313.1",  # version of the Go module for release v3.13.1
-    packages=("github.com/prometheus/prometheus/cmd/prometheus",),
-    variables=("github.com/prometheus/common/version.Version=3.13.1",),
+_PROMETHEUS = _upstream(
+    "prometheus",
+    "github.com/prometheus/prometheus/cmd/prometheus",
+    variables=("github.com/prometheus/common/version.Version=3.13.1",),  # release of the Go module v0.313.1
     tags=("remove_all_sd", "enable_kubernetes_sd"),  # without these tags, compiling the clients of all clouds would take minutes
 )
-_ALERTMANAGER = Module(
-    name="alertmanager",
-    version="0.34.1",
-    packages=("github.com/prometheus/alertmanager/cmd/alertmanager",),
-    variables=("github.com/prometheus/common/version.Version=0.34.1",),
+_ALERTMANAGER = _upstream(
+    "alertmanager",
+    "github.com/prometheus/alertmanager/cmd/alertmanager",
+    variables=("github.com/prometheus/common/version.Version={version}",),
     # Releases contain web pages that npm builds from Elm sources; this page replaces them.
     added=(("github.com/prometheus/alertmanager/ui/app/dist/index.html", "This build has no pages. Use its API.\n"),),
 )
-_KUBE_STATE_METRICS = Module(name="kube-state-metrics", version="2.18.0", packages=("k8s.io/kube-state-metrics/v2",))
-_NODE_EXPORTER = Module(name="node-exporter", version="1.12.1", packages=("github.com/prometheus/node_exporter",))
+_KUBE_STATE_METRICS = _upstream("kube-state-metrics", "k8s.io/kube-state-metrics/v2")
+_NODE_EXPORTER = _upstream("node-exporter", "github.com/prometheus/node_exporter")
 _GPU_EXPORTER = Module(name="gpu-exporter", version="1.0.0", packages=("gpumpi/tools/gpu-exporter",), loads_libraries=True)
 
-_PACKER = Module(name="packer", version="1.11.2", packages=("github.com/hashicorp/packer",))
-_PACKER_AMAZON = Module(name="packer-plugin-amazon", version="1.3.2", packages=("github.com/hashicorp/packer-plugin-amazon",))
+_PACKER = _upstream("packer", "github.com/hashicorp/packer")
+_PACKER_AMAZON = _upstream("packer-plugin-amazon", "github.com/hashicorp/packer-plugin-amazon")
 
 PULUMI = Tool("pulumi", _PULUMI)
 KUBE_APISERVER = Tool("kube-apiserver", _KUBERNETES)
