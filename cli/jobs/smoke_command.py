@@ -176,9 +176,9 @@ def _test(cluster: Cluster, job: Job, expected: Expected, described: ClusterDesc
 
 def _run(cluster: Cluster, job: Job, described: ClusterDescription, *, keep: bool) -> tuple[list[str], JobState | None]:
     """Submit a job, wait for it and delete it; return its log and its last state."""
-    pieces = render(place(job, described))
-    namespace = pieces[0].manifest["metadata"]["namespace"]
-    objects.submit(cluster, pieces)
+    manifests = render(place(job, described))
+    namespace = manifests[0]["metadata"]["namespace"]
+    objects.submit(cluster, manifests)
     log: list[str] = []
     try:
         state, _ = Follower(cluster, job.name, namespace, out=io.StringIO(), keep=log.append).run()

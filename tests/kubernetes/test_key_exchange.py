@@ -60,7 +60,7 @@ def test_cancelling_a_running_job_removes_its_keys(job_cluster: JobCluster, tmp_
         with job_cluster.running("submit", file, "--follow") as process:
             assert process.stdout is not None
             assert any("runs" in line for line in process.stdout)
-            assert keys_of(job_cluster, name) == ["authorized_keys", "id_rsa", "id_rsa.pub"]
+            assert keys_of(job_cluster, name) == ["authorized_keys", "id_rsa", "id_rsa.pub", "users"]
             assert job_cluster.cluster("cancel", name).code == 0
     finally:
         job_cluster.cluster("cancel", name)

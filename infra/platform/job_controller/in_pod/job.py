@@ -26,6 +26,7 @@ POLICY_FIELDS: Mapping[str, documents.Check] = {
     "version": documents.is_in((POLICY_VERSION,)),
     "pool": documents.is_text,
     "workers": documents.is_count,
+    "cleanPodPolicy": documents.is_in(("None",)),
     "maxRestarts": documents.is_optional(documents.is_count),
     "noRetryExitCodes": documents.is_optional(documents.is_list(documents.is_integer)),
     "activeDeadlineSeconds": documents.is_optional(documents.is_count),

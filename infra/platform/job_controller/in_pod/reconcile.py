@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Mapping
 
-from . import attempts, moments, progress, record, restarts, setup, stacks, usage
+from . import attempts, moments, progress, record, restarts, setup, stacks, usage, workers
 from .actions import Action
 from .job import ManagedJob, read_conditions
 from .phases import Phase, phase_of
@@ -31,6 +31,8 @@ def observe(stored: Record | None, job: ManagedJob, now: str, log: Seen | None =
 def decide(stored: Record, job: ManagedJob, leases: Mapping[str, str], now: str) -> list[Action]:
     """Return the actions for a job. May write a verdict into the record, which must be stored before the actions
     run."""
+    if job.verdict is not None:
+        return workers.decide(job)
     if record.is_over(stored):
         return []
     return [*setup.decide(stored, job, now), *restarts.decide(stored, job, leases, now)]
