@@ -47,12 +47,12 @@ def _release(job: ManagedJob, hold: dict[str, Any]) -> list[Action]:
     """Return the changes that put the ranks into the queue, or start them in a cluster without a queue."""
     changes, queue = workers.scale(job, job.size), hold.get("queue")
     labels = job.main["metadata"].get("labels") or {}
-    api, kind = (MPI, "mpijobs") if job.launcher == "mpijob" else (BATCH, "jobs")
+    api, kind = (MPI, "mpijobs") if job.is_mpi_job else (BATCH, "jobs")
     if queue and labels.get(QUEUE_LABEL) != queue:
         changes.append(Change(_path(api, job.namespace, kind, job.main), {"metadata": {"labels": {QUEUE_LABEL: queue}}}))
     elif not queue and job.is_suspended:
         released = {"suspend": False}
-        spec = {"runPolicy": released} if job.launcher == "mpijob" else released
+        spec = {"runPolicy": released} if job.is_mpi_job else released
         changes.append(Change(_path(api, job.namespace, kind, job.main), {"spec": spec}))
     return changes
 
