@@ -31,11 +31,9 @@ def observe(stored: Record | None, job: ManagedJob, now: str, log: Seen | None =
 def decide(stored: Record, job: ManagedJob, leases: Mapping[str, str], now: str) -> list[Action]:
     """Return the actions for a job. May write a verdict into the record, which must be stored before the actions
     run."""
-    if job.verdict is not None:
-        return workers.decide(job)
     if record.is_over(stored):
-        return []
-    return [*setup.decide(stored, job, now), *restarts.decide(stored, job, leases, now)]
+        return workers.decide(job)
+    return [*workers.decide(job), *setup.decide(stored, job, now), *restarts.decide(stored, job, leases, now)]
 
 
 def close(stored: Record, now: str) -> Record:
