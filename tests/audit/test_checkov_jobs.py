@@ -47,7 +47,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
 
 def test_the_pods_of_every_kind_of_job_are_scanned() -> None:
     roles = {pod["metadata"]["name"].rpartition("-")[2] for pod in make_plain_pods()}
-    assert roles == {"launcher", "worker"} and len(make_plain_pods()) > 15
+    assert roles == {"launcher", "worker", "setup"} and len(make_plain_pods()) > 15
 
 
 def test_checkov_finds_only_explained_exceptions(report: Report) -> None:
