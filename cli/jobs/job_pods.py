@@ -74,6 +74,6 @@ def running_container(cluster: Cluster, state: JobState, worker: int, *, launche
         for container in list_job_containers(pod):
             if "running" in container.get("state", {}):
                 return Container(pod["metadata"]["name"], state.namespace, container["name"])
-    if launcher and state.launcher == "torchrun":
-        raise NotFound(f"--launcher: job {state.name} has none, because torchrun runs in the workers. Use --worker 0.")
+    if launcher and not state.has_launcher:
+        raise NotFound(f"--launcher: job {state.name} has none, because {state.launcher} runs in the workers. Use --worker 0.")
     raise NotFound(f"{name} of job {state.name} is not running (phase {state.phase}); see: {program()} jobs")

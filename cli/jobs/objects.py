@@ -21,7 +21,7 @@ from cli.local import crashed_parts
 from infra.config.messages import did_you_mean
 from infra.health import documents
 from infra.jobs.cluster import PoolDescription
-from infra.jobs.placed import Piece, build_owner_reference
+from infra.jobs.placed import build_owner_reference
 from infra.naming import JOB_LABEL, JOB_NAMESPACE, ROLE_LABEL
 from infra.platform.job_controller.in_pod.cluster import assemble
 from infra.platform.job_controller.in_pod.job import ManagedJob, read_labels
@@ -198,30 +198,20 @@ def is_workload_of(workload: Object, state: JobState) -> bool:
     return place == state.namespace and any((owner["kind"], owner["name"]) == (state.kind, state.object_name) for owner in owners)
 
 
-def create(cluster: Cluster, pieces: Sequence[Piece]) -> None:
-    """Create a job's objects. The first object is the job itself, which owns the others directly or indirectly, so that
-    Kubernetes deletes them together with the job.
+def create(cluster: Cluster, manifests: Sequence[Object]) -> None:
+    """Create a job's objects. The first object is the job itself, which owns the others, so that Kubernetes deletes them together
+    with the job.
 
     If the API server rejects an object, delete the objects that were created before it. Raises CommandError.
     """
-    main: Object | None = None
-    cleanup: Object | None = None
-    for piece in pieces:
-        owner = cleanup if piece.owner == "cleanup controller" else main if piece.owner == "main" else None
-        manifest = piece.manifest
-        if owner is not None:
-            reference = build_owner_reference(owner, owner["metadata"]["uid"])
-            manifest = {**manifest, "metadata": {**manifest["metadata"], "ownerReferences": [reference]}}
-        try:
-            created = _create(cluster, manifest)
-        except CommandError:
-            if main is not None:
-                cluster.delete(main["kind"], main["metadata"]["name"], main["metadata"]["namespace"])
-            raise
-        if main is None:
-            main = created
-        if piece.is_cleanup_controller:
-            cleanup = created
+    main = _create(cluster, manifests[0])
+    reference = build_owner_reference(main, main["metadata"]["uid"])
+    try:
+        for manifest in manifests[1:]:
+            _create(cluster, {**manifest, "metadata": {**manifest["metadata"], "ownerReferences": [reference]}})
+    except CommandError:
+        cluster.delete(main["kind"], main["metadata"]["name"], main["metadata"]["namespace"])
+        raise
 
 
 def _create(cluster: Cluster, manifest: Object) -> Object:
@@ -243,24 +233,24 @@ class Beside(Protocol):
     def remove(self, cluster: Cluster) -> None: ...
 
 
-def submit(cluster: Cluster, pieces: Sequence[Piece], beside: Beside | None = None) -> None:
+def submit(cluster: Cluster, manifests: Sequence[Object], beside: Beside | None = None) -> None:
     """Create the objects of a job. Raises CommandError if a job with that name exists."""
     crashed_parts.refuse_dead_cluster(cluster.server, nodes=True)
-    refuse_existing(cluster, pieces)
+    refuse_existing(cluster, manifests)
     if beside is None:
-        create(cluster, pieces)
+        create(cluster, manifests)
         return
     beside.create(cluster)
     try:
-        create(cluster, pieces)
+        create(cluster, manifests)
     except BaseException:
         beside.remove(cluster)
         raise
 
 
-def refuse_existing(cluster: Cluster, pieces: Sequence[Piece]) -> None:
+def refuse_existing(cluster: Cluster, manifests: Sequence[Object]) -> None:
     """Raise CommandError if a job with that name exists, regardless of its launcher."""
-    first = pieces[0].manifest["metadata"]
+    first = manifests[0]["metadata"]
     name, namespace = first["labels"][JOB_LABEL], first["namespace"]
     try:
         state = find(cluster, name, namespace)

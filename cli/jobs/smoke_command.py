@@ -26,7 +26,7 @@ from infra.jobs import nccl_verdict, smoke_verdict
 from infra.jobs import smoke as smoke_jobs
 from infra.jobs.cluster import ClusterDescription, PoolDescription, Transport
 from infra.jobs.model import Job, LauncherName, MpiImplementation
-from infra.jobs.render import place, render
+from infra.jobs.render import LAUNCHERS, place, render
 from infra.jobs.smoke_verdict import Check, Expected, Report, listed
 from infra.jobs.validation import check
 from infra.naming import EMULATED_LABEL
@@ -132,9 +132,11 @@ def _job(trial: Trial, described: ClusterDescription, namespace: str | None) -> 
 
 def list_unsupported(trial: Trial, pool: PoolDescription) -> list[Problem]:
     problems = []
-    if trial.launcher == "torchrun":
+    if not LAUNCHERS[trial.launcher].uses_ssh:
         fix = f"Use mpijob or standalone, with an image that has MPI ({program()} image build mpi)."
-        problems.append(Problem("--launcher", f"torchrun does not start MPI ranks, which every level of smoke needs. {fix}"))
+        problems.append(
+            Problem("--launcher", f"{trial.launcher} does not start MPI ranks, which every level of smoke needs. {fix}")
+        )
     if trial.level != "devices" and not pool.gpus:
         fix = "Use --level devices, or a pool with GPUs."
         problems.append(Problem("--level", f"pool {pool.name} has no GPUs for level {trial.level}. {fix}"))
@@ -176,9 +178,9 @@ def _test(cluster: Cluster, job: Job, expected: Expected, described: ClusterDesc
 
 def _run(cluster: Cluster, job: Job, described: ClusterDescription, *, keep: bool) -> tuple[list[str], JobState | None]:
     """Submit a job, wait for it and delete it; return its log and its last state."""
-    pieces = render(place(job, described))
-    namespace = pieces[0].manifest["metadata"]["namespace"]
-    objects.submit(cluster, pieces)
+    manifests = render(place(job, described))
+    namespace = manifests[0]["metadata"]["namespace"]
+    objects.submit(cluster, manifests)
     log: list[str] = []
     try:
         state, _ = Follower(cluster, job.name, namespace, out=io.StringIO(), keep=log.append).run()

@@ -8,6 +8,7 @@ from typing import Any
 from cli.jobs import foreign_jobs
 from cli.jobs.records import JobRecord, Key
 from infra.jobs.in_pods import UNUSABLE_IMAGE
+from infra.jobs.render import LAUNCHERS
 from infra.platform.job_controller.in_pod.job import ManagedJob
 from infra.platform.job_controller.in_pod.moments import parse_time
 from infra.platform.job_controller.in_pod.phases import Phase, Signs, phase_of
@@ -67,7 +68,7 @@ class JobState:
     @property
     def has_launcher(self) -> bool:
         """True if a launcher pod starts the ranks. Otherwise, rank 0's log is the log of the job."""
-        return self.launcher in ("mpijob", "standalone")
+        return self.launcher in [name for name, launcher in LAUNCHERS.items() if "launcher" in launcher.roles]
 
     def seconds(self, now: datetime) -> int:
         """Return the number of seconds from the job's creation to its end, or until now if it has not ended."""

@@ -28,7 +28,7 @@ from cli.stacks.cost import lines
 from infra.config.problems import Problem
 from infra.jobs import pod_rules
 from infra.jobs.model import Job
-from infra.jobs.placed import Piece
+from infra.jobs.placed import Manifest
 from infra.jobs.reading import JobRefused, read_job
 from infra.jobs.render import render
 
@@ -67,12 +67,12 @@ def command(
     if problems := tuple(pod_rules.check_working_dir(requested)):
         raise make_refusal(job.name, problems)
     files = places.choose(placed, workdir or choose_sent_folder(job, requested), workdir_limit)
-    pieces = render(replace(placed, storage=files.storage))
+    manifests = render(replace(placed, storage=files.storage))
     if dry_run:
-        return _print_objects(pieces, as_json=as_json)
+        return _print_objects(manifests, as_json=as_json)
     if (cost := lines.of_job(requested, described)) is not None:
         print(cost, file=sys.stderr, flush=True)
-    return create(cluster, requested, pieces, files, follow=follow, as_json=as_json)
+    return create(cluster, requested, manifests, files, follow=follow, as_json=as_json)
 
 
 def choose_sent_folder(file: Path, job: Job) -> Path | None:
@@ -89,16 +89,22 @@ def make_refusal(name: str, problems: Sequence[Problem]) -> CommandError:
 
 
 def create(
-    cluster: Cluster, job: Job, pieces: Sequence[Piece], files: places.Place | None = None, *, follow: bool, as_json: bool
+    cluster: Cluster, job: Job, manifests: Sequence[Manifest], files: places.Place | None = None, *, follow: bool, as_json: bool
 ) -> int:
     """Create the objects of a job; with `follow`, wait until the job ends. Return the exit code."""
-    namespace = pieces[0].manifest["metadata"]["namespace"]
-    objects.submit(cluster, pieces, files)
+    namespace = manifests[0]["metadata"]["namespace"]
+    objects.submit(cluster, manifests, files)
     if follow:
         print(f"{NAME}: job {job.name} submitted to namespace {namespace}", file=sys.stderr, flush=True)
         return follow_job(cluster, job.name, namespace, as_json=as_json)
     if as_json:
-        print_json({"name": job.name, "namespace": namespace, "objects": [piece.key for piece in pieces]})
+        print_json(
+            {
+                "name": job.name,
+                "namespace": namespace,
+                "objects": [f"{item['kind']}/{item['metadata']['name']}" for item in manifests],
+            }
+        )
     else:
         where = f" --namespace {namespace}" if namespace != cluster.namespace else ""
         print(f"job {job.name} submitted to namespace {namespace}; its log: {program()} logs {job.name} --follow{where}")
@@ -142,9 +148,8 @@ def describe_result(state: JobState) -> str:
     return f"job {state.name} failed in {seconds} s{reason}; {cause}: {log}"
 
 
-def _print_objects(pieces: Sequence[Piece], *, as_json: bool) -> int:
+def _print_objects(manifests: Sequence[Manifest], *, as_json: bool) -> int:
     """Print the objects of a job. An SSH key pair in the output was generated only for the output and is never used."""
-    manifests = [piece.manifest for piece in pieces]
     if as_json:
         print_json(manifests)
     else:

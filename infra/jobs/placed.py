@@ -36,26 +36,12 @@ class KeyPair:
         return "KeyPair(...)"
 
 
-@dataclass(frozen=True)
-class Piece:
-    """One Kubernetes object of a job."""
-
-    manifest: Manifest
-    owner: Literal["main", "cleanup controller"] | None = "main"
-    """Object that owns this one and is deleted with it; None for the main object of the job."""
-    is_cleanup_controller: bool = False
-
-    @property
-    def key(self) -> str:
-        return f"{self.manifest['kind']}/{self.manifest['metadata']['name']}"
-
-
 def build_owner_reference(main: Manifest, uid: Any) -> Manifest:
     """Return an owner reference that does not make the owner a controller.
 
-    Kueue treats objects controlled by a queued job as part of that job and does not queue them separately. Such a Job,
-    for example the cleanup controller, would stay suspended forever if it were created before Kueue admits the queued
-    job (reconciler.go in Kueue).
+    Kueue treats objects controlled by a queued job as part of that job and does not queue them separately. The Job of
+    `setup` would stay suspended forever, because the controller releases the queued job only after it (reconciler.go in
+    Kueue).
     """
     names = {"apiVersion": main["apiVersion"], "kind": main["kind"], "name": main["metadata"]["name"]}
     return {**names, "uid": uid, "controller": False, "blockOwnerDeletion": False}
@@ -89,8 +75,8 @@ class Launcher(ABC):
     key_exchanges: ClassVar[tuple[KeyExchange, ...]] = ("secret",)
 
     @abstractmethod
-    def build(self, placed: "PlacedJob", generate_keys: Callable[[], KeyPair]) -> list[Piece]:
-        """Return the job's objects without `setup`: the main object first, and owners before what they own."""
+    def build(self, placed: "PlacedJob", generate_keys: Callable[[], KeyPair]) -> list[Manifest]:
+        """Return the job's objects without `setup`. The first one is the main object, which owns the others."""
 
     @abstractmethod
     def longest_names(self, job: Job) -> Iterator[tuple[str, int]]:
@@ -183,6 +169,7 @@ def build_policy(placed: PlacedJob) -> Manifest:
         "workers": job.workers,
         "maxRestarts": job.max_restarts,
         "noRetryExitCodes": list(job.no_retry_exit_codes),
+        **({"cleanPodPolicy": "None"} if job.clean_pod_policy == "None" else {}),
         **placed.deadline,
         **progress,
         **({"hold": {"queue": placed.namespace.queue}} if job.setup else {}),

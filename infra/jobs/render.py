@@ -9,7 +9,7 @@ from infra.jobs.launchers.mpijob import MpiJobLauncher
 from infra.jobs.launchers.standalone import StandaloneLauncher
 from infra.jobs.launchers.torchrun import TorchrunLauncher
 from infra.jobs.model import Job, LauncherName
-from infra.jobs.placed import KeyPair, Launcher, Piece, PlacedJob
+from infra.jobs.placed import KeyPair, Launcher, Manifest, PlacedJob
 from infra.jobs.setup import build_setup_job
 from infra.jobs.sizing import worker_size
 
@@ -32,10 +32,10 @@ def place(job: Job, cluster: ClusterDescription) -> PlacedJob:
     return PlacedJob(job, cluster, pool, launcher_pool, namespace, size, LAUNCHERS[job.launcher])
 
 
-def render(placed: PlacedJob, generate_keys: Callable[[], KeyPair] = key_exchange.generate) -> list[Piece]:
-    """Return the objects of a job: the main object first, and owners before the objects that they own."""
+def render(placed: PlacedJob, generate_keys: Callable[[], KeyPair] = key_exchange.generate) -> list[Manifest]:
+    """Return the objects of a job: the main object first, which owns the others."""
     main, *owned = placed.launcher.build(placed, generate_keys)
-    setup = [Piece(build_setup_job(placed))] if placed.job.setup else []
+    setup = [build_setup_job(placed)] if placed.job.setup else []
     return [main, *setup, *owned]
 
 

@@ -11,14 +11,14 @@ import pulumi_kubernetes as kubernetes
 
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.model import Job
-from infra.jobs.placed import Manifest, Piece, build_owner_reference
+from infra.jobs.placed import Manifest
 from infra.jobs.render import place, render, without_time_to_live
 from infra.naming import COMPONENT
 from infra.platform import objects
 from infra.platform.site import Site
 
 RELEASED: Final = ['metadata.labels["kueue.x-k8s.io/queue-name"]', "spec.suspend", "spec.runPolicy.suspend", "spec.replicas"]
-"""Properties that the job controller changes after a job's setup succeeds."""
+"""Properties that the job controller changes after `setup`, and when the job has ended."""
 
 
 @dataclass(frozen=True)
@@ -45,21 +45,13 @@ class StackJobs(pulumi.ComponentResource):
         self.register_outputs({})
 
     def _create(self, job: Job) -> None:
-        main, *others = pieces = render(place(job, self._args.cluster))
-        trigger = digest(pieces)
-        # Create the objects that pods need first, and the cleanup controller before the objects that it owns.
+        main, *others = manifests = render(place(job, self._args.cluster))
+        trigger = digest(manifests)
         created: list[pulumi.Resource] = []
-        cleanup_owner: Manifest | None = None
-        for piece in [*others, main]:
-            owner = cleanup_owner if piece.owner == "cleanup controller" else None
-            options = pulumi.ResourceOptions(
-                depends_on=list(created), replacement_trigger=trigger, ignore_changes=_ignored(piece, has_setup=bool(job.setup))
-            )
-            resource = self._register(_unawaited(piece.manifest, owner), options)
-            if piece.is_cleanup_controller:
-                uid = resource.metadata.apply(lambda metadata: metadata.uid or "")  # type: ignore[attr-defined]
-                cleanup_owner = build_owner_reference(piece.manifest, uid)
-            created.append(resource)
+        for manifest in [*others, main]:  # the objects that the launcher needs come first
+            ignored = _ignored(manifest, is_held=bool(job.setup) and manifest is main)
+            options = pulumi.ResourceOptions(depends_on=list(created), replacement_trigger=trigger, ignore_changes=ignored)
+            created.append(self._register(_unawaited(manifest), options))
 
     def _register(self, manifest: Manifest, options: pulumi.ResourceOptions) -> pulumi.CustomResource:
         options = pulumi.ResourceOptions.merge(
@@ -85,32 +77,28 @@ class StackJobs(pulumi.ComponentResource):
         )
 
 
-def digest(pieces: Sequence[Piece]) -> str:
+def digest(manifests: Sequence[Manifest]) -> str:
     """Return a digest of the job's objects, except its Secret, whose keys are new in every run of this program. When the
     digest changes, Pulumi replaces the job."""
-    compared = [piece.manifest for piece in pieces if piece.manifest["kind"] != "Secret"]
+    compared = [manifest for manifest in manifests if manifest["kind"] != "Secret"]
     return hashlib.sha256(json.dumps(compared, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _ignored(piece: Piece, *, has_setup: bool) -> list[str] | None:
+def _ignored(manifest: Manifest, *, is_held: bool) -> list[str] | None:
     """Return the properties that Pulumi ignores when it compares an object. Changes to them take effect when the object
     is replaced."""
-    kind = piece.manifest["kind"]
-    if kind == "Secret":
+    if manifest["kind"] == "Secret":
         # Every run of this program generates new keys. In Pulumi's state, the keys are in `data`, because the
         # Kubernetes provider converts `stringData`.
         return ["stringData", "data"]
-    return RELEASED if kind == "StatefulSet" or (has_setup and piece.owner is None) else None
+    return RELEASED if manifest["kind"] == "StatefulSet" or is_held else None
 
 
-def _unawaited(manifest: Manifest, owner: Manifest | None) -> Manifest:
+def _unawaited(manifest: Manifest) -> Manifest:
     """Return the manifest with an annotation that keeps `pulumi up` from waiting for the object, and with Secret data
     marked as secret in Pulumi."""
     annotations = {**manifest["metadata"].get("annotations", {}), "pulumi.com/skipAwait": "true"}
-    metadata = {**manifest["metadata"], "annotations": annotations}
-    if owner is not None:
-        metadata["ownerReferences"] = [owner]
-    whole = {**manifest, "metadata": metadata}
+    whole = {**manifest, "metadata": {**manifest["metadata"], "annotations": annotations}}
     if manifest["kind"] == "Secret":
         whole["stringData"] = pulumi.Output.secret(manifest["stringData"])
     return whole

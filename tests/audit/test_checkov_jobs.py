@@ -29,13 +29,13 @@ def make_plain_pods() -> list[dict[str, Any]]:
     plain = []
     for name, more in VARIANTS.items():
         for piece in pieces(**more):
-            manifest, spec = piece.manifest, piece.manifest.get("spec", {})
+            spec = piece.get("spec", {})
             templates = [replica_spec["template"] for replica_spec in spec.get("mpiReplicaSpecs", {}).values()] + [
                 spec.get("template")
             ]
             for template in filter(None, templates):
                 role = template["metadata"]["labels"]["gpumpi.io/role"]
-                metadata = {"name": f"{name}-{role}", "namespace": manifest["metadata"]["namespace"]}
+                metadata = {"name": f"{name}-{role}", "namespace": piece["metadata"]["namespace"]}
                 plain.append({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]})
     return plain
 
@@ -47,7 +47,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
 
 def test_the_pods_of_every_kind_of_job_are_scanned() -> None:
     roles = {pod["metadata"]["name"].rpartition("-")[2] for pod in make_plain_pods()}
-    assert roles == {"launcher", "worker", "keeper"} and len(make_plain_pods()) > 15
+    assert roles == {"launcher", "worker", "setup"} and len(make_plain_pods()) > 15
 
 
 def test_checkov_finds_only_explained_exceptions(report: Report) -> None:

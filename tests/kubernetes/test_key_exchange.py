@@ -47,6 +47,20 @@ def test_the_first_pod_creates_a_key_pair_on_the_shared_volume_and_deleting_the_
         assert f"ranks on {name}-worker-0 {name}-worker-1" in done.out
         assert "keys 1 0o100600" in done.out
         wait_until(lambda: keys_of(job_cluster, name), lambda left: not left)
+        wait_until(lambda: job_cluster.objects("pods", f"gpumpi.io/job={name},gpumpi.io/role=worker"), lambda left: not left)
+    finally:
+        job_cluster.cluster("cancel", name)
+
+
+@pytest.mark.mission_only
+@pytest.mark.mission("D", "keys on the volume")
+def test_the_controller_ends_the_workers_of_a_failed_job_whose_keys_are_deleted(job_cluster: JobCluster, tmp_path: Path) -> None:
+    name = "keys-failed"
+    file = job_file(tmp_path, name, launcher="standalone", keyExchange="volume", command=["false"], maxRestarts=1)
+    try:
+        assert job_cluster.cluster("submit", file, "--follow").code == 1
+        wait_until(lambda: keys_of(job_cluster, name), lambda left: not left)
+        wait_until(lambda: job_cluster.objects("pods", f"gpumpi.io/job={name},gpumpi.io/role=worker"), lambda left: not left)
     finally:
         job_cluster.cluster("cancel", name)
 
@@ -60,7 +74,7 @@ def test_cancelling_a_running_job_removes_its_keys(job_cluster: JobCluster, tmp_
         with job_cluster.running("submit", file, "--follow") as process:
             assert process.stdout is not None
             assert any("runs" in line for line in process.stdout)
-            assert keys_of(job_cluster, name) == ["authorized_keys", "id_rsa", "id_rsa.pub"]
+            assert keys_of(job_cluster, name) == ["authorized_keys", "id_rsa", "id_rsa.pub", "users"]
             assert job_cluster.cluster("cancel", name).code == 0
     finally:
         job_cluster.cluster("cancel", name)

@@ -102,7 +102,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         "A",
         "rights",
-        "a service account that can only read pods",
+        "pods of a job have no Kubernetes permissions",
         "kubectl auth can-i VERB RESOURCE --as ACCOUNT",
         emulated=SMALL_NODES,
     ),

@@ -75,7 +75,7 @@ def requests(cluster: ClusterDescription, launcher: str, workers: int) -> dict[s
     )
     found: dict[str, Counter[str]] = {}
     for piece in render(place(job, cluster), lambda: KeyPair("private", "public")):
-        spec = piece.manifest.get("spec", {})
+        spec = piece.get("spec", {})
         replicas = list(spec.get("mpiReplicaSpecs", {}).values()) or [spec]
         for replica in replicas:
             pod = replica.get("template", {}).get("spec")

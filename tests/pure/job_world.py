@@ -11,7 +11,7 @@ from infra.jobs.cluster import (
     VolumeDescription,
 )
 from infra.jobs.model import Job
-from infra.jobs.placed import KeyPair, Piece, PlacedJob, Storage
+from infra.jobs.placed import KeyPair, Manifest, PlacedJob, Storage
 from infra.jobs.reading import validate
 from infra.jobs.render import LAUNCHERS, render
 from infra.naming import GPU_TAINT, POOL_LABEL
@@ -87,20 +87,20 @@ def job(described: ClusterDescription | None = None, **more: Any) -> Job:
     return placed(described, **more).job
 
 
-def pieces(described: ClusterDescription | None = None, storage: Storage | None = None, **more: Any) -> list[Piece]:
+def pieces(described: ClusterDescription | None = None, storage: Storage | None = None, **more: Any) -> list[Manifest]:
     return render(replace(placed(described, **more), storage=storage or Storage()), lambda: KEYS)
 
 
 def manifest(kind: str, described: ClusterDescription | None = None, **more: Any) -> dict[str, Any]:
     """Return the job's first object of a kind."""
-    return next(piece.manifest for piece in pieces(described, **more) if piece.manifest["kind"] == kind)
+    return next(piece for piece in pieces(described, **more) if piece["kind"] == kind)
 
 
 def pods(described: ClusterDescription | None = None, storage: Storage | None = None, **more: Any) -> dict[str, dict[str, Any]]:
     """Return the job's pod specs, keyed by role."""
     found: dict[str, dict[str, Any]] = {}
     for piece in pieces(described, storage, **more):
-        spec = piece.manifest.get("spec", {})
+        spec = piece.get("spec", {})
         templates = [one["template"] for one in spec.get("mpiReplicaSpecs", {}).values()] + [spec.get("template")]
         for template in filter(None, templates):
             found[template["metadata"]["labels"]["gpumpi.io/role"]] = template["spec"]

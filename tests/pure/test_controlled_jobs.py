@@ -10,27 +10,27 @@ from typing import Any
 import pytest
 
 from infra.jobs.model import Job
-from infra.jobs.placed import Piece
+from infra.jobs.placed import Manifest
 from infra.jobs.render import LAUNCHERS, place, render
 from infra.jobs.validation import check
 from infra.naming import HELD_QUEUE, POLICY_ANNOTATION, QUEUE_LABEL
 from infra.platform.job_controller import program
 from infra.platform.job_controller.in_pod import job as in_pod
 from infra.platform.job_controller.in_pod.actions import Change, FailJob
-from tests.pure.controlled_jobs import Controlled, at, condition, job, main
+from tests.pure.controlled_jobs import Controlled, at, condition, job, launcher, main, workers
 from tests.pure.job_world import KEYS, TEAM, cluster
 
 PACKED = [item["path"] for item in program.items()]
 
 
-def rendered(**more: Any) -> list[Piece]:
+def rendered(**more: Any) -> list[Manifest]:
     least = {"name": "mnist", "pool": "train", "workers": 2, "image": "r.example.com/t:1", "command": ["true"]}
     model = Job.model_validate({**least, **more})
     return render(place(model, cluster()), lambda: KEYS)
 
 
-def objects(pieces: list[Piece], kind: str) -> list[dict[str, Any]]:
-    return [piece.manifest for piece in pieces if piece.manifest["kind"] == kind]
+def objects(pieces: list[Manifest], kind: str) -> list[dict[str, Any]]:
+    return [piece for piece in pieces if piece["kind"] == kind]
 
 
 def test_the_controller_needs_only_the_standard_library() -> None:
@@ -56,9 +56,9 @@ def test_ranks_on_gpus_record_their_collectives_if_the_job_may_be_found_to_hang(
     assert values(rendered(launcher=launcher, **wanted, gpusPerWorker=0, pool="system"), name) == []
 
 
-def values(pieces: list[Piece], variable: str) -> list[str]:
+def values(pieces: list[Manifest], variable: str) -> list[str]:
     """Return the values of an environment variable in all worker containers."""
-    specs = [piece.manifest.get("spec", {}) for piece in pieces]
+    specs = [piece.get("spec", {}) for piece in pieces]
     replicas = [replica for spec in specs for replica in spec.get("mpiReplicaSpecs", {}).values()]
     pods = [spec["template"]["spec"] for spec in (*specs, *replicas) if "template" in spec]
     workers = [container for pod in pods for container in pod["containers"] if container["name"] == "worker"]
@@ -81,7 +81,7 @@ def test_the_program_fits_into_its_config_map() -> None:
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_the_main_object_has_the_policy(launcher: str) -> None:
-    first = rendered(launcher=launcher, maxRestarts=4, noRetryExitCodes=[3], activeDeadlineSeconds=60)[0].manifest
+    first = rendered(launcher=launcher, maxRestarts=4, noRetryExitCodes=[3], activeDeadlineSeconds=60)[0]
     policy = json.loads(first["metadata"]["annotations"][POLICY_ANNOTATION])
     wanted = {"maxRestarts": 4, "noRetryExitCodes": [3], "workers": 2, "pool": "train", "activeDeadlineSeconds": 60}
     assert policy == {"version": in_pod.POLICY_VERSION, **wanted}
@@ -89,7 +89,7 @@ def test_the_main_object_has_the_policy(launcher: str) -> None:
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_kubernetes_repeats_more_attempts_than_the_controller_allows(launcher: str) -> None:
-    spec = rendered(launcher=launcher, maxRestarts=1)[0].manifest["spec"]
+    spec = rendered(launcher=launcher, maxRestarts=1)[0]["spec"]
     limit = spec.get("runPolicy", spec).get("backoffLimit") or spec["backoffLimitPerIndex"]
     assert limit == 101
 
@@ -111,14 +111,14 @@ def test_setup_is_a_job_of_its_own_with_its_own_resources_and_limit(launcher: st
     assert made["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "jobs"
     (container,) = made["spec"]["template"]["spec"]["containers"]
     assert container["resources"]["limits"] == {"cpu": "4", "memory": "8Gi"}
-    others = [piece.manifest for piece in pieces if piece.manifest is not made]
+    others = [piece for piece in pieces if piece is not made]
     assert "install" not in json.dumps(others)
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_ranks_are_out_of_the_queue_until_setup_has_ended(launcher: str) -> None:
     pieces = rendered(launcher=launcher, setup=["true"])
-    assert pieces[0].manifest["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == HELD_QUEUE
+    assert pieces[0]["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == HELD_QUEUE
     assert [one["spec"]["replicas"] for one in objects(pieces, "StatefulSet")] == ([0] if launcher == "standalone" else [])
 
 
@@ -126,7 +126,7 @@ def test_ranks_are_out_of_the_queue_until_setup_has_ended(launcher: str) -> None
 def test_without_a_queue_ranks_are_suspended_until_setup_has_ended(launcher: str) -> None:
     least = {"name": "mnist", "pool": "train", "workers": 2, "image": "r.example.com/t:1", "command": ["true"]}
     model = Job.model_validate({**least, "launcher": launcher, "setup": ["true"], "namespace": "team-a"})
-    first = render(place(model, cluster(namespaces=(TEAM,))), lambda: KEYS)[0].manifest
+    first = render(place(model, cluster(namespaces=(TEAM,))), lambda: KEYS)[0]
     assert first["spec"].get("runPolicy", first["spec"])["suspend"] is True
 
 
@@ -228,11 +228,36 @@ def test_bad_values_of_setup_and_restarts_are_reported_together() -> None:
     ]
 
 
-# --- cleanup controller ------------------------------------------------------------------------------------------------
+# --- workers after the end of the job ----------------------------------------------------------------------------------
 
 
-def test_the_cleanup_controller_watches_the_launchers_job() -> None:
-    pieces = rendered(launcher="standalone")
-    made = next(one for one in objects(pieces, "Job") if one["metadata"]["name"] == "mnist-keeper")
-    (container,) = made["spec"]["template"]["spec"]["containers"]
-    assert container["command"][3:] == ["mpi-jobs", "mnist-launcher"]
+def build_workers_set(replicas: int = 2) -> dict[str, Any]:
+    return {"metadata": {"name": "train-worker"}, "spec": {"replicas": replicas}}
+
+
+@pytest.mark.parametrize("verdict", ["Complete", "Failed"])
+def test_the_controller_ends_the_workers_of_an_ended_job_until_none_is_left(verdict: str) -> None:
+    controlled = Controlled()
+    ended = main("standalone", conditions=[condition(verdict, 40)])
+    for second in (41, 51):
+        (action,) = controlled.look(job(ended, workers(), workers_set=build_workers_set()), second)
+        assert isinstance(action, Change)
+        assert action.path == "apis/apps/v1/namespaces/mpi-jobs/statefulsets/train-worker"
+        assert action.values == {"spec": {"replicas": 0}}
+    assert controlled.look(job(ended, workers(), workers_set=build_workers_set(0)), 61) == []
+
+
+def test_workers_run_until_the_job_has_ended() -> None:
+    running = job(main("standalone"), [*workers(), launcher()], workers_set=build_workers_set())
+    assert Controlled().look(running, 20) == []
+
+
+def test_workers_of_jobs_with_clean_pod_policy_none_remain() -> None:
+    ended = main("standalone", {"cleanPodPolicy": "None"}, conditions=[condition("Complete", 40)])
+    assert Controlled().look(job(ended, workers(), workers_set=build_workers_set()), 41) == []
+
+
+def test_the_deletion_of_an_ended_job_does_not_end_the_workers_of_the_next_run() -> None:
+    ended = main("standalone", conditions=[condition("Failed", 40)])
+    ended["metadata"]["deletionTimestamp"] = at(50)
+    assert Controlled().look(job(ended, [], workers_set=build_workers_set()), 51) == []

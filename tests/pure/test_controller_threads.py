@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
+from infra.naming import JOB_LABEL
 from infra.platform.job_controller.in_pod import controller, health, mirror
 from infra.platform.job_controller.in_pod.api import ApiError, resource_path
 from infra.platform.job_controller.in_pod.following import Following
 from infra.platform.job_controller.in_pod.health import LONGEST_PAUSE_SECONDS, PAUSE_SECONDS, Guard, Health
 from infra.platform.job_controller.in_pod.logs import Logs, Source
 from infra.platform.job_controller.in_pod.mirror import Mirror
-from tests.pure.controller_world import Leader, LocalApi, World, namespace_of
+from tests.pure.controlled_jobs import Controlled, at, condition, job, main
+from tests.pure.controller_world import NAMESPACES, Leader, LocalApi, World, namespace_of
 
 
 class Ended(BaseException):
@@ -230,3 +232,21 @@ def test_a_controller_that_lost_its_lease_during_a_round_stops_acting(monkeypatc
     world.run()
     assert (world.sent("team-a"), world.sent("team-b")) == (1, 0)
     assert not any("/nodes/" in url for _, url in world.server.changes)
+
+
+def test_a_new_controller_ends_workers_that_its_predecessor_has_left() -> None:
+    """The predecessor was killed after it had recorded the end of the job, whose workers wait in the queue."""
+    world, namespace, path = World(), NAMESPACES[0], f"apis/batch/v1/namespaces/{NAMESPACES[0]}/jobs"
+    failed = main("standalone", conditions=[condition("Failed", 40)])
+    failed["metadata"] |= {"namespace": namespace}
+    workers_set = {"name": "train-worker", "labels": {JOB_LABEL: "train"}, "creationTimestamp": at(0)}
+    world.server.objects[path] = {}
+    world.server.add(path, failed)
+    world.server.add(f"apis/apps/v1/namespaces/{namespace}/statefulsets", {"metadata": workers_set, "spec": {"replicas": 2}})
+    world.server.objects[f"api/v1/namespaces/{namespace}/pods"] = {}
+    controlled = Controlled()
+    controlled.look(job(failed, []), 41)
+    assert controlled.record is not None
+    world.record(namespace, controlled.record)
+    world.start()
+    assert ("PATCH", f"/apis/apps/v1/namespaces/{namespace}/statefulsets/train-worker") in world.run()

@@ -74,7 +74,7 @@ def rendered(imported: Imported) -> Rendered:
     except JobRefused as refused:
         assert {problem.path.partition(".")[0] for problem in refused.problems} <= {"resources", "gpusPerWorker"}, str(refused)
         reject()
-    return Rendered(render(placed, lambda: KEYS)[0].manifest)
+    return Rendered(render(placed, lambda: KEYS)[0])
 
 
 class Named:

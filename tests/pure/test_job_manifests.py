@@ -24,7 +24,6 @@ from tests.pure.job_world import (
     cluster,
     environment,
     job,
-    manifest,
     pieces,
     placed,
     pods,
@@ -33,7 +32,7 @@ from tests.pure.job_world import (
 GOLDEN = Path(__file__).parent.parent / "golden" / "jobs"
 SCRIPTS = (
     *("launch.sh", "serve.sh", "rank.sh", "setup.sh", "rendezvous.sh"),
-    *("keys_on_volume.sh", "keys_in_bucket.py", "keeper.py"),
+    *("keys_on_volume.sh", "keys_in_use.sh", "keys_in_bucket.py"),
 )
 
 ADDED: dict[str, Any] = {
@@ -117,7 +116,7 @@ def golden_text(name: str) -> str:
     """Return a variant's objects as YAML. Scripts are replaced by their names, because each script has its own golden
     file.
     """
-    manifests = [piece.manifest for piece in pieces(**VARIANTS[name])]
+    manifests = pieces(**VARIANTS[name])
     whole: str = yaml.safe_dump_all(_without_scripts(manifests), sort_keys=False, width=120)
     return whole
 
@@ -127,7 +126,9 @@ def _without_scripts(value: Any) -> Any:
         return {key: _without_scripts(inner) for key, inner in value.items()}
     if isinstance(value, list):
         return [_without_scripts(inner) for inner in value]
-    return next((f"<{script}>" for script in SCRIPTS if value == text(script)), value)
+    for script in SCRIPTS if isinstance(value, str) else ():
+        value = value.replace(text(script), f"<{script}>")
+    return value
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -161,7 +162,7 @@ def test_every_pod_satisfies_pod_security_restricted(more: dict[str, Any]) -> No
 @pytest.mark.parametrize("more", EVERY_KIND, ids=str)
 def test_every_pod_is_left_alone_by_the_autoscaler(more: dict[str, Any]) -> None:
     for piece in pieces(**more):
-        for template in _templates(piece.manifest):
+        for template in _templates(piece):
             assert template["metadata"]["annotations"]["cluster-autoscaler.kubernetes.io/safe-to-evict"] == "false"
 
 
@@ -255,40 +256,22 @@ def test_every_pod_has_the_secrets_that_pull_its_image(
             assert [one["name"] for one in pod.get("imagePullSecrets", [])] == expected, role
 
 
-def test_only_workers_have_gpus_and_only_the_keeper_has_a_token() -> None:
-    found = pods(launcher="standalone")
-    assert set(found) == {"launcher", "worker", "keeper"}
-    assert "nvidia.com/gpu" not in found["launcher"]["containers"][0]["resources"]["limits"]
-    assert {role for role, pod in found.items() if pod["automountServiceAccountToken"]} == {"keeper"}
-    assert manifest("Role", launcher="standalone")["rules"] == [
-        {"apiGroups": ["batch"], "resources": ["jobs"], "resourceNames": ["mnist-launcher"], "verbs": ["get"]},
-    ]
+def test_only_workers_have_gpus_and_no_pod_has_a_token() -> None:
+    specs = pods(launcher="standalone", setup=["true"])
+    assert set(specs) == {"launcher", "worker", "setup"}
+    assert "nvidia.com/gpu" not in specs["launcher"]["containers"][0]["resources"]["limits"]
+    assert not any(pod["automountServiceAccountToken"] for pod in specs.values())
 
 
-def test_workers_without_an_operator_belong_to_the_keeper_and_all_else_to_the_launcher() -> None:
-    owners = {
-        piece.manifest["kind"]: piece.owner for piece in pieces(launcher="standalone")[1:] if piece.manifest["kind"] != "Job"
-    }
-    assert owners.pop("StatefulSet") == "cleanup controller"
-    assert set(owners.values()) == {"main"}
-    keeper = pieces(launcher="standalone")[-2].manifest
-    assert keeper["metadata"]["name"] == "mnist-keeper" and keeper["spec"]["ttlSecondsAfterFinished"] == 0
-
-
-def test_workers_that_shall_stay_have_no_keeper() -> None:
-    kinds = [piece.key for piece in pieces(launcher="standalone", cleanPodPolicy="None")]
-    assert kinds == [
-        "Job/mnist-launcher",
-        "Secret/mnist-ssh",
-        "ConfigMap/mnist-config",
-        "Service/mnist",
-        "StatefulSet/mnist-worker",
-    ]
+def test_a_job_without_an_operator_consists_of_five_objects() -> None:
+    names = [f"{item['kind']}/{item['metadata']['name']}" for item in pieces(launcher="standalone")]
+    objects = ["Job/mnist-launcher", "Secret/mnist-ssh", "ConfigMap/mnist-config", "Service/mnist", "StatefulSet/mnist-worker"]
+    assert names == objects
 
 
 def test_a_job_of_a_stack_is_never_removed_by_itself() -> None:
     for more in EVERY_KIND:
-        main = render(place(without_time_to_live(job(**more)), cluster()), lambda: KEYS)[0].manifest
+        main = render(place(without_time_to_live(job(**more)), cluster()), lambda: KEYS)[0]
         assert "ttlSecondsAfterFinished" not in {**main["spec"], **main["spec"].get("runPolicy", {})}
 
 
@@ -297,7 +280,7 @@ def test_without_a_queue_nothing_asks_for_admission() -> None:
     for more in EVERY_KIND:
         assert "kueue" not in str(pieces(described, **more))
     for more in ({}, {"launcher": "torchrun"}):
-        assert pieces(**more)[0].manifest["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "jobs"
+        assert pieces(**more)[0]["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "jobs"
 
 
 def test_nothing_in_a_pod_is_expanded_by_kubernetes_by_mistake() -> None:

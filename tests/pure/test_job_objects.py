@@ -9,7 +9,9 @@ from cli.errors import NotFound
 from cli.jobs import objects
 from tests.pure.job_world import pieces
 
-UNSEEN = 'cannot create StatefulSet a: admission webhook "mstatefulset.kb.io" denied the request: Job.batch "a-keeper" not found'
+UNSEEN = (
+    'cannot create StatefulSet a: admission webhook "mstatefulset.kb.io" denied the request: Job.batch "a-launcher" not found'
+)
 
 
 class Cluster:

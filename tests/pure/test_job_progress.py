@@ -27,7 +27,7 @@ def problems(progress: dict[str, Any]) -> list[str]:
 def policy_of(launcher: str, **progress: Any) -> tuple[Any, Any]:
     """Return `progress` from a job's policy annotation, and the container that writes the job's log."""
     job = Job.model_validate({**LEAST, "launcher": launcher, "progress": progress})
-    main = render(place(job, cluster(namespaces=(TEAM,))), lambda: KEYS)[0].manifest
+    main = render(place(job, cluster(namespaces=(TEAM,))), lambda: KEYS)[0]
     spec = main["spec"]
     pod = spec["mpiReplicaSpecs"]["Launcher"]["template"] if launcher == "mpijob" else spec["template"]
     return json.loads(main["metadata"]["annotations"][POLICY_ANNOTATION])["progress"], pod["spec"]["containers"][0]

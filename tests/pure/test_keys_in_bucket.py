@@ -92,7 +92,7 @@ def test_a_container_that_starts_again_in_its_pod_keeps_the_pair(peers: Peers, t
         ("other-worker-0", key(7), NAMESPACE),
         (WORKERS[0], key(7), "other"),
         (f"{JOB}-worker-x", key(7), NAMESPACE),
-        (f"{JOB}-keeper-x7k2p", key(7), NAMESPACE),
+        (f"{JOB}-setup-x7k2p", key(7), NAMESPACE),
         (f"{JOB}-launcher-x7k2p-worker-0", key(7), NAMESPACE),
         (f"{JOB}-launcher-X7", key(7), NAMESPACE),
         (WORKERS[0], f'command="evil" {key(7)}', NAMESPACE),

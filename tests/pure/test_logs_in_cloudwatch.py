@@ -139,8 +139,7 @@ def test_a_pod_without_permissions_ends_with_a_note_in_its_log(
 
 def containers(launcher: str, **more: Any) -> list[dict[str, Any]]:
     place = places.choose(placed(described(), launcher=launcher, **more), None, 200)
-    objects = pods(described(), place.storage, launcher=launcher, **more)
-    return [pod["containers"][0] for role, pod in objects.items() if role != "keeper"]
+    return [pod["containers"][0] for pod in pods(described(), place.storage, launcher=launcher, **more).values()]
 
 
 @pytest.mark.parametrize("launcher", ["mpijob", "standalone", "torchrun"])

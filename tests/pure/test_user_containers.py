@@ -21,7 +21,7 @@ Container = tuple[dict[str, Any], dict[str, Any], dict[str, Any]]
 def templates(launcher: str, storage: Storage | None = None, **more: Any) -> list[dict[str, Any]]:
     """Return the pod templates of a job with `setup`."""
     values = {"command": ["run-ranks"], "setup": ["run-setup"], **EVERY_LAUNCHER[launcher], **more}
-    specs = [piece.manifest.get("spec", {}) for piece in pieces(storage=storage, **values)]
+    specs = [piece.get("spec", {}) for piece in pieces(storage=storage, **values)]
     replicas = [replica["template"] for spec in specs for replica in spec.get("mpiReplicaSpecs", {}).values()]
     return [*replicas, *(spec["template"] for spec in specs if "template" in spec)]
 

@@ -195,7 +195,7 @@ def test_an_imported_job_starts_in_its_workdir_which_is_relative_to_the_imported
 @pytest.mark.parametrize("launcher", ["mpijob", "standalone", "torchrun"])
 def test_ranks_start_in_the_folder_after_it_was_unpacked(launcher: str, s3: Any, tmp_path: Path) -> None:
     place = places.choose(placed(launcher=launcher), code(tmp_path), 200)
-    pods = [pod for piece in pieces(storage=place.storage, launcher=launcher, volumes=[]) for pod in pods_of(piece.manifest)]
+    pods = [pod for piece in pieces(storage=place.storage, launcher=launcher, volumes=[]) for pod in pods_of(piece)]
     ranks = [(pod, one) for pod in pods for one in pod["containers"] if one["name"] in ("launcher", "worker")]
     assert ranks
     for pod, one in ranks:

@@ -128,8 +128,8 @@ def _submit(file: Path, imported: Imported, access: Access, *, follow: bool, as_
     except JobRefused as error:
         raise submit.make_refusal(file.name, error.problems) from None
     files = places.choose(placed, submit.choose_sent_folder(file, placed.job), LIMIT_MIB)
-    pieces = render(replace(placed, storage=files.storage))
-    return submit.create(cluster, placed.job, pieces, files, follow=follow, as_json=as_json)
+    manifests = render(replace(placed, storage=files.storage))
+    return submit.create(cluster, placed.job, manifests, files, follow=follow, as_json=as_json)
 
 
 def _print_notes(imported: Imported) -> None:

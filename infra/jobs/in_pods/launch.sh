@@ -27,6 +27,7 @@ command=$! stopping=
 stop() {
   [ -z "$stopping" ] || return 0
   stopping=1
+  ! command -v release_keys > /dev/null || release_keys
   (
     while read -r host address; do
       ATTEMPTS=1 CONNECT_SECONDS=5 /tmp/pod-ssh -o HostKeyAlias="[$host]:2222" "$address" /tmp/stop-ranks told < /dev/null &

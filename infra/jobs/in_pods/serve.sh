@@ -22,6 +22,7 @@ trap 'stopping=1' TERM INT
 code=0
 wait "$command" || code=$?
 [ -n "$stopping" ] || exit "$code"
+! command -v release_keys > /dev/null || release_keys  # before the ranks end: they may take longer than Kubernetes allows
 # The launcher watches this file on the first worker, and then tells the ranks of all workers to stop: without the ranks of
 # this pod, they cannot go on. The name of a pod that ends is no longer in DNS, so the first worker writes the file itself.
 case $1 in

@@ -7,7 +7,7 @@ from infra.config.problems import Problem
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.launchers.mpi import MpiLauncher, build_launcher, build_worker
 from infra.jobs.model import Job, LauncherName, MpiImplementation
-from infra.jobs.placed import KeyPair, Piece, PlacedJob
+from infra.jobs.placed import KeyPair, Manifest, PlacedJob
 from infra.jobs.pods import build_user_pod
 
 
@@ -17,7 +17,7 @@ class MpiJobLauncher(MpiLauncher):
     name: ClassVar[LauncherName] = "mpijob"
     mpi_implementations: ClassVar[tuple[MpiImplementation, ...]] = ("OpenMPI", "Intel", "MPICH")
 
-    def build(self, placed: PlacedJob, generate_keys: Callable[[], KeyPair]) -> list[Piece]:
+    def build(self, placed: PlacedJob, generate_keys: Callable[[], KeyPair]) -> list[Manifest]:
         job = placed.job
         launcher, worker = (build_user_pod(placed, container(placed)) for container in (build_launcher, build_worker))
         run_policy = {
@@ -48,7 +48,7 @@ class MpiJobLauncher(MpiLauncher):
                 },
             },
         }
-        return [Piece(manifest, None)]
+        return [manifest]
 
     def check_in_cluster(self, job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
         if not cluster.mpi_operator:

@@ -1,11 +1,7 @@
 """`launcher: standalone`: an MPI job without an operator.
 
-The workers are a StatefulSet and the launcher is a Job. Another Job, the cleanup controller, owns the StatefulSet. The
-controller has permission only to read the launcher's Job. It waits until this Job has ended, then exits.
-Kubernetes then deletes the cleanup controller's finished Job at once, and the StatefulSet with it. So the workers are
-deleted even if the launcher was killed or its node was lost.
-
-Manifests call the controller `keeper`.
+The workers are a StatefulSet, and the launcher is a Job. When this Job has ended, the job controller scales the
+StatefulSet to zero, so the workers end even if the launcher was killed or its node was lost.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,16 +10,14 @@ from typing import ClassVar, Final, get_args
 from infra.config.problems import Problem
 from infra.jobs import key_exchange, mpi
 from infra.jobs.cluster import ClusterDescription, NamespaceDescription
-from infra.jobs.containers import PodParts, build_helper
-from infra.jobs.in_pods import python
+from infra.jobs.containers import PodParts
 from infra.jobs.launchers.mpi import LABEL_LIMIT, MpiLauncher, build_launcher, build_worker
 from infra.jobs.model import Job, KeyExchange, LauncherName
-from infra.jobs.placed import KeyPair, Manifest, Piece, PlacedJob
-from infra.jobs.pods import build_helper_pod, build_user_pod
+from infra.jobs.placed import KeyPair, Manifest, PlacedJob
+from infra.jobs.pods import build_user_pod
 from infra.jobs.volumes import writable_path
 from infra.naming import job_labels
 
-KEEPER: Final = "keeper"
 STATEFUL_SET_LIMIT: Final = 52
 """Kubernetes puts a StatefulSet's name and a hash into a label of at most 63 characters:
 https://github.com/kubernetes/kubernetes/issues/64023"""
@@ -35,18 +29,10 @@ class StandaloneLauncher(MpiLauncher):
     name: ClassVar[LauncherName] = "standalone"
     key_exchanges: ClassVar[tuple[KeyExchange, ...]] = get_args(KeyExchange)
 
-    def build(self, placed: PlacedJob, generate_keys: Callable[[], KeyPair]) -> list[Piece]:
-        job = placed.job
-        cleans_up = job.clean_pod_policy != "None"
-        cleanup = [*map(Piece, _access(placed)), Piece(_cleanup_controller(placed), is_cleanup_controller=True)]
-        return [
-            Piece(_launcher(placed), None),
-            *([Piece(key_exchange.build_secret(placed, generate_keys()))] if job.key_exchange == "secret" else []),
-            Piece(_config(placed)),
-            Piece(_service(placed)),
-            *(cleanup if cleans_up else []),
-            Piece(_workers(placed), "cleanup controller" if cleans_up else "main"),
-        ]
+    def build(self, placed: PlacedJob, generate_keys: Callable[[], KeyPair]) -> list[Manifest]:
+        uses_secret = placed.job.key_exchange == "secret"
+        secret = [key_exchange.build_secret(placed, generate_keys())] if uses_secret else []
+        return [_launcher(placed), *secret, _config(placed), _service(placed), _workers(placed)]
 
     def longest_names(self, job: Job) -> Iterator[tuple[str, int]]:
         yield _workers_name(job), STATEFUL_SET_LIMIT
@@ -88,7 +74,7 @@ def _launcher(placed: PlacedJob) -> Manifest:
     mount = {"name": "hosts", "mountPath": mpi.HOSTFILE_DIRECTORY, "readOnly": True}
     # Hide the GPUs, which belong to the workers: some container runtimes expose all GPUs by default.
     no_gpus = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
-    parts = PodParts(variables=(no_gpus,), mounts=(mount,), volumes=(hosts,)) + key_exchange.build_parts(placed)
+    parts = PodParts(variables=(no_gpus,), mounts=(mount,), volumes=(hosts,)) + key_exchange.build_parts(placed, "launcher")
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -108,7 +94,7 @@ def _workers(placed: PlacedJob) -> Manifest:
     """Return the workers' StatefulSet. It creates all workers at once, after `setup`, and replaces lost workers while the
     job runs. Kueue admits the workers as a group."""
     job = placed.job
-    worker = build_worker(key_exchange.without_sidecar_share(placed), key_exchange.build_parts(placed))
+    worker = build_worker(key_exchange.without_sidecar_share(placed), key_exchange.build_parts(placed, "worker"))
     return {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
@@ -138,52 +124,3 @@ def _config(placed: PlacedJob) -> Manifest:
     metadata = placed.metadata(f"{job.name}-config", "config")
     content = mpi.hostfile(hosts, placed.size.slots)
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"hostfile": content}}
-
-
-# --- cleanup controller ------------------------------------------------------------------------------------------------
-
-
-def _cleanup_controller(placed: PlacedJob) -> Manifest:
-    """Return the cleanup controller's Job, which owns the workers."""
-    job = placed.job
-    keys = [key_exchange.find_folder(placed)] if job.key_exchange == "volume" else []
-    arguments = [placed.namespace.name, launcher_name(job.name), *keys]
-    grace = {"terminationGracePeriodSeconds": 30}  # keeper.py relies on this grace period
-    pod = build_helper_pod(
-        placed,
-        KEEPER,
-        build_helper(placed, KEEPER, python("keeper.py", *arguments)),
-        restartPolicy="OnFailure",
-        serviceAccountName=job.name,
-        automountServiceAccountToken=True,
-        **grace,
-    )
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": placed.queued_metadata(f"{job.name}-{KEEPER}", KEEPER),
-        "spec": {"ttlSecondsAfterFinished": 0, "backoffLimit": 1000, "template": pod},
-    }
-
-
-def _access(placed: PlacedJob) -> list[Manifest]:
-    """Return the cleanup controller's service account and its only permission: to read the launcher's Job."""
-    name = placed.name
-    metadata = placed.metadata(name, KEEPER)
-    rule = {"apiGroups": ["batch"], "resources": ["jobs"], "resourceNames": [launcher_name(name)], "verbs": ["get"]}
-    return [
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata, "automountServiceAccountToken": False},
-        {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "Role",
-            "metadata": metadata,
-            "rules": [rule],
-        },
-        {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "RoleBinding",
-            "metadata": metadata,
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
-            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": placed.namespace.name}],
-        },
-    ]

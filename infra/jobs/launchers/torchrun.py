@@ -11,7 +11,7 @@ from infra.jobs import rank_environment, starters
 from infra.jobs.containers import UserContainer, build_worker_resources
 from infra.jobs.launchers.mpi import LABEL_LIMIT
 from infra.jobs.model import Job, LauncherName
-from infra.jobs.placed import KeyPair, Launcher, Manifest, Piece, PlacedJob, Role
+from infra.jobs.placed import KeyPair, Launcher, Manifest, PlacedJob, Role
 from infra.jobs.pods import build_user_pod
 
 PORT: Final = rank_environment.MASTER_PORT
@@ -28,7 +28,7 @@ class TorchrunLauncher(Launcher):
     roles: ClassVar[tuple[Role, ...]] = ("worker",)
     uses_ssh: ClassVar[bool] = False
 
-    def build(self, placed: PlacedJob, generate_keys: Callable[[], KeyPair]) -> list[Piece]:
+    def build(self, placed: PlacedJob, generate_keys: Callable[[], KeyPair]) -> list[Manifest]:
         job = placed.job
         template = build_user_pod(placed, _worker(placed), subdomain=job.name, restartPolicy="Never")
         manifest = {
@@ -51,7 +51,7 @@ class TorchrunLauncher(Launcher):
                 "template": template,
             },
         }
-        return [Piece(manifest, None), Piece(_service(placed))]
+        return [manifest, _service(placed)]
 
     def longest_names(self, job: Job) -> Iterator[tuple[str, int]]:
         yield f"{job.name}-{max(0, job.workers - 1)}", LABEL_LIMIT

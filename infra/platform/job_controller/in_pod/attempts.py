@@ -97,7 +97,7 @@ def find_running(record: Record) -> Attempt | None:
 def _open(record: Record, job: ManagedJob) -> bool:
     """Begin an attempt if some pods belong to no earlier attempt."""
     fresh = _fresh(record, job)
-    if job.launcher != "torchrun":
+    if job.has_launcher:
         fresh = fresh[:1]
     elif all(map(is_deleted, fresh)):
         return False
@@ -125,14 +125,14 @@ def _update(record: Record, attempt: Attempt, job: ManagedJob, now: str) -> None
     pods = find_pods(attempt, job)
     losses = _losses(attempt, pods, job) or _cut_off(attempt, job)
     failed = list(filter(has_failed, pods))
-    if job.launcher == "torchrun" and not losses and not failed:  # after a restart, workers start at different times
+    if not job.has_launcher and not losses and not failed:  # after a restart, workers start at different times
         pods = [*pods, *_fresh(record, job)]
         attempt["pods"] = {pod["metadata"]["uid"]: pod["metadata"]["name"] for pod in pods}
     _watch_companions(record, attempt, job)
     if attempt["running"] is None and job.have_started(pods):
         attempt["running"] = max(map(read_start, pods))
     if pods and all(map(has_succeeded, pods)):
-        if job.launcher != "torchrun" or len(pods) >= job.size:
+        if job.has_launcher or len(pods) >= job.size:
             close_as(record, attempt, Outcome.SUCCEEDED, "", max(map(read_end, pods)) or now)
     elif losses or failed:
         _close_broken(record, attempt, job, failed, losses, now)
@@ -164,7 +164,7 @@ def find_pods(attempt: Attempt, job: ManagedJob) -> list[Object]:
 
 def _watch_companions(record: Record, attempt: Attempt, job: ManagedJob) -> None:
     """Record the workers of an MPI attempt, and whether one of them failed by itself."""
-    if job.launcher == "torchrun":
+    if not job.has_launcher:
         return
     ended_by_us = {uid for earlier in record["attempts"] if earlier.get("hang") for uid in earlier["companions"]}
     for pod in job.worker_pods:
@@ -194,7 +194,7 @@ def _losses(attempt: Attempt, pods: Sequence[Object], job: ManagedJob) -> list[s
 def _cut_off(attempt: Attempt, job: ManagedJob) -> list[str]:
     """Return why workers of an MPI attempt cannot continue. The launcher may not notice: a node without its kubelet
     keeps running containers, while Kubernetes already replaces the worker."""
-    pods = [] if job.launcher == "torchrun" else [pod for pod in job.worker_pods if not is_terminal(pod)]
+    pods = [pod for pod in job.worker_pods if not is_terminal(pod)] if job.has_launcher else []
     return [why for pod in pods if pod["metadata"]["uid"] in attempt["companions"] and (why := explain_cut_off(pod, job.nodes))]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 
-from . import moments, reconcile, record, restarts
+from . import moments, reconcile, record, restarts, workers
 from .api import Api, Object
 from .cluster import Cluster, read_leases
 from .following import Following
@@ -130,7 +130,12 @@ class Controller:
         before = stored["record"] if stored else None
         if before is not None and before["uid"] != job.uid:
             before = None
-        if before is not None and is_over(before) and all(worker["to"] for worker in before["workers"]):
+        if (
+            before is not None
+            and is_over(before)
+            and all(worker["to"] for worker in before["workers"])
+            and not workers.decide(job)
+        ):
             self._following.forget(job.uid)
             return
         log = self._following.look(job, before) if before is not None else None

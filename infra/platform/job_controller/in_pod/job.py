@@ -10,6 +10,7 @@ from infra.health.repairs import parse_quantity
 from infra.naming import (
     GPU_RESOURCE,
     JOB_LABEL,
+    LAUNCHER_LABEL,
     MPI_JOB_LABEL,
     MPI_ROLE_LABEL,
     POLICY_ANNOTATION,
@@ -26,6 +27,7 @@ POLICY_FIELDS: Mapping[str, documents.Check] = {
     "version": documents.is_in((POLICY_VERSION,)),
     "pool": documents.is_text,
     "workers": documents.is_count,
+    "cleanPodPolicy": documents.is_in(("None",)),
     "maxRestarts": documents.is_optional(documents.is_count),
     "noRetryExitCodes": documents.is_optional(documents.is_list(documents.is_integer)),
     "activeDeadlineSeconds": documents.is_optional(documents.is_count),
@@ -100,9 +102,24 @@ class ManagedJob:
 
     @property
     def launcher(self) -> str:
-        if self.main["kind"] == "MPIJob":
-            return "mpijob"
-        return "torchrun" if self.main["spec"].get("completionMode") == "Indexed" else "standalone"
+        """Name of the job's launcher. MPIJobs that other tools created have no label with it."""
+        return str(read_labels(self.main).get(LAUNCHER_LABEL) or self.main["kind"].lower())
+
+    @property
+    def is_mpi_job(self) -> bool:
+        """Whether mpi-operator creates the pods."""
+        return bool(self.main["kind"] == "MPIJob")
+
+    @property
+    def has_launcher(self) -> bool:
+        """Whether a launcher pod starts the ranks, and ends an attempt when it ends. Otherwise the main object is a Job
+        whose pods are the workers."""
+        return bool(self.main["spec"].get("completionMode") != "Indexed")
+
+    @property
+    def is_admitted_in_parts(self) -> bool:
+        """Whether the queue admits the launcher and the workers separately."""
+        return self.has_launcher and not self.is_mpi_job
 
     @cached_property
     def policy(self) -> Mapping[str, Any]:
@@ -130,30 +147,30 @@ class ManagedJob:
     def size(self) -> int:
         """Number of workers."""
         spec = self.main["spec"]
-        if self.launcher == "mpijob":
+        if self.is_mpi_job:
             return int(spec["mpiReplicaSpecs"].get("Worker", {}).get("replicas", 0))
-        if self.launcher == "torchrun":
+        if not self.has_launcher:
             return int(spec.get("completions", 1))
         return int(self.policy.get("workers") or (self.workers_set or {}).get("spec", {}).get("replicas", 0))
 
     @property
     def attempts_job(self) -> Object | None:
         """Job whose pods are the attempts, or None until mpi-operator has created it."""
-        return self.launcher_job if self.launcher == "mpijob" else self.main
+        return self.launcher_job if self.is_mpi_job else self.main
 
     @property
     def is_suspended(self) -> bool:
         spec = self.main["spec"]
-        return bool((spec.get("runPolicy") or {}).get("suspend") if self.launcher == "mpijob" else spec.get("suspend"))
+        return bool((spec.get("runPolicy") or {}).get("suspend") if self.is_mpi_job else spec.get("suspend"))
 
     @property
     def pool(self) -> str:
         """Name of the pool that the workers run on; empty if unknown."""
         spec = self.main["spec"]
-        if self.launcher == "mpijob":
+        if self.is_mpi_job:
             owner = spec["mpiReplicaSpecs"].get("Worker", {})
         else:
-            owner = spec if self.launcher == "torchrun" else (self.workers_set or {}).get("spec", {})
+            owner = (self.workers_set or {}).get("spec", {}) if self.has_launcher else spec
         selector = owner.get("template", {}).get("spec", {}).get("nodeSelector") or {}
         return str(self.policy.get("pool") or selector.get(POOL_LABEL, ""))
 
@@ -161,7 +178,7 @@ class ManagedJob:
     def failures(self) -> int:
         """Number of failed pods that Kubernetes or mpi-operator counts."""
         status = self.main.get("status") or {}
-        if self.launcher == "mpijob":
+        if self.is_mpi_job:
             status = (status.get("replicaStatuses") or {}).get("Launcher") or {}
         return int(status.get("failed") or 0)
 
@@ -189,12 +206,12 @@ class ManagedJob:
 
     def have_started(self, pods: Sequence[Object]) -> bool:
         """Return whether all pods of an attempt have started."""
-        return len(pods) >= (self.size if self.launcher == "torchrun" else 1) and all(map(read_start, pods))
+        return len(pods) >= (1 if self.has_launcher else self.size) and all(map(read_start, pods))
 
     def _are_running(self, pods: Sequence[Object]) -> bool:
         """Return whether all ranks run, or have ended, in these pods of an attempt."""
         is_done = any(map(has_succeeded, pods))  # Kubernetes has not completed the job yet
-        has_workers = self.launcher == "torchrun" or is_done or sum(map(is_ready, self.worker_pods)) >= self.size
+        has_workers = not self.has_launcher or is_done or sum(map(is_ready, self.worker_pods)) >= self.size
         return has_workers and self.have_started(pods)
 
     @cached_property
@@ -203,8 +220,8 @@ class ManagedJob:
 
     @cached_property
     def attempt_pods(self) -> list[Object]:
-        """Pods that end an attempt when they end, oldest first: the launcher's, or all pods of torchrun."""
-        of_attempt = "worker" if self.launcher == "torchrun" else "launcher"
+        """Pods that end an attempt when they end, oldest first: the launcher's, or those of all workers."""
+        of_attempt = "launcher" if self.has_launcher else "worker"
         return sorted(
             (pod for pod in self.pods if read_role(pod) == of_attempt), key=lambda pod: pod["metadata"]["creationTimestamp"]
         )

@@ -50,11 +50,11 @@ def find_log(record: Record, job: ManagedJob) -> Source | None:
         return None
     attempt = record["attempts"][-1]
     pods = find_pods(attempt, job)
-    if job.launcher == "torchrun":
+    if not job.has_launcher:
         pods = [pod for pod in pods if read_labels(pod).get(COMPLETION_INDEX) == "0"]
     if not pods or not read_start(pods[-1]):
         return None
-    metadata, container = pods[-1]["metadata"], "worker" if job.launcher == "torchrun" else "launcher"
+    metadata, container = pods[-1]["metadata"], "launcher" if job.has_launcher else "worker"
     since = (attempt.get("steps") or {}).get("until", "")
     return Source(metadata["namespace"], metadata["name"], metadata["uid"], container, since)
 
@@ -153,8 +153,8 @@ def _running_since(job: ManagedJob, attempt: Attempt) -> str:
     node, which explains why there are no steps.
     """
     own = find_pods(attempt, job)
-    pods = own if job.launcher == "torchrun" else [*own, *job.worker_pods]
-    number = job.size + (job.launcher != "torchrun")
+    pods = [*own, *job.worker_pods] if job.has_launcher else own
+    number = job.size + job.has_launcher
     if len(pods) < number or not all(_runs(pod) and not explain_disruption(pod, job.nodes) for pod in pods):
         return ""
     return moments.find_latest(*map(_ready_since, pods))

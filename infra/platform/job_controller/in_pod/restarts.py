@@ -71,7 +71,7 @@ def _not_retried(record: Record, job: ManagedJob) -> tuple[str, str] | None:
 def _half_done(record: Record, job: ManagedJob) -> tuple[str, str] | None:
     """Return a verdict if some torchrun workers have succeeded: Kubernetes never restarts those workers."""
     last = _last(record)
-    if job.launcher != "torchrun" or last is None or last["outcome"] not in INTERRUPTIONS:
+    if job.has_launcher or last is None or last["outcome"] not in INTERRUPTIONS:
         return None
     done = [pod for pod in job.attempt_pods if has_succeeded(pod)]
     if not done:
@@ -100,10 +100,10 @@ def _nodes_were_alive(record: Record, job: ManagedJob, leases: Leases, now: str)
 
 
 def _too_late(record: Record, job: ManagedJob, now: str) -> tuple[str, str] | None:
-    """Return a verdict if a `standalone` job runs too long. The queue admits its launcher and workers separately, so
-    Kubernetes would count the time in which the workers wait."""
+    """Return a verdict if a job that is admitted in parts runs too long: Kubernetes would count the time in which
+    the workers wait."""
     limit, admitted = job.policy.get("activeDeadlineSeconds"), record.get("admitted")
-    if job.launcher != "standalone" or limit is None or not admitted or moments.count_seconds(admitted, now) <= limit:
+    if not job.is_admitted_in_parts or limit is None or not admitted or moments.count_seconds(admitted, now) <= limit:
         return None
     return "DeadlineExceeded", f"the job ran longer than its deadline of {limit} seconds"
 
@@ -123,7 +123,7 @@ def _replace_ended_workers(job: ManagedJob) -> list[Action]:
     A worker ends with exit code 0 if the kubelet stops it, for example before its node shuts down.
     https://github.com/kubeflow/mpi-operator/blob/v0.8.2/pkg/controller/mpi_job_controller.go (getOrCreateWorker)
     """
-    if job.launcher != "mpijob":
+    if not job.is_mpi_job:
         return []
     return [_delete(pod, 0) for pod in job.worker_pods if is_terminal(pod) and not is_deleted(pod)]
 
@@ -131,7 +131,7 @@ def _replace_ended_workers(job: ManagedJob) -> list[Action]:
 def _end_hang(record: Record, job: ManagedJob) -> list[Action]:
     """Delete all pods of an MPI attempt that hangs: a rank that is stuck on a worker would keep its GPU. The launcher
     comes last, because Kubernetes then starts the next one. `_end_attempt` deletes the pods of torchrun."""
-    if job.launcher == "torchrun":
+    if not job.has_launcher:
         return []
     return [_delete(pod, BROKEN_SECONDS) for attempt in record["attempts"] for pod in _left(attempt, job)]
 
@@ -147,7 +147,7 @@ def _report_hangs(record: Record, job: ManagedJob) -> list[Action]:
 def _left(attempt: Attempt, job: ManagedJob) -> list[dict[str, Any]]:
     """Return the remaining pods of an attempt that hangs; none for other attempts."""
     uids = list_uids(attempt) if attempt.get("hang") else set()
-    pods = [*job.worker_pods, *([] if job.launcher == "torchrun" else job.attempt_pods)]
+    pods = [*job.worker_pods, *(job.attempt_pods if job.has_launcher else [])]
     return [pod for pod in pods if pod["metadata"]["uid"] in uids and not is_terminal(pod) and not is_deleted(pod)]
 
 
@@ -160,7 +160,7 @@ def _reference(job: ManagedJob) -> dict[str, str]:
 def _end_attempt(record: Record, job: ManagedJob) -> list[Action]:
     """Delete the remaining pods of an attempt. After a disruption, all ranks get their grace period to save a
     checkpoint."""
-    if job.launcher != "torchrun":
+    if job.has_launcher:
         last = _last(record)
         return _end_cut_off(last, job) if last and last["outcome"] == Outcome.DISRUPTED and not last.get("hang") else []
     # The next attempt may have begun: a controller that was down sees a failed pod and its replacement at the same time.

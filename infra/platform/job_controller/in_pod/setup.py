@@ -4,14 +4,14 @@ from typing import Any
 
 from infra.naming import QUEUE_LABEL
 
-from . import restarts
+from . import restarts, workers
 from .actions import Action, Change
 from .api import resource_path
 from .job import ManagedJob, read_conditions
 from .phases import Outcome
 from .record import Record
 
-BATCH, MPI, APPS = "apis/batch/v1", "apis/kubeflow.org/v2beta1", "apis/apps/v1"
+BATCH, MPI = "apis/batch/v1", "apis/kubeflow.org/v2beta1"
 
 
 def observe(record: Record, job: ManagedJob, now: str) -> None:
@@ -45,17 +45,14 @@ def _fail(record: Record, job: ManagedJob, now: str) -> list[Action]:
 
 def _release(job: ManagedJob, hold: dict[str, Any]) -> list[Action]:
     """Return the changes that put the ranks into the queue, or start them in a cluster without a queue."""
-    changes: list[Action] = []
-    queue = hold.get("queue")
-    if job.workers_set is not None and not job.workers_set["spec"].get("replicas"):
-        changes.append(Change(_path(APPS, job.namespace, "statefulsets", job.workers_set), {"spec": {"replicas": job.size}}))
+    changes, queue = workers.scale(job, job.size), hold.get("queue")
     labels = job.main["metadata"].get("labels") or {}
-    api, kind = (MPI, "mpijobs") if job.launcher == "mpijob" else (BATCH, "jobs")
+    api, kind = (MPI, "mpijobs") if job.is_mpi_job else (BATCH, "jobs")
     if queue and labels.get(QUEUE_LABEL) != queue:
         changes.append(Change(_path(api, job.namespace, kind, job.main), {"metadata": {"labels": {QUEUE_LABEL: queue}}}))
     elif not queue and job.is_suspended:
         released = {"suspend": False}
-        spec = {"runPolicy": released} if job.launcher == "mpijob" else released
+        spec = {"runPolicy": released} if job.is_mpi_job else released
         changes.append(Change(_path(api, job.namespace, kind, job.main), {"spec": spec}))
     return changes
 
