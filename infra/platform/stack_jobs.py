@@ -45,12 +45,12 @@ class StackJobs(pulumi.ComponentResource):
         self.register_outputs({})
 
     def _create(self, job: Job) -> None:
-        main, *others = pieces = render(place(job, self._args.cluster))
+        main, *rest = pieces = render(place(job, self._args.cluster))
         trigger = digest(pieces)
         # Create the objects that pods need first, and the cleanup controller before the objects that it owns.
         created: list[pulumi.Resource] = []
         cleanup_owner: Manifest | None = None
-        for piece in [*others, main]:
+        for piece in [*rest, main]:
             owner = cleanup_owner if piece.owner == "cleanup controller" else None
             options = pulumi.ResourceOptions(
                 depends_on=list(created), replacement_trigger=trigger, ignore_changes=_ignored(piece, has_setup=bool(job.setup))

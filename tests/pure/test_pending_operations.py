@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 from infra.inventory.lookups import Inputs, Remnant
 from infra.inventory.table import TABLE
 from infra.recovery import pending_operations
-from infra.recovery.pending_operations import Operation, Unknown, await_rest, made, operations, settled
+from infra.recovery.pending_operations import Operation, Unknown, await_rest, find_remnants, operations, settled
 from infra.recovery.recover_stack import Recovered, recover
 
 VPC, GROUP = "aws:ec2/vpc:Vpc", "aws:eks/nodeGroup:NodeGroup"
@@ -105,13 +105,13 @@ def test_an_interrupted_update_changes_no_resource() -> None:
 def test_what_the_state_has_is_not_found_again(in_aws: list[list[Remnant]]) -> None:
     in_aws[:] = [[Remnant("vpc-1"), Remnant("vpc-2"), Remnant("vpc-3", "deleted")]]
     known = state(resource(name="other", id="vpc-1"))
-    assert made(Operation("creating", resource()), known, no_client, print) == [Remnant("vpc-2")]
+    assert find_remnants(Operation("creating", resource()), known, no_client, print) == [Remnant("vpc-2")]
 
 
 def test_what_aws_is_still_making_is_waited_for_and_told_once(in_aws: list[list[Remnant]]) -> None:
     creating, told = Remnant("c:g", "CREATING"), list[str]()
     in_aws[:] = [[creating], [creating], [Remnant("c:g", "ACTIVE")]]
-    assert made(Operation("creating", resource(GROUP)), state(), no_client, told.append) == [Remnant("c:g", "ACTIVE")]
+    assert find_remnants(Operation("creating", resource(GROUP)), state(), no_client, told.append) == [Remnant("c:g", "ACTIVE")]
     assert told == ["AWS is still working on net (c:g); waiting for it"]
 
 
@@ -127,18 +127,18 @@ def test_waiting_ends_at_a_deadline(in_aws: list[list[Remnant]], monkeypatch: py
     monkeypatch.setattr(pending_operations, "DEADLINE_SECONDS", 0)
     in_aws[:] = [[Remnant("c:g", "CREATING")]]
     with pytest.raises(Unknown, match="net: AWS is still working on c:g after 0 minutes; run the command again when"):
-        made(Operation("creating", resource(GROUP)), state(), no_client, print)
+        find_remnants(Operation("creating", resource(GROUP)), state(), no_client, print)
 
 
 def test_a_kubernetes_object_is_where_its_inputs_say() -> None:
     inputs = {"metadata": {"namespace": "jobs", "name": "one"}}
     queue = Operation("creating", resource("kubernetes:core/v1:ConfigMap", inputs=inputs))
-    assert made(queue, state(), no_client, print) == [Remnant("jobs/one")]
+    assert find_remnants(queue, state(), no_client, print) == [Remnant("jobs/one")]
 
 
 def test_a_type_that_cannot_be_looked_for_is_reported_with_a_fix() -> None:
     with pytest.raises(Unknown, match="net: the outcome for this aws:sqs/queue:Queue cannot be determined; run `pulumi"):
-        made(Operation("creating", resource("aws:sqs/queue:Queue")), state(), no_client, print)
+        find_remnants(Operation("creating", resource("aws:sqs/queue:Queue")), state(), no_client, print)
 
 
 def test_a_permission_that_is_missing_is_named() -> None:
@@ -146,7 +146,7 @@ def test_a_permission_that_is_missing_is_named() -> None:
         raise ClientError({"Error": {"Code": "UnauthorizedOperation", "Message": "No."}}, "DescribeVpcs")
 
     with pytest.raises(Unknown, match="cannot be determined without the permission DescribeVpcs"):
-        made(Operation("creating", resource()), state(), denied, print)
+        find_remnants(Operation("creating", resource()), state(), denied, print)
 
 
 def test_a_state_in_which_nothing_was_interrupted_is_not_touched() -> None:
