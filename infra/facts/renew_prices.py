@@ -22,12 +22,9 @@ def renew(region: str) -> int:
     date = prices.date
     source = f"price-list-{date}"
     content["sources"][source] = {"title": PRICE_LIST, "date": date, "verified": True}
-    content["instances"][region] = {
-        source: _text(prices.instances),
-        **_subtract(content["instances"], region, prices.instances),
-    }
+    content["instances"][region] = {source: _text(prices.instances), **_drop(content["instances"], region, prices.instances)}
     items = {str(name): price for name, price in prices.items.items()}
-    content["items"][region] = {source: _text(items), **_subtract(content["items"], region, items)}
+    content["items"][region] = {source: _text(items), **_drop(content["items"], region, items)}
     SNAPSHOT.write_text(f"{json.dumps(content, indent=1)}\n", encoding="utf-8")
     return len(prices.instances) + len(prices.items)
 
@@ -36,7 +33,7 @@ def _text(prices: Mapping[str, Price]) -> dict[str, str]:
     return {name: str(price.usd) for name, price in sorted(prices.items())}
 
 
-def _subtract(
+def _drop(
     table: Mapping[str, Mapping[str, Mapping[str, str]]], region: str, renewed: Mapping[str, Price]
 ) -> dict[str, dict[str, str]]:
     """Return the Region's prices that were not renewed, keyed by source."""
