@@ -55,8 +55,8 @@ VIEW, EDIT, ADMIN = "ViewPolicy", "EditPolicy", "AdminPolicy"
     ],
 )
 def test_a_policy_allows_what_aws_documents(policy: str, verb: str, resource: str, group: str, allowed: bool) -> None:
-    found = policies.allowing([association(policy)], ask(verb, resource, group))
-    assert found == (f"AmazonEKS{policy}" if allowed else None)
+    allowing = policies.allowing([association(policy)], ask(verb, resource, group))
+    assert allowing == (f"AmazonEKS{policy}" if allowed else None)
 
 
 @pytest.mark.parametrize(
