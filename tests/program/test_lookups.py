@@ -45,7 +45,7 @@ def look(world: World, token: str, inputs: dict[str, Any]) -> list[str]:
         raise
 
 
-def test_each_resource_is_found_and_no_other(world: World) -> None:
+def test_lookups_find_only_the_resource_with_their_inputs(world: World) -> None:
     own = {"local": "aws:eks/nodeGroup:NodeGroup", "full-ec2": "aws:autoscaling/group:Group"}
     assert own[world.stack] in {resource.token for resource in world.created}
     for resource in world.created:

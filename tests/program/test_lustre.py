@@ -45,7 +45,7 @@ def usual() -> Deployment:
     return lustre(dataRepository=DATA)
 
 
-def test_a_stack_without_fsx_has_no_lustre_resource() -> None:
+def test_stack_without_fsx_has_no_lustre_resource() -> None:
     settings = world.settings(world.pool())
     deployment = deploy(settings, world.facts(settings))
     assert not [resource.name for resource in deployment.resources if "lustre" in resource.name or "fsx" in resource.type]
@@ -102,7 +102,7 @@ def test_protect_applies_only_to_the_file_system(protect: bool) -> None:
     assert {resource.type for resource in deployment.resources if resource.protected} == ({engine.LUSTRE} if protect else set())
 
 
-def test_an_existing_file_system_stays_as_it_is() -> None:
+def test_up_does_not_change_an_existing_file_system() -> None:
     stack = existing()
     assert not [resource.name for resource in stack.resources if resource.type.startswith("aws:") and "lustre" in resource.name]
     assert stack.outputs["lustreMountName"] == "abcdefgh"

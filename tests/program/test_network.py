@@ -93,7 +93,7 @@ def test_every_private_subnet_reaches_s3_without_nat(usual: Deployment) -> None:
 
 
 @pytest.mark.parametrize(("nat", "reads_all"), [("one", True), ("none", False)])
-def test_others_read_any_bucket_through_the_s3_endpoint_only_if_they_could_over_nat(nat: str, reads_all: bool) -> None:
+def test_s3_endpoint_admits_other_accounts_buckets_only_if_nat_would(nat: str, reads_all: bool) -> None:
     deployment = network(natGateways=nat, **({"interfaceEndpoints": True} if nat == "none" else {}))
     policy = json.loads(deployment.only(engine.VPC_ENDPOINT, "s3-endpoint").inputs["policy"])
     stranger = {"aws:PrincipalAccount": "999999999999"}

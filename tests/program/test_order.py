@@ -39,7 +39,7 @@ def deployment() -> Deployment:
 
 
 @pytest.mark.parametrize("token", BESIDE_THE_CONTROL_PLANE)
-def test_it_does_not_wait_for_the_control_plane(deployment: Deployment, token: str) -> None:
+def test_resource_creation_does_not_wait_for_the_control_plane(deployment: Deployment, token: str) -> None:
     resources = deployment.created(token)
     assert resources, f"the stack has no {token}"
     assert not [resource.name for resource in resources if deployment.only(engine.CLUSTER) in deployment.waits_for(resource)]
@@ -95,7 +95,7 @@ def test_an_add_on_that_nodes_need_waits_for_none(deployment: Deployment, addon:
     assert "gpumpi-test-system" not in deployment.names_before(deployment.only(engine.ADDON, addon))
 
 
-def test_storage_is_no_reason_for_nodes_to_wait(deployment: Deployment) -> None:
+def test_node_groups_do_not_wait_for_storage(deployment: Deployment) -> None:
     waits = deployment.waits_for(deployment.only(engine.NODE_GROUP, "test-one"))
     assert not [wait.name for wait in waits if wait.type.startswith("aws:efs/")]
 

@@ -151,7 +151,7 @@ def test_image_registry_applies_to_monitoring(stack: Deployment) -> None:
 # --- configuration
 
 
-def test_what_is_scraped_is_what_runs(stack: Deployment) -> None:
+def test_prometheus_selects_the_labels_and_ports_of_running_pods(stack: Deployment) -> None:
     """The pods that Prometheus selects have the labels and the port that its configuration expects."""
     running = {
         (manifest["metadata"]["namespace"], port["containerPort"]): manifest["spec"]["template"]["metadata"]["labels"]

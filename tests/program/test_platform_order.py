@@ -85,7 +85,7 @@ def test_a_job_namespace_is_deleted_while_the_controllers_with_finalizers_run(st
     assert any(name.endswith("deployment-mpi-operator") for name in before)
 
 
-def test_everything_in_a_namespace_waits_for_it(stack: Deployment) -> None:
+def test_objects_wait_for_their_namespace(stack: Deployment) -> None:
     homes = {manifest(resource)["metadata"]["name"]: resource.name for resource in stack.created(NAMESPACE)}
     for resource in in_cluster(stack):
         home = homes.get(manifest(resource)["metadata"].get("namespace", ""))

@@ -82,7 +82,7 @@ def test_an_unreachable_aws_is_reported(mocks: MotoMocks, monkeypatch: pytest.Mo
     assert mocks.resources == []
 
 
-def test_what_could_not_be_checked_is_a_warning(mocks: MotoMocks, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_up_warns_of_checks_that_could_not_run(mocks: MotoMocks, monkeypatch: pytest.MonkeyPatch) -> None:
     configure(target={"kind": "eks"}, platform={"install": False})
     denied = Denied("ec2:GetEbsDefaultKmsKeyId")
     monkeypatch.setattr(ebs_key, "default_key", lambda *_: (_ for _ in ()).throw(denied))
@@ -202,7 +202,7 @@ def test_without_the_variable_a_problem_stops_before_any_write(mocks: MotoMocks)
     assert (mocks.resources, calls.writes()) == ([], {})
 
 
-def test_with_the_variable_problems_are_warnings_and_aws_refuses_itself(
+def test_with_the_variable_problems_become_warnings_and_aws_refuses_the_request(
     mocks: MotoMocks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(program.SKIP_CHECKS, "1")

@@ -15,7 +15,7 @@ def stack_name(path: Path) -> str:
 
 
 @pytest.mark.parametrize("path", STACKS, ids=stack_name)
-def test_a_refresh_of_an_unchanged_stack_shows_no_change(path: Path) -> None:
+def test_refreshing_an_unchanged_stack_shows_no_change(path: Path) -> None:
     with account_for(path) as (settings, facts, mocks):
         deployed = deploy(settings, facts, mocks)
         aws = Aws(settings.region, endpoint=None)

@@ -98,7 +98,7 @@ def test_traffic_is_listed_with_its_unit_price_and_not_in_the_sum() -> None:
     assert not {line.name for line in costs.lines} & usage.keys()
 
 
-def test_endpoints_are_unknown_while_the_number_of_zones_is() -> None:
+def test_endpoint_costs_are_unknown_without_the_number_of_zones() -> None:
     configured = settings(pool(), network={"interfaceEndpoints": True, "natGateways": "none"})
     assert "the number of zones" in bill(configured, None, prices()).total("idle").unknown
 

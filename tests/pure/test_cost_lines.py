@@ -53,6 +53,6 @@ def test_init_says_what_the_stack_costs() -> None:
     assert line == "cost in USD per hour: 0.37 idle, 44.30 configured, 88.35 maximum (AWS Price List, 2026-11-22)"
 
 
-def test_init_names_what_it_does_not_know() -> None:
+def test_init_names_the_unknown_parts_of_the_cost() -> None:
     line = lines.of_stack(stack("07-targeted-odcr"), None, prices())
     assert "idle unknown (the size of cr-0fedcba9876543210)" in line

@@ -242,7 +242,7 @@ def test_what_a_file_says_wrong_is_one_sentence(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", IN_CLUSTER)
-def test_what_does_not_fit_the_cluster_is_one_sentence(case: str) -> None:
+def test_each_setting_that_does_not_fit_the_cluster_gets_one_sentence(case: str) -> None:
     values, facts, expected = IN_CLUSTER[case]
     (problem,) = problems(values, facts)
     assert problem == expected or problem.startswith(f"{expected}: ")
@@ -257,7 +257,7 @@ def test_what_pulumi_fills_in_for_stacks_in_aws_is_no_mistake() -> None:
     assert preflight.examine_existing(stack_file.RawStack("test", "", values)).problems == ()
 
 
-def test_a_node_is_read_as_kubernetes_shows_it() -> None:
+def test_node_facts_match_the_node_object_of_kubernetes() -> None:
     taints = [
         {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"},
         {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"},

@@ -108,7 +108,7 @@ ANSWERS: dict[str, tuple[int, Any, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", ANSWERS)
-def test_an_answer_that_is_not_the_clusters_is_reported(server: Answering, tmp_path: Path, case: str) -> None:
+def test_responses_from_something_other_than_the_cluster_are_reported(server: Answering, tmp_path: Path, case: str) -> None:
     server.status, server.answers["/version"], user, expected = ANSWERS[case]
     answer = asked(tmp_path, f"http://{server.address}", user)
     assert (answer.not_queried, answer.problems) == (f"target.kubeconfig: {expected.format(server.address)}", ())
@@ -128,7 +128,7 @@ def test_an_old_kubernetes_is_reported_with_the_one_that_is_needed(server: Answe
     )
 
 
-def test_a_server_that_takes_the_question_and_says_nothing_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_accepts_a_request_and_never_responds_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kubeconfigs, "TIMEOUT", (5, 0.05))
     with Answering() as silent:  # listens, but never answers
         reason = asked(tmp_path, f"http://{silent.address}", TOKEN).not_queried

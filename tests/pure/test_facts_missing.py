@@ -14,7 +14,7 @@ __all__ = ["answer", "aws", "credentials"]
 
 
 @pytest.mark.usefixtures("aws")
-def test_what_may_not_be_read_is_named_where_one_can_do_without(answer: Callable[..., None]) -> None:
+def test_denied_optional_queries_are_listed_as_not_checked(answer: Callable[..., None]) -> None:
     answer(
         GetCallerIdentity={"Account": ACCOUNT, "Arn": f"arn:aws:sts::{ACCOUNT}:assumed-role/Ops/ada"},
         GetServiceQuota="AccessDeniedException",

@@ -22,7 +22,7 @@ EXISTING = Policy(POLICY.pools, existing=True)
 APPLICATION = "NvidiaXID31Error"
 
 
-def test_a_broken_node_is_drained_repaired_verified_and_back_in_service() -> None:
+def test_controller_drains_repairs_verifies_and_returns_a_broken_node() -> None:
     cluster = Cluster(2)
     controller = cluster.controller()
     cluster.breaks("n0")

@@ -91,7 +91,7 @@ def test_the_layout_of_p4d_in_full() -> None:
     )
 
 
-def test_facts_of_a_type() -> None:
+def test_instance_type_has_the_published_facts_of_p5() -> None:
     instance = instance_type("p5.48xlarge")
     assert (instance.architecture, instance.vcpus, instance.memory_mib) == ("x86_64", 192, 2097152)
     assert (instance.gpus, instance.gpu_manufacturer, instance.gpu_name, instance.gpu_memory_mib) == (8, "NVIDIA", "H100", 81920)
@@ -144,7 +144,7 @@ def test_a_line_rate_is_a_number_where_aws_promises_one(text: str, rate: float |
         ("", None, None),
     ],
 )
-def test_the_quota_of_a_type(name: str, on_demand: str | None, spot: str | None) -> None:
+def test_each_type_counts_toward_its_vcpu_quota(name: str, on_demand: str | None, spot: str | None) -> None:
     quotas = [quota(name, spot=False), quota(name, spot=True)]
     assert [limit.code if limit else None for limit in quotas] == [on_demand, spot]
 

@@ -132,12 +132,12 @@ def test_one_fault_fails_one_check_and_the_others_pass(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FLIPPED)
-def test_one_thing_that_is_wrong_is_reported_and_nothing_else(name: str) -> None:
+def test_a_single_fault_is_the_only_one_reported(name: str) -> None:
     change, expected = FLIPPED[name]
     assert failures(reports(change=change), EXPECTED) == expected
 
 
-def test_a_rank_that_did_not_report_is_missed() -> None:
+def test_the_check_names_ranks_that_did_not_report() -> None:
     messages = failures(reports()[:7], EXPECTED)
     assert messages == ["of 8 ranks 1 did not report: 7", "smoke-worker-1 has 3 ranks, not 4"]
 
@@ -321,7 +321,7 @@ SAYINGS = {
 
 
 @pytest.mark.parametrize("name", SAYINGS)
-def test_what_a_library_says_of_its_transport_is_understood(name: str) -> None:
+def test_transports_are_read_from_the_log_lines_of_libraries(name: str) -> None:
     lines, expected = SAYINGS[name]
     assert transports(lines, remote_ranks=[4, 5, 6, 7]) == expected
 

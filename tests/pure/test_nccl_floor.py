@@ -56,7 +56,7 @@ def test_types_without_published_results_have_no_floor(instance_type: str) -> No
     assert floor(instance_type, 2, rate(instance_type)) is None
 
 
-def test_gpudirect_is_required_where_the_plugin_requires_it() -> None:
+def test_nccl_floor_requires_gpudirect_on_types_where_the_plugin_does() -> None:
     with_gpus = [name for name, type_facts in INSTANCE_TYPES.items() if "GpuInfo" in type_facts and name.startswith(("p", "g"))]
     assert sorted(filter(gpudirect_required, with_gpus)) == [
         *("g7e.12xlarge", "g7e.24xlarge", "g7e.48xlarge"),

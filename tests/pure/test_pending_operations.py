@@ -53,7 +53,7 @@ def no_client(service: str) -> Any:
     raise AssertionError(f"{service} was queried")
 
 
-def test_only_what_is_something_outside_of_pulumi_was_interrupted() -> None:
+def test_operations_on_pulumis_own_resources_are_not_interrupted() -> None:
     component = {"urn": "urn:c", "type": "gpumpi:infra:Network", "custom": False}
     pending = [{"type": "creating", "resource": item} for item in (component, PROVIDER, resource())]
     assert [operation.type for operation in operations({"deployment": {"pending_operations": pending}})] == [VPC]
@@ -66,7 +66,7 @@ def test_an_update_is_of_the_resource_that_the_state_has() -> None:
     assert update.resource["id"] == "vpc-1"
 
 
-def test_what_was_found_is_among_the_resources_with_what_was_asked_for() -> None:
+def test_recovered_resources_enter_the_state_with_their_inputs() -> None:
     (recorded,) = after(state(creating=resource(outputs={"arn": "a"})), Remnant("vpc-1"))
     assert recorded["id"] == "vpc-1"
     assert recorded["outputs"] == {"tags": {"Name": "net"}, "arn": "a", "id": "vpc-1"}
@@ -77,7 +77,7 @@ def test_nothing_found_nothing_kept() -> None:
     assert after(state(creating=resource())) == []
 
 
-def test_what_aws_could_not_make_is_replaced() -> None:
+def test_resources_that_aws_failed_to_create_are_replaced() -> None:
     (recorded,) = after(state(creating=resource(GROUP)), Remnant("cluster:group", "CREATE_FAILED"))
     assert recorded["taint"] is True
 
@@ -102,20 +102,20 @@ def test_an_interrupted_update_changes_no_resource() -> None:
     assert after(state(resource(id="vpc-1"), updating=resource(id="vpc-1")), Remnant("vpc-1")) == [resource(id="vpc-1")]
 
 
-def test_what_the_state_has_is_not_found_again(in_aws: list[list[Remnant]]) -> None:
+def test_lookups_skip_resources_that_the_state_has(in_aws: list[list[Remnant]]) -> None:
     in_aws[:] = [[Remnant("vpc-1"), Remnant("vpc-2"), Remnant("vpc-3", "deleted")]]
     before = state(resource(name="other", id="vpc-1"))
     assert find_remnants(Operation("creating", resource()), before, no_client, print) == [Remnant("vpc-2")]
 
 
-def test_what_aws_is_still_making_is_waited_for_and_told_once(in_aws: list[list[Remnant]]) -> None:
+def test_recover_waits_for_creations_in_progress_and_reports_once(in_aws: list[list[Remnant]]) -> None:
     creating, reports = Remnant("c:g", "CREATING"), list[str]()
     in_aws[:] = [[creating], [creating], [Remnant("c:g", "ACTIVE")]]
     assert find_remnants(Operation("creating", resource(GROUP)), state(), no_client, reports.append) == [Remnant("c:g", "ACTIVE")]
     assert reports == ["AWS is still working on net (c:g); waiting for it"]
 
 
-def test_a_change_is_waited_for_and_nobody_elses(in_aws: list[list[Remnant]]) -> None:
+def test_recover_waits_only_for_changes_of_its_own_resource(in_aws: list[list[Remnant]]) -> None:
     own, foreign = Remnant("c:g", "UPDATING"), Remnant("c:h", "UPDATING")
     in_aws[:] = [[own, foreign], [foreign]]
     reports: list[str] = []

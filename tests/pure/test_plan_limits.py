@@ -97,7 +97,7 @@ def test_an_existing_ec2_cluster_adds_its_workers_up_to_the_maximum_size() -> No
     assert needs(of, facts(of, existing=there), own_addresses=5)[INTERFACES] == Need(0, 3 * 2)
 
 
-def test_what_the_stack_may_already_have_is_unknown_and_not_no() -> None:
+def test_possibly_existing_resources_make_the_answer_unknown() -> None:
     limits = AccountLimits({ROLES: Used(100, 99)})
     answer = judge(ROLES, Need(0, 0, possible=2), limits, "us-west-2")
     assert answer.verdict == "unknown"

@@ -108,7 +108,7 @@ def closed(authority: Authority) -> ApiServer:
         return trusting(authority, f"https://127.0.0.1:{server.getsockname()[1]}")
 
 
-def test_an_authenticated_answer_ends_the_check(serve: Serve) -> None:
+def test_an_authenticated_response_ends_the_check(serve: Serve) -> None:
     server, requests = serve(200)
     reachability.must_be_usable(server)
     assert [path for path, _ in requests] == ["/api/v1/namespaces?limit=1"], "anonymous callers may not list namespaces"
@@ -124,7 +124,7 @@ def test_the_request_carries_a_token_that_eks_accepts_for_this_cluster(serve: Se
 
 
 @pytest.mark.parametrize("refused", [401, 403, 503])
-def test_an_answer_without_access_is_tried_again(serve: Serve, monkeypatch: pytest.MonkeyPatch, refused: int) -> None:
+def test_the_check_retries_responses_that_deny_access(serve: Serve, monkeypatch: pytest.MonkeyPatch, refused: int) -> None:
     monkeypatch.setattr(reachability, "ACCESS_SECONDS", 30.0)
     server, requests = serve(refused, refused, 200)
     reachability.must_be_usable(server)

@@ -149,7 +149,7 @@ def test_a_job_of_another_operator_without_a_known_pool_makes_its_cost_unknown()
     assert "the instance type of job ray in team-a" in costs.unknown
 
 
-def test_gpu_hours_without_a_job_are_idle() -> None:
+def test_gpu_hours_not_used_by_a_job_count_as_idle() -> None:
     costs = spent([run(), run("i-2", "m7i.large")], used(record(worker((1, 2)))))
     assert costs.idle_gpu_hours == {"train": 24}
     console = Console(width=100)

@@ -202,7 +202,7 @@ def test_all_problems_are_reported_at_once_and_each_once() -> None:
     ]
 
 
-def test_what_aws_says_of_a_value_of_the_wrong_form_is_left_out() -> None:
+def test_malformed_values_get_no_second_problem_from_aws() -> None:
     stack = settings(network={"vpcId": "main", "subnetIds": [subnet_id("a"), subnet_id("b")]})
     problems = validation.check(stack, facts(stack, vpc=None, not_found=frozenset({"main"})))
     assert [problem.path for problem in problems if problem.path == "network.vpcId"] == ["network.vpcId"]
