@@ -58,12 +58,12 @@ def network(subnets: Subnets, nodes: NodeSecurityGroup) -> dict[str, object]:
 
 def kubeconfig_once_usable(control_plane: EksCluster, *, name: str, region: str, check: Check) -> pulumi.Output[str]:
     """Return the kubeconfig for this program, after checking that the API server accepts this program's credentials."""
-    granted = [one.id for one in control_plane.access]  # the check must not start before AWS has granted the access
+    granted = [entry.id for entry in control_plane.access]  # the check must not start before AWS has granted the access
     parts = pulumi.Output.all(control_plane.endpoint, control_plane.certificate_authority, *granted)
 
-    def config(known: Sequence[str]) -> str:
-        check(ApiServer(name, region, known[0], known[1]))
-        return kubeconfig(name=name, endpoint=known[0], certificate_authority=known[1], region=region)
+    def config(values: Sequence[str]) -> str:
+        check(ApiServer(name, region, values[0], values[1]))
+        return kubeconfig(name=name, endpoint=values[0], certificate_authority=values[1], region=region)
 
     return pulumi.Output.secret(parts.apply(config))
 
@@ -81,7 +81,7 @@ def platform(description: ClusterDescription, *, installed: bool) -> dict[str, o
     scaled = {"cpuRequests": f"multiplied by {factor:g}: these nodes stand in for larger ones"} if factor < 1 else {}
     return {
         "installed": True,
-        "namespaces": [one.name for one in description.namespaces],
+        "namespaces": [namespace.name for namespace in description.namespaces],
         "queue": description.namespaces[0].queue or "none",
         "mpiOperator": description.mpi_operator,
         **scaled,
@@ -96,7 +96,7 @@ NOT_INSTALLED = (
 
 def eks_cluster(control_plane: EksCluster, *, name: str, stack: str, region: str) -> dict[str, object]:
     parts = pulumi.Output.all(control_plane.endpoint, control_plane.certificate_authority)
-    config = parts.apply(lambda known: kubeconfig(name=name, endpoint=known[0], certificate_authority=known[1], region=region))
+    config = parts.apply(lambda values: kubeconfig(name=name, endpoint=values[0], certificate_authority=values[1], region=region))
     return {
         "clusterName": control_plane.name,
         "clusterEndpoint": control_plane.endpoint,

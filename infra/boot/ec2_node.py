@@ -170,7 +170,7 @@ def _lustre_line(mount: LustreMount) -> str:
 
 def _own(mount: LustreMount) -> str:
     """Return a command that lets job images and login users write: only root can write to a new Lustre file system."""
-    paths = " ".join(shlex.quote(f"{mount.path}{one}".rstrip("/")) for one in mount.owned)
+    paths = " ".join(shlex.quote(f"{mount.path}{directory}".rstrip("/")) for directory in mount.owned)
     return f"chown {USER_ID}:{GROUP_ID} {paths}\n" if paths else ""
 
 

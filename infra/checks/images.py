@@ -49,13 +49,13 @@ class Found:
 
 def answers(settings: Settings, facts: Facts) -> Iterator[Answer]:
     """Query the registries in parallel, and yield the results of the checks. Yield nothing for stacks without jobs."""
-    wanted = list(images(settings, facts))
-    if not wanted:
+    required = list(images(settings, facts))
+    if not required:
         return
     with ThreadPoolExecutor(PARALLEL) as threads:
-        found = dict(zip(wanted, threads.map(lambda one: look(one, settings), wanted), strict=True))
-    yield _exist(found)
-    of_efa = {image: one for image, one in found.items() if image.needs_efa and one.verdict != "no"}
+        by_image = dict(zip(required, threads.map(lambda image: look(image, settings), required), strict=True))
+    yield _exist(by_image)
+    of_efa = {image: outcome for image, outcome in by_image.items() if image.needs_efa and outcome.verdict != "no"}
     if of_efa:
         yield _with_efa(of_efa)
 
@@ -83,28 +83,28 @@ def look(image: Image, settings: Settings) -> Found:
     if in_ecr is not None:
         return _in_ecr(image, *in_ecr, settings)
     try:
-        found = configuration(image.name, image.architecture)
+        config = configuration(image.name, image.architecture)
     except NotAnswered as error:
         return Found("unknown", str(error))
-    return Found("no") if found is None else Found("yes", efa=has_marks(found))
+    return Found("no") if config is None else Found("yes", efa=has_marks(config))
 
 
-def has_marks(found: Mapping[str, Any]) -> bool:
+def has_marks(config: Mapping[str, Any]) -> bool:
     """Return whether an image's environment or build steps mention AWS's EFA software."""
-    text = json.dumps([found.get("config"), found.get("history")])
+    text = json.dumps([config.get("config"), config.get("history")])
     return any(mark in text for mark in MARKS)
 
 
 def _in_ecr(image: Image, account: str, region: str, name: str, settings: Settings) -> Found:
     tag, digest = image.name.rpartition("/")[2].partition("@")[0].partition(":")[2], image.name.partition("@")[2]
-    wanted = {"imageDigest": digest} if digest else {"imageTag": tag or "latest"}
+    image_id = {"imageDigest": digest} if digest else {"imageTag": tag or "latest"}
     own = settings.platform.image_repositories and name.startswith(f"{settings.cluster_name}/")
     efa = bool(own) and name.rpartition("/")[2] in WITH_EFA
 
     def describe() -> Found:
         ecr = Clients(region).ecr
         try:
-            ecr.describe_images(registryId=account, repositoryName=name, imageIds=[wanted])
+            ecr.describe_images(registryId=account, repositoryName=name, imageIds=[image_id])
         except ecr.exceptions.ClientError as error:
             if is_error(error, "ImageNotFoundException"):
                 return Found("no")
@@ -121,25 +121,25 @@ def _in_ecr(image: Image, account: str, region: str, name: str, settings: Settin
         return Found("unknown", str(error))
 
 
-def _exist(found: Mapping[Image, Found]) -> Answer:
-    missing = [f"{image.path}: {image.name} does not exist. Push it, or correct the name." for image in _with(found, "no")]
+def _exist(by_image: Mapping[Image, Found]) -> Answer:
+    missing = [f"{image.path}: {image.name} does not exist. Push it, or correct the name." for image in _with(by_image, "no")]
     if missing:
         return no(EXIST, *missing)
-    lacking = [f"{image.name}: {found[image].reason}" for image in _with(found, "unknown")]
+    lacking = [f"{image.name}: {by_image[image].reason}" for image in _with(by_image, "unknown")]
     return unknown(EXIST, *dict.fromkeys(lacking)) if lacking else Answer(EXIST, "yes")
 
 
-def _with_efa(found: Mapping[Image, Found]) -> Answer:
+def _with_efa(by_image: Mapping[Image, Found]) -> Answer:
     """Return yes or unknown, never no.
 
     An image can contain EFA's libraries without mentioning them in its configuration.
     """
-    lacking = [image.name for image, one in found.items() if not one.efa]
+    lacking = [image.name for image, outcome in by_image.items() if not outcome.efa]
     if not lacking:
         return Answer(EFA, "yes")
     why = "neither the name nor the configuration of the image mentions AWS's EFA software; see docs/guides/images.md"
     return unknown(EFA, *(f"{name}: {why}" for name in dict.fromkeys(lacking)))
 
 
-def _with(found: Mapping[Image, Found], verdict: str) -> list[Image]:
-    return [image for image, one in found.items() if one.verdict == verdict]
+def _with(by_image: Mapping[Image, Found], verdict: str) -> list[Image]:
+    return [image for image, outcome in by_image.items() if outcome.verdict == verdict]

@@ -41,16 +41,16 @@ def answers(settings: Settings, facts: Facts) -> Iterator[Answer]:
     inventory = list_resources(settings, facts)
     roles = service_roles(inventory)
     try:
-        found = account_limits.read(facts.region, settings.stack, roles)
+        account = account_limits.read(facts.region, settings.stack, roles)
     except (Denied, FactsError) as error:
         yield from (unknown(limit.name, str(error)) for limit in LIMITS)
         yield unknown(SERVICE_LINKED, str(error))
         return
-    for limit, need in list_needs(inventory, facts, found.own_addresses).items():
-        yield judge(limit, need, found, facts.region)
+    for limit, need in list_needs(inventory, facts, account.own_addresses).items():
+        yield judge(limit, need, account, facts.region)
     if inventory.of_type(NAT_GATEWAY):
-        yield judge_nat_gateways(count_nat_gateways(inventory), found, facts.region)
-    yield _service_linked(facts, roles, found)
+        yield judge_nat_gateways(count_nat_gateways(inventory), account, facts.region)
+    yield _service_linked(facts, roles, account)
 
 
 @dataclass(frozen=True)
@@ -126,12 +126,12 @@ def service_roles(inventory: Inventory) -> frozenset[str]:
     return frozenset(role for resource in inventory.resources for role in TABLE[resource.type].service_roles(resource, inventory))
 
 
-def judge(limit: Limit, need: Need, found: AccountLimits, region: str) -> Answer:
+def judge(limit: Limit, need: Need, account: AccountLimits, region: str) -> Answer:
     """Compare the need with one quota. If the quota covers the current size but not `maxSize`, only warn.
 
     The checks of vCPU quotas do the same.
     """
-    used = found.limits[limit]
+    used = account.limits[limit]
     if used.allowed is None or used.used is None:
         return unknown(limit.name, used.reason)
     if not need.maximum + need.possible or used.used + need.maximum + need.possible <= used.allowed:
@@ -151,12 +151,12 @@ def judge(limit: Limit, need: Need, found: AccountLimits, region: str) -> Answer
     return unknown(limit.name, f"{doubt}, and {have}. If that exceeds the quota, request an increase (`{request}`).")
 
 
-def judge_nat_gateways(zones: Mapping[str, int], found: AccountLimits, region: str) -> Answer:
+def judge_nat_gateways(zones: Mapping[str, int], account: AccountLimits, region: str) -> Answer:
     """Check that each zone has room for the stack's NAT gateways."""
-    allowed = found.limits[NAT_GATEWAYS].allowed
-    if allowed is None or found.limits[NAT_GATEWAYS].used is None:
-        return unknown(NAT_GATEWAYS.name, found.limits[NAT_GATEWAYS].reason)
-    used = {zone: found.nat_gateways.get(zone, 0) for zone in zones}
+    allowed = account.limits[NAT_GATEWAYS].allowed
+    if allowed is None or account.limits[NAT_GATEWAYS].used is None:
+        return unknown(NAT_GATEWAYS.name, account.limits[NAT_GATEWAYS].reason)
+    used = {zone: account.nat_gateways.get(zone, 0) for zone in zones}
     full = {zone: number for zone, number in used.items() if number + zones[zone] > allowed}
     if not full:
         return Answer(NAT_GATEWAYS.name, "yes")
@@ -172,20 +172,20 @@ def _request(limit: Limit, value: int, region: str) -> str:
     )
 
 
-def _service_linked(facts: Facts, roles: frozenset[str], found: AccountLimits) -> Answer:
+def _service_linked(facts: Facts, roles: frozenset[str], account: AccountLimits) -> Answer:
     """Check the service-linked roles. During `up`, AWS creates missing ones if the caller may create them."""
-    if found.roles_unknown:
-        return unknown(SERVICE_LINKED, found.roles_unknown)
-    missing = sorted(found.missing_roles)
+    if account.roles_unknown:
+        return unknown(SERVICE_LINKED, account.roles_unknown)
+    missing = sorted(account.missing_roles)
     try:
         forbidden = _forbidden(facts, roles)
     except (Denied, FactsError) as error:
         reason = f"you may not call {error}" if isinstance(error, Denied) else str(error)
-        names = f"the account lacks {all_of(SERVICE_ROLES[one] for one in missing)}, and " if missing else ""
+        names = f"the account lacks {all_of(SERVICE_ROLES[service] for service in missing)}, and " if missing else ""
         return unknown(SERVICE_LINKED, f"{names}your permission to create service-linked roles could not be checked: {reason}")
     if refused := [service for service in missing if service in forbidden]:
-        create = "; ".join(f"aws iam create-service-linked-role --aws-service-name {one}" for one in refused)
-        names = all_of(SERVICE_ROLES[one] for one in refused)
+        create = "; ".join(f"aws iam create-service-linked-role --aws-service-name {service}" for service in refused)
+        names = all_of(SERVICE_ROLES[service] for service in refused)
         fix = f"Ask an administrator to run `{create}`."
         return no(SERVICE_LINKED, f"the account lacks {names}, which you may not create. {fix}")
     if forbidden:
@@ -193,11 +193,11 @@ def _service_linked(facts: Facts, roles: frozenset[str], found: AccountLimits) -
         return unknown(
             SERVICE_LINKED, f"{existing}, but you may not call iam:CreateServiceLinkedRole, which AWS may still require"
         )
-    made = all_of(SERVICE_ROLES[one] for one in missing)
-    return Answer(SERVICE_LINKED, "yes", (f"AWS creates {made}",) if missing else ())
+    created = all_of(SERVICE_ROLES[service] for service in missing)
+    return Answer(SERVICE_LINKED, "yes", (f"AWS creates {created}",) if missing else ())
 
 
-def _forbidden(facts: Facts, wanted: frozenset[str]) -> frozenset[str]:
+def _forbidden(facts: Facts, names: frozenset[str]) -> frozenset[str]:
     """Return the services whose service-linked role the caller may not create.
 
     Raises Denied or FactsError if the IAM policy simulation fails.
@@ -209,8 +209,8 @@ def _forbidden(facts: Facts, wanted: frozenset[str]) -> frozenset[str]:
         raise FactsError(f"the user or role behind {facts.caller.arn} could not be found")
     clients = query(facts.region, lambda: Clients(facts.region))
     _ = clients.iam  # creating boto3 clients is not thread-safe
-    with ThreadPoolExecutor(len(wanted)) as threads:
-        allowed = dict(zip(wanted, threads.map(lambda one: _may_create(clients, facts, principal, one), wanted), strict=True))
+    with ThreadPoolExecutor(len(names)) as threads:
+        allowed = dict(zip(names, threads.map(lambda name: _may_create(clients, facts, principal, name), names), strict=True))
     return frozenset(service for service, may in allowed.items() if not may)
 
 
@@ -218,4 +218,4 @@ def _may_create(clients: Clients, facts: Facts, principal: str, service: str) ->
     resource = f"arn:{facts.partition}:iam::{facts.caller.account}:role/aws-service-role/{service}/{SERVICE_ROLES[service]}"
     context = {"iam:AWSServiceName": service}
     results = query(facts.region, lambda: simulate(clients, principal, ["iam:CreateServiceLinkedRole"], resource, context))
-    return all(one.decision != "denied" for one in results)
+    return all(result.decision != "denied" for result in results)

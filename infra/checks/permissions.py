@@ -35,21 +35,21 @@ def answer(settings: Settings, facts: Facts) -> Answer:
     return judge(caller.principal_arn, results)
 
 
-def _ask(clients: Clients, principal: str, wanted: Sequence[Need]) -> list[Simulated]:
+def _ask(clients: Clients, principal: str, needs: Sequence[Need]) -> list[Simulated]:
     def ask(need: Need) -> list[Simulated]:
         return query(clients.region, lambda: simulate(clients, principal, need.actions, need.resource, need.context))
 
-    with ThreadPoolExecutor(len(wanted)) as threads:
-        return [result for results in threads.map(ask, wanted) for result in results]
+    with ThreadPoolExecutor(len(needs)) as threads:
+        return [result for results in threads.map(ask, needs) for result in results]
 
 
 def judge(principal: str, results: Sequence[Simulated]) -> Answer:
-    denied = sorted({one.action for one in results if one.decision == "denied"})
-    doubtful = sorted({one.action for one in results if one.decision == "unknown"} - set(denied))
+    denied = sorted({result.action for result in results if result.decision == "denied"})
+    doubtful = sorted({result.action for result in results if result.decision == "unknown"} - set(denied))
     if denied:
         return no(NAME, f"{principal} may not call {all_of(denied)}. Allow it, for example with {POLICIES}.")
     if doubtful:
-        keys = sorted({key for one in results if one.decision == "unknown" for key in one.missing_keys})
+        keys = sorted({key for result in results if result.decision == "unknown" for key in result.missing_keys})
         return unknown(
             NAME, f"permission for {all_of(doubtful)} depends on {all_of(keys)}, which only the actual request contains"
         )

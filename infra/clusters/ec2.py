@@ -67,7 +67,7 @@ def _cluster_args(settings: Settings, plan: Ec2ClusterPlan, base: Foundation) ->
 
 
 def _lustre(settings: Settings, base: Foundation) -> MountedLustre | None:
-    wanted, found = settings.storage.lustre, base.lustre
-    if wanted is None or found is None:
+    spec, storage = settings.storage.lustre, base.lustre
+    if spec is None or storage is None:
         return None
-    return MountedLustre(found.dns_name, found.mount_name, wanted.mount_path, lustre_plan.owned_directories(settings))
+    return MountedLustre(storage.dns_name, storage.mount_name, spec.mount_path, lustre_plan.owned_directories(settings))

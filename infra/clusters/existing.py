@@ -19,7 +19,7 @@ def build(settings: ExistingSettings, facts: ClusterFacts) -> Mapping[str, objec
     """Register all objects and return the outputs."""
     from infra.platform.install import Parts, Platform, PlatformArgs  # loads pulumi_kubernetes
 
-    naming, wanted, description = Naming(settings.stack), settings.platform, describe(settings, facts)
+    naming, platform, description = Naming(settings.stack), settings.platform, describe(settings, facts)
     file = kubeconfigs.file_of(kubeconfig_file(settings.target.kubeconfig), facts.context)
     args = PlatformArgs(
         naming,
@@ -27,13 +27,13 @@ def build(settings: ExistingSettings, facts: ClusterFacts) -> Mapping[str, objec
         kubeconfig=file,
         context=facts.context,
         parts=Parts(
-            device_plugin=wanted.device_plugin and any(pool.gpus_per_node for pool in settings.pools),
-            mpi_operator=wanted.mpi_operator,
-            trainer=wanted.trainer,
-            broken_nodes="cordon" if wanted.node_healing else "leave",
-            queue=wanted.queue,
-            strict_queue=wanted.queue_order == "strict",
-            start_attempts=wanted.start_attempts,
+            device_plugin=platform.device_plugin and any(pool.gpus_per_node for pool in settings.pools),
+            mpi_operator=platform.mpi_operator,
+            trainer=platform.trainer,
+            broken_nodes="cordon" if platform.node_healing else "leave",
+            queue=platform.queue,
+            strict_queue=platform.queue_order == "strict",
+            start_attempts=platform.start_attempts,
         ),
         manifests=facts.manifests,
         description=description,
@@ -49,9 +49,9 @@ def build(settings: ExistingSettings, facts: ClusterFacts) -> Mapping[str, objec
         "clusterEndpoint": facts.server,
         "kubernetesVersion": facts.version,
         "pools": [
-            {"name": one.name, "gpus": one.gpus, "slots": one.slots, "nodes": one.max_size} for one in description.pools[1:]
+            {"name": pool.name, "gpus": pool.gpus, "slots": pool.slots, "nodes": pool.max_size} for pool in description.pools[1:]
         ],
-        "namespaces": list(wanted.namespace_names),
+        "namespaces": list(platform.namespace_names),
         "connect": {"kubectl": f"kubectl --kubeconfig {file} --context {facts.context}"},
     }
 

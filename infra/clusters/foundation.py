@@ -66,13 +66,13 @@ def _log_groups(settings: Settings, naming: Naming) -> list[str]:
 
 def _network(settings: Settings, facts: Facts, naming: Naming, account: Account, logs_key: EncryptionKey) -> Subnets:
     """Create the VPC, or use the one named in the settings."""
-    wanted = settings.network
-    if wanted.vpc_id is not None:
-        return ExistingNetwork(wanted.vpc_id, subnets_by_zone(settings, facts))
+    network = settings.network
+    if network.vpc_id is not None:
+        return ExistingNetwork(network.vpc_id, subnets_by_zone(settings, facts))
     args = NetworkArgs(
         naming,
         account,
-        cidr=wanted.new_cidr,
+        cidr=network.new_cidr,
         zones=vpc_zones(settings, facts),
         nat_zones=nat_zones(settings, facts),
         logs_key_arn=logs_key.arn,
@@ -120,34 +120,34 @@ def _shared_storage(
 def _lustre(
     settings: Settings, facts: Facts, naming: Naming, account: Account, network: Subnets, nodes: NodeSecurityGroup
 ) -> LustreStorage | None:
-    wanted, found = settings.storage.lustre, facts.lustre
-    if wanted is None:
+    spec, existing = settings.storage.lustre, facts.lustre
+    if spec is None:
         return None
     source: NewLustre | ExistingLustre
-    if found is not None:
+    if existing is not None:
         group = lustre_plan.group_to_open(settings, facts)
-        source = ExistingLustre(found.id, found.dns_name, found.mount_name, group, nodes.id)
+        source = ExistingLustre(existing.id, existing.dns_name, existing.mount_name, group, nodes.id)
     else:
-        source = _new_lustre(settings, facts, wanted, network, nodes)
+        source = _new_lustre(settings, facts, spec, network, nodes)
     return LustreStorage(naming.name("lustre"), LustreStorageArgs(naming, account, source))
 
 
-def _new_lustre(settings: Settings, facts: Facts, wanted: Fsx, network: Subnets, nodes: NodeSecurityGroup) -> NewLustre:
+def _new_lustre(settings: Settings, facts: Facts, spec: Fsx, network: Subnets, nodes: NodeSecurityGroup) -> NewLustre:
     zone = lustre_plan.zone(settings, facts)
     if zone is None:
         raise LookupError("the Lustre file system has no zone; validation should have reported that")
-    linked = wanted.data_repository
+    linked = spec.data_repository
     return NewLustre(
         vpc_id=network.vpc_id,
         subnet_id=lustre_plan.subnet(settings, facts) or network.private_subnets[zone][0],
         client_security_group_id=nodes.id,
-        deployment=wanted.deployment or "PERSISTENT_2",
-        size_gib=wanted.size_gib or lustre_plan.SMALLEST_GIB,
-        throughput_per_tib=(wanted.throughput_per_tib or lustre_plan.THROUGHPUT) if wanted.is_persistent else None,
-        compression=wanted.compression is not False,
-        key=UserKey(wanted.kms_key_arn) if wanted.kms_key_arn else "own" if wanted.is_persistent else "aws",
+        deployment=spec.deployment or "PERSISTENT_2",
+        size_gib=spec.size_gib or lustre_plan.SMALLEST_GIB,
+        throughput_per_tib=(spec.throughput_per_tib or lustre_plan.THROUGHPUT) if spec.is_persistent else None,
+        compression=spec.compression is not False,
+        key=UserKey(spec.kms_key_arn) if spec.kms_key_arn else "own" if spec.is_persistent else "aws",
         linked=LinkedBucket(linked.path, linked.directory, linked.auto_import, linked.auto_export) if linked else None,
-        protect=wanted.protect,
+        protect=spec.protect,
     )
 
 

@@ -122,7 +122,7 @@ class Ec2Cluster(pulumi.ComponentResource):
         }
         if args.storage is not None:
             ids = pulumi.Output.all(args.storage.file_system_id, args.storage.access_point_id)
-            permissions["storage"] = ids.apply(lambda known: iam.to_json(iam.mount_through(account, *known)))
+            permissions["storage"] = ids.apply(lambda values: iam.to_json(iam.mount_through(account, *values)))
         return InstanceRole(
             args.naming.name(f"{role}-role"),
             InstanceRoleArgs(args.naming, account, f"{role.capitalize()} of {args.naming.cluster}", permissions),
@@ -135,8 +135,8 @@ class Ec2Cluster(pulumi.ComponentResource):
         ids: list[pulumi.Input[str]] = [storage.file_system_id, storage.access_point_id] if storage else []
         values = pulumi.Output.all(args.key_bucket, self._head_node_role.unique_id, self._worker_role.unique_id, *source, *ids)
 
-        def render(known: Sequence[str]) -> str:
-            bucket, head_node_role, worker_role, *more = known
+        def render(values: Sequence[str]) -> str:
+            bucket, head_node_role, worker_role, *more = values
             source, ids = more[: 2 if lustre else 0], more[2 if lustre else 0 :]
             cluster = ClusterInfo(
                 stack=args.naming.stack,

@@ -89,12 +89,12 @@ class Ec2HeadNode(pulumi.ComponentResource):
 
     def _create_launch_template(self, ssh_groups: Sequence[pulumi.Input[str]]) -> aws.ec2.LaunchTemplate:
         spec, args = self._args.spec, self._args
-        primary, *others = spec.interfaces or (PRIMARY,)
+        primary, *secondary = spec.interfaces or (PRIMARY,)
         first = launch_template.interface(primary, [args.security_group_id, *ssh_groups])
         first["subnet_id"] = args.subnet_id
-        rest = [launch_template.interface(one, [args.security_group_id]) for one in others]
-        for one in rest:
-            one["subnet_id"] = args.subnet_id
+        rest = [launch_template.interface(interface, [args.security_group_id]) for interface in secondary]
+        for interface in rest:
+            interface["subnet_id"] = args.subnet_id
         launch = LaunchTemplateArgs(
             description=f"Master of {args.naming.cluster}",
             tags=self._tags,

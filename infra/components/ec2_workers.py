@@ -49,7 +49,7 @@ class Ec2Workers(pulumi.ComponentResource):
             root_volume_gib=spec.root_volume_gib,
             user_data=args.user_data,
             security_groups=[args.security_group_id],
-            network_interfaces=[launch_template.interface(one, [args.security_group_id]) for one in spec.interfaces],
+            network_interfaces=[launch_template.interface(interface, [args.security_group_id]) for interface in spec.interfaces],
             image_id=spec.ami_id,
             instance_type=spec.instance_type,
             market=None if spec.market == "on-demand" else spec.market,

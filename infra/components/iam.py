@@ -269,13 +269,13 @@ def use_buckets(account: Account, paths: Sequence[BucketPath]) -> Policy:
     https://docs.aws.amazon.com/AmazonS3/latest/userguide/example-policies-s3.html
     """
     statements: list[Statement] = []
-    for number, one in enumerate(paths):
-        bucket = f"arn:{account.partition}:s3:::{one.bucket}"
-        actions = [*_READ_OBJECTS, *(_WRITE_OBJECTS if one.writes else ())]
-        use = {"Sid": f"Use{number}", "Effect": "Allow", "Action": actions, "Resource": [f"{bucket}/{key}" for key in one.keys]}
-        prefixes = {"StringLike": {"s3:prefix": one.keys}}
+    for number, path in enumerate(paths):
+        bucket = f"arn:{account.partition}:s3:::{path.bucket}"
+        actions = [*_READ_OBJECTS, *(_WRITE_OBJECTS if path.writes else ())]
+        use = {"Sid": f"Use{number}", "Effect": "Allow", "Action": actions, "Resource": [f"{bucket}/{key}" for key in path.keys]}
+        prefixes = {"StringLike": {"s3:prefix": path.keys}}
         listing: Statement = {"Sid": f"List{number}", "Effect": "Allow", "Action": "s3:ListBucket", "Resource": bucket}
-        statements += [use, listing if one.keys == ["*"] else {**listing, "Condition": prefixes}]
+        statements += [use, listing if path.keys == ["*"] else {**listing, "Condition": prefixes}]
     return document(*statements)
 
 

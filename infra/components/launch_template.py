@@ -72,13 +72,13 @@ def create(name: str, args: LaunchTemplateArgs, opts: pulumi.ResourceOptions) ->
     )
 
 
-def interface(one: Interface, security_groups: Sequence[pulumi.Input[str]]) -> NetworkInterface:
+def interface(spec: Interface, security_groups: Sequence[pulumi.Input[str]]) -> NetworkInterface:
     """Return an interface without a subnet: the node group or Auto Scaling group sets the subnet, and the head node
     adds it. The setting for a public address is omitted, because EC2 rejects it if there is more than one interface."""
     return {
-        "network_card_index": one.network_card,
-        "device_index": one.device,
-        "interface_type": one.type,
+        "network_card_index": spec.network_card,
+        "device_index": spec.device,
+        "interface_type": spec.type,
         "security_groups": list(security_groups),
         "delete_on_termination": "true",
     }

@@ -96,11 +96,11 @@ class LustreStorage(pulumi.ComponentResource):
             if source.admitting_group is not None:
                 self._admit_nodes(source.admitting_group, source.client_security_group_id)
         else:
-            found = self._create_file_system(source)
-            self._file_system_id, self._dns_name, self._mount_name = found.id, found.dns_name, found.mount_name
-            self._mounting.append(found)
+            file_system = self._create_file_system(source)
+            self._file_system_id, self._dns_name, self._mount_name = file_system.id, file_system.dns_name, file_system.mount_name
+            self._mounting.append(file_system)
             if source.linked is not None:
-                self._link(found, source.linked)
+                self._link(file_system, source.linked)
         self.register_outputs({"fileSystemId": self.file_system_id})
 
     def _create_file_system(self, new: NewLustre) -> aws.fsx.LustreFileSystem:

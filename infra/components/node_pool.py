@@ -67,7 +67,7 @@ class NodePool(pulumi.ComponentResource):
             user_data=self._user_data(),
             # EKS adds the cluster security group only to templates without security groups.
             security_groups=groups,
-            network_interfaces=[launch_template.interface(one, groups) for one in spec.interfaces],
+            network_interfaces=[launch_template.interface(interface, groups) for interface in spec.interfaces],
             image_id=spec.ami_id,
             # EKS requires the instance type in the template for Capacity Blocks, and on the node group for other capacity.
             instance_type=spec.instance_type if is_block else None,

@@ -50,7 +50,7 @@ class PriceRow:
     attributes: Mapping[str, str] = field(default_factory=dict)
     """Additional attributes that select the row."""
 
-    def has_usage_type(self, found: str) -> bool:
+    def has_usage_type(self, usage_type: str) -> bool:
         """Return whether a row has this usage type, apart from the Region prefix.
 
         `USE2-NatGateway-Hours` matches `NatGateway-Hours`; `RegionalNatGateway-Hours` does not.
@@ -58,7 +58,7 @@ class PriceRow:
         >>> ITEMS["nat-gateway-hour"].has_usage_type("USE2-NatGateway-Hours")
         True
         """
-        return not self.usage_type or re.fullmatch(rf"(?:[A-Z0-9]+-)?{re.escape(self.usage_type)}", found) is not None
+        return not self.usage_type or re.fullmatch(rf"(?:[A-Z0-9]+-)?{re.escape(self.usage_type)}", usage_type) is not None
 
 
 INSTANCE_SERVICE: Final = "AmazonEC2"

@@ -65,7 +65,7 @@ def snapshot(region: str) -> Prices:
     items = _of_region(content["items"], region)
     spot = {(name, ""): price for name, price in _of_region(content["spot"], region).items()}
     used = instances or items  # instances account for most of a bill
-    newest = max((price.date for price in used.values()), default=max(one["date"] for one in content["sources"].values()))
+    newest = max((price.date for price in used.values()), default=max(source["date"] for source in content["sources"].values()))
     return Prices(region, "snapshot", newest, instances, cast(Mapping[Item, Price], items), spot)
 
 

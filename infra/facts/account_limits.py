@@ -147,12 +147,12 @@ def _nat_gateways(ec2: Any, stack: str) -> dict[str, int]:
     """Return the number of NAT gateways of others in each zone."""
     pages = ec2.get_paginator("describe_nat_gateways").paginate(Filter=[{"Name": "state", "Values": list(LIVE_GATEWAYS)}])
     own = {"Key": STACK_TAG, "Value": stack}
-    others = [one for page in pages for one in page["NatGateways"] if own not in one.get("Tags", ())]
-    if not others:
+    foreign = [gateway for page in pages for gateway in page["NatGateways"] if own not in gateway.get("Tags", ())]
+    if not foreign:
         return {}
     subnets = ec2.get_paginator("describe_subnets").paginate()
     zones = {subnet["SubnetId"]: subnet["AvailabilityZone"] for page in subnets for subnet in page["Subnets"]}
-    return dict(Counter(zones[one["SubnetId"]] for one in others if one["SubnetId"] in zones))
+    return dict(Counter(zones[gateway["SubnetId"]] for gateway in foreign if gateway["SubnetId"] in zones))
 
 
 def _count(client: Any, operation: str, key: str) -> int:

@@ -50,8 +50,8 @@ class Wanted:
     @property
     def durations(self) -> tuple[int, ...]:
         """Durations of Capacity Blocks to query: the requested one, or else the next longer and the next shorter."""
-        longer = [one for one in DURATIONS if one >= self.hours][:1]
-        shorter = [one for one in DURATIONS if one < self.hours][-1:] if longer != [self.hours] else []
+        longer = [hours for hours in DURATIONS if hours >= self.hours][:1]
+        shorter = [hours for hours in DURATIONS if hours < self.hours][-1:] if longer != [self.hours] else []
         return (*longer, *shorter)
 
 
@@ -126,38 +126,38 @@ Progress = Callable[[int, int], None]
 def enabled_regions(home: str) -> tuple[str, ...]:
     """Return the Regions that the account can use. Raises FactsError."""
     try:
-        found = query(home, lambda: Clients(home).ec2.describe_regions()["Regions"])
+        regions = query(home, lambda: Clients(home).ec2.describe_regions()["Regions"])
     except Denied as denied:
         raise FactsError(f"the Regions of the account are unknown: you are not allowed to call {denied}") from None
-    return tuple(sorted(one["RegionName"] for one in found))
+    return tuple(sorted(region["RegionName"] for region in regions))
 
 
-def find(wanted: Wanted, regions: Sequence[str], home: str, progress: Progress = lambda done, of: None) -> Found:
+def find(request: Wanted, regions: Sequence[str], home: str, progress: Progress = lambda done, of: None) -> Found:
     """Query all Regions in parallel. Raises FactsError only if nothing at all can be queried."""
     first = Clients(home)
     clients = {region: Clients(region, first) for region in regions}
-    for one in clients.values():
-        _ = one.ec2  # creating boto3 clients is not thread-safe
+    for region_clients in clients.values():
+        _ = region_clients.ec2  # creating boto3 clients is not thread-safe
     pricing, scorer = first.pricing("us-east-1"), first.ec2
     with ThreadPoolExecutor(THREADS) as threads:
-        asked = {threads.submit(_region, one, wanted): region for region, one in clients.items()}
-        prices = threads.submit(_on_demand, pricing, wanted.instance_type)
-        found: dict[str, RegionCapacity] = {}
+        asked = {threads.submit(_region, region_clients, request): region for region, region_clients in clients.items()}
+        prices = threads.submit(_on_demand, pricing, request.instance_type)
+        capacities: dict[str, RegionCapacity] = {}
         for done in as_completed(asked):
-            found[asked[done]] = done.result()
-            progress(len(found), len(asked))
-        offering = [region for region in regions if found[region].zones]
-        scores = _scores(scorer, wanted, offering, home, threads) if wanted.spot else _Scores()
-        gpus = _gpus(clients[offering[0]], wanted.instance_type) if offering else 0
+            capacities[asked[done]] = done.result()
+            progress(len(capacities), len(asked))
+        offering = [region for region in regions if capacities[region].zones]
+        scores = _scores(scorer, request, offering, home, threads) if request.spot else _Scores()
+        gpus = _gpus(clients[offering[0]], request.instance_type) if offering else 0
         on_demand, source = prices.result()
-    scored = tuple(_with_scores(found[region], scores) for region in regions)
-    return Found(wanted, scored, gpus, on_demand, source)
+    scored = tuple(_with_scores(capacities[region], scores) for region in regions)
+    return Found(request, scored, gpus, on_demand, source)
 
 
 # --- one Region ---------------------------------------------------------------------------------------------------------
 
 
-def _region(clients: Clients, wanted: Wanted) -> RegionCapacity:
+def _region(clients: Clients, request: Wanted) -> RegionCapacity:
     refusals: list[str] = []
 
     def asked(what: str, call: Callable[[], Any], otherwise: Any) -> Any:
@@ -169,14 +169,14 @@ def _region(clients: Clients, wanted: Wanted) -> RegionCapacity:
             refusals.append(f"{what}: {error}")
         return otherwise
 
-    name = wanted.instance_type
+    name = request.instance_type
     zones = asked("offerings", lambda: _zones(clients.ec2, name), ())
     result = RegionCapacity(clients.region, zones)
     if zones:
         reservations = asked("reservations", lambda: _reservations(clients.ec2, name), ())
-        blocks, largest = asked("Capacity Blocks", lambda: _blocks(clients, wanted), ((), None))
-        spot = asked("Spot prices", lambda: _spot(clients.ec2, name), {}) if wanted.spot else {}
-        names = asked("zones", lambda: _zone_names(clients.ec2), {}) if wanted.spot else {}
+        blocks, largest = asked("Capacity Blocks", lambda: _blocks(clients, request), ((), None))
+        spot = asked("Spot prices", lambda: _spot(clients.ec2, name), {}) if request.spot else {}
+        names = asked("zones", lambda: _zone_names(clients.ec2), {}) if request.spot else {}
         result = RegionCapacity(clients.region, zones, names, reservations, blocks, largest, spot)
     return replace(result, refusals=tuple(refusals))
 
@@ -184,7 +184,7 @@ def _region(clients: Clients, wanted: Wanted) -> RegionCapacity:
 def _zones(ec2: Any, name: str) -> tuple[str, ...]:
     filters = [{"Name": "instance-type", "Values": [name]}]
     pages = ec2.get_paginator("describe_instance_type_offerings").paginate(LocationType="availability-zone", Filters=filters)
-    return tuple(sorted(one["Location"] for page in pages for one in page["InstanceTypeOfferings"]))
+    return tuple(sorted(offering["Location"] for page in pages for offering in page["InstanceTypeOfferings"]))
 
 
 def _zone_names(ec2: Any) -> dict[str, str]:
@@ -196,56 +196,56 @@ def _reservations(ec2: Any, name: str) -> tuple[Reservation, ...]:
     pages = ec2.get_paginator("describe_capacity_reservations").paginate(Filters=filters)
     return tuple(
         Reservation(
-            id=one["CapacityReservationId"],
-            kind=one.get("ReservationType", "default"),
-            state=one["State"],
-            zone=one["AvailabilityZone"],
-            total=one["TotalInstanceCount"],
-            available=one["AvailableInstanceCount"],
-            start=one.get("StartDate"),
-            end=one.get("EndDate"),
+            id=reservation["CapacityReservationId"],
+            kind=reservation.get("ReservationType", "default"),
+            state=reservation["State"],
+            zone=reservation["AvailabilityZone"],
+            total=reservation["TotalInstanceCount"],
+            available=reservation["AvailableInstanceCount"],
+            start=reservation.get("StartDate"),
+            end=reservation.get("EndDate"),
         )
         for page in pages
-        for one in page["CapacityReservations"]
+        for reservation in page["CapacityReservations"]
     )
 
 
-def _blocks(clients: Clients, wanted: Wanted) -> tuple[tuple[BlockOffering, ...], int | None]:
+def _blocks(clients: Clients, request: Wanted) -> tuple[tuple[BlockOffering, ...], int | None]:
     """Return the offerings with the requested number of nodes and, if there are none, the largest number on offer."""
-    nodes = min(wanted.nodes, MAXIMUM_IN_BLOCK)
+    nodes = min(request.nodes, MAXIMUM_IN_BLOCK)
     try:
-        found = {one.id: one for hours in wanted.durations for one in offerings(clients, wanted, nodes, hours)}
-        if found or nodes == 1:
-            return tuple(found.values()), None
-        return (), _largest(clients, wanted, nodes)
+        blocks = {block.id: block for hours in request.durations for block in offerings(clients, request, nodes, hours)}
+        if blocks or nodes == 1:
+            return tuple(blocks.values()), None
+        return (), _largest(clients, request, nodes)
     except ClientError as error:
         if is_error(error, *NO_BLOCKS):
             return (), None
         raise
 
 
-def _largest(clients: Clients, wanted: Wanted, too_many: int) -> int | None:
+def _largest(clients: Clients, request: Wanted, too_many: int) -> int | None:
     """Find the largest number of nodes on offer by bisection."""
     least, most = 0, too_many
     while most - least > 1:
         middle = (least + most) // 2
-        if any(offerings(clients, wanted, middle, hours) for hours in wanted.durations):
+        if any(offerings(clients, request, middle, hours) for hours in request.durations):
             least = middle
         else:
             most = middle
     return least or None
 
 
-def offerings(clients: Clients, wanted: Wanted, nodes: int, hours: int) -> list[BlockOffering]:
+def offerings(clients: Clients, request: Wanted, nodes: int, hours: int) -> list[BlockOffering]:
     """Return the Capacity Blocks with this number of nodes and this duration that AWS offers."""
-    dates = {"StartDateRange": wanted.start, "EndDateRange": wanted.end}  # EndDateRange limits the end of a block, not its start
+    dates = {"StartDateRange": request.start, "EndDateRange": request.end}  # EndDateRange limits a block's end, not its start
     answer = clients.ec2.get_paginator("describe_capacity_block_offerings").paginate(
-        InstanceType=wanted.instance_type,
+        InstanceType=request.instance_type,
         InstanceCount=nodes,
         CapacityDurationHours=hours,
         **{name: moment for name, moment in dates.items() if moment is not None},
     )
-    return [_offering(clients.region, one, hours) for page in answer for one in page["CapacityBlockOfferings"]]
+    return [_offering(clients.region, block, hours) for page in answer for block in page["CapacityBlockOfferings"]]
 
 
 def _offering(region: str, described: Mapping[str, Any], asked_hours: int) -> BlockOffering:
@@ -285,21 +285,21 @@ class _Scores:
     """Region -> reason why it has no scores."""
 
 
-def _scores(ec2: Any, wanted: Wanted, regions: Sequence[str], home: str, threads: ThreadPoolExecutor) -> _Scores:
+def _scores(ec2: Any, request: Wanted, regions: Sequence[str], home: str, threads: ThreadPoolExecutor) -> _Scores:
     """Return the placement scores. AWS returns only the ten best zones per query, and limits the number of different
     queries per day (`MaxConfigLimitExceeded`).
     """
 
     def ask(some: Sequence[str]) -> list[Mapping[str, Any]] | str:
-        question = {"InstanceTypes": [wanted.instance_type], "TargetCapacity": wanted.nodes, "SingleAvailabilityZone": True}
+        question = {"InstanceTypes": [request.instance_type], "TargetCapacity": request.nodes, "SingleAvailabilityZone": True}
         try:
             answer = query(home, lambda: ec2.get_spot_placement_scores(**question, RegionNames=list(some)))
         except Denied as denied:
             return f"placement scores: you are not allowed to call {denied}"
         except FactsError as error:
             return f"placement scores: {error}"
-        found: list[Mapping[str, Any]] = answer["SpotPlacementScores"]
-        return found
+        rows: list[Mapping[str, Any]] = answer["SpotPlacementScores"]
+        return rows
 
     parts = [regions[start : start + _REGIONS_PER_SCORE] for start in range(0, len(regions), _REGIONS_PER_SCORE)]
     scores = _Scores()
@@ -307,16 +307,16 @@ def _scores(ec2: Any, wanted: Wanted, regions: Sequence[str], home: str, threads
         if isinstance(answer, str):
             scores.refusals |= dict.fromkeys(part, answer)
             continue
-        for one in answer:
-            scores.by_region.setdefault(one["Region"], {})[one["AvailabilityZoneId"]] = one["Score"]
+        for row in answer:
+            scores.by_region.setdefault(row["Region"], {})[row["AvailabilityZoneId"]] = row["Score"]
     return scores
 
 
-def _with_scores(found: RegionCapacity, scores: _Scores) -> RegionCapacity:
-    names, by_id = found.zone_names, scores.by_region.get(found.region, {})
-    known = {names[one]: score for one, score in by_id.items() if one in names}
-    refusals = [scores.refusals[found.region]] if found.region in scores.refusals else []
-    return replace(found, spot_scores=known, refusals=(*found.refusals, *refusals))
+def _with_scores(capacity: RegionCapacity, scores: _Scores) -> RegionCapacity:
+    names, by_id = capacity.zone_names, scores.by_region.get(capacity.region, {})
+    by_zone = {names[zone_id]: score for zone_id, score in by_id.items() if zone_id in names}
+    refusals = [scores.refusals[capacity.region]] if capacity.region in scores.refusals else []
+    return replace(capacity, spot_scores=by_zone, refusals=(*capacity.refusals, *refusals))
 
 
 def _gpus(clients: Clients, name: str) -> int:

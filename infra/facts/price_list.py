@@ -59,40 +59,40 @@ class Wanted:
         return cls(settings.region, frozenset(names), frozenset(spot))
 
 
-def read(wanted: Wanted, *, cached: bool = True) -> Prices:
+def read(request: Wanted, *, cached: bool = True) -> Prices:
     """Query AWS for prices. If `cached`, use cached prices that are at most a day old. The result omits prices that AWS
     does not report; its `missing` gives the reason.
     """
-    region, now = wanted.region, datetime.now(UTC)
+    region, now = request.region, datetime.now(UTC)
     reasons: list[str] = []
     try:
         clients = query(region, lambda: Clients(region))
         pricing, ec2 = clients.pricing(price_list_region(region)), clients.ec2
-        kept = _Kept(region, pricing.meta.endpoint_url, now)
+        cache = _Kept(region, pricing.meta.endpoint_url, now)
     except FactsError as error:
         return Prices(region, "Price List", now.date().isoformat(), missing=_reason(error))
 
     def asked(name: str, row: Callable[[], Price | None]) -> Price | None:
-        found = kept.get(name) if cached else None
-        if found is None:
-            found = _tried(region, row, reasons)
-            kept.put(name, found)
-        return found
+        price = cache.get(name) if cached else None
+        if price is None:
+            price = _tried(region, row, reasons)
+            cache.put(name, price)
+        return price
 
     with ThreadPoolExecutor(PARALLEL) as threads:
         instances = {
             name: threads.submit(asked, f"instance {name}", partial(_instance, pricing, region, name, now))
-            for name in sorted(wanted.instances)
+            for name in sorted(request.instances)
         }
         items = {name: threads.submit(asked, name, partial(_item, pricing, region, row, now)) for name, row in ITEMS.items()}
-        spot = threads.submit(_tried, region, lambda: _spot(ec2, wanted.spot, now), reasons)
-    kept.save()
+        spot = threads.submit(_tried, region, lambda: _spot(ec2, request.spot, now), reasons)
+    cache.save()
     return Prices(
         region,
         "Price List",
-        kept.oldest.date().isoformat(),
-        {name: price for name, one in instances.items() if (price := one.result())},
-        {name: price for name, one in items.items() if (price := one.result())},
+        cache.oldest.date().isoformat(),
+        {name: price for name, future in instances.items() if (price := future.result())},
+        {name: price for name, future in items.items() if (price := future.result())},
         spot.result() or {},
         missing=next(iter(dict.fromkeys(reasons)), None),
     )
@@ -117,10 +117,10 @@ def _reason(error: FactsError) -> str:
 
 def _instance(pricing: Any, region: str, name: str, now: datetime) -> Price | None:
     filters = {"regionCode": region, "instanceType": name, **INSTANCE_FILTERS}
-    found = [
+    prices = [
         usd for row in _rows(pricing, INSTANCE_SERVICE, _terms(filters)) for unit, usd in _rates(row) if unit == "Hrs" and usd > 0
     ]
-    return _price(found, now)
+    return _price(prices, now)
 
 
 def _item(pricing: Any, region: str, item: PriceRow, now: datetime) -> Price | None:
@@ -130,9 +130,9 @@ def _item(pricing: Any, region: str, item: PriceRow, now: datetime) -> Price | N
     return _price([usd for row in fitting for _, usd in _rates(row) if usd > 0], now)
 
 
-def _price(found: list[Decimal], now: datetime) -> Price | None:
+def _price(prices: list[Decimal], now: datetime) -> Price | None:
     """Return the highest price, which is the price of the first tier; None if the Price List has no matching row."""
-    return Price(max(found), PRICE_LIST, now.date().isoformat()) if found else None
+    return Price(max(prices), PRICE_LIST, now.date().isoformat()) if prices else None
 
 
 def _terms(filters: Mapping[str, str]) -> list[dict[str, str]]:

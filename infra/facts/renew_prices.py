@@ -16,32 +16,32 @@ def renew(region: str) -> int:
     """
     content = json.loads(SNAPSHOT.read_text(encoding="utf-8"))
     names = {name for by_source in content["instances"].values() for types in by_source.values() for name in types}
-    found = price_list.read(Wanted(region, frozenset(names), frozenset()), cached=False)
-    if not found.items:
-        raise SystemExit(f"renew_prices: {region}: {found.missing or 'the Price List has no prices'}; nothing was written")
-    date = found.date
+    prices = price_list.read(Wanted(region, frozenset(names), frozenset()), cached=False)
+    if not prices.items:
+        raise SystemExit(f"renew_prices: {region}: {prices.missing or 'the Price List has no prices'}; nothing was written")
+    date = prices.date
     source = f"price-list-{date}"
     content["sources"][source] = {"title": PRICE_LIST, "date": date, "verified": True}
-    content["instances"][region] = {source: _text(found.instances), **_kept(content["instances"], region, found.instances)}
-    items = {str(name): price for name, price in found.items.items()}
-    content["items"][region] = {source: _text(items), **_kept(content["items"], region, items)}
+    content["instances"][region] = {source: _text(prices.instances), **_drop(content["instances"], region, prices.instances)}
+    items = {str(name): price for name, price in prices.items.items()}
+    content["items"][region] = {source: _text(items), **_drop(content["items"], region, items)}
     SNAPSHOT.write_text(f"{json.dumps(content, indent=1)}\n", encoding="utf-8")
-    return len(found.instances) + len(found.items)
+    return len(prices.instances) + len(prices.items)
 
 
 def _text(prices: Mapping[str, Price]) -> dict[str, str]:
     return {name: str(price.usd) for name, price in sorted(prices.items())}
 
 
-def _kept(
+def _drop(
     table: Mapping[str, Mapping[str, Mapping[str, str]]], region: str, renewed: Mapping[str, Price]
 ) -> dict[str, dict[str, str]]:
     """Return the Region's prices that were not renewed, keyed by source."""
-    kept = {
+    remaining = {
         source: {name: usd for name, usd in prices.items() if name not in renewed}
         for source, prices in table.get(region, {}).items()
     }
-    return {source: prices for source, prices in kept.items() if prices}
+    return {source: prices for source, prices in remaining.items() if prices}
 
 
 if __name__ == "__main__":

@@ -30,15 +30,15 @@ def simulate(
     pages = clients.iam.get_paginator("simulate_principal_policy").paginate(
         PolicySourceArn=principal, ActionNames=list(actions), ResourceArns=[resource], ContextEntries=entries, MaxItems=PAGE
     )
-    return [_simulated(one) for page in pages for one in page["EvaluationResults"]]
+    return [_simulated(result) for page in pages for result in page["EvaluationResults"]]
 
 
 def _simulated(result: Mapping[str, Any]) -> Simulated:
     """Read one result. Decisions per ARN are in `ResourceSpecificResults`; the other results are about ARN templates."""
     action: str = result["EvalActionName"]
     specific = result.get("ResourceSpecificResults") or [result]
-    missing = tuple(dict.fromkeys(key for one in (result, *specific) for key in one.get("MissingContextValues", ())))
-    decisions = {one.get("EvalResourceDecision") or one.get("EvalDecision") for one in specific}
+    missing = tuple(dict.fromkeys(key for entry in (result, *specific) for key in entry.get("MissingContextValues", ())))
+    decisions = {entry.get("EvalResourceDecision") or entry.get("EvalDecision") for entry in specific}
     if decisions == {"allowed"}:
         return Simulated(action, "allowed")
     refused = "explicitDeny" in decisions or not missing

@@ -42,14 +42,14 @@ def runs(clients: Clients, stack: str) -> list[Run]:
     """Return the instances of a stack, oldest first. EC2 lists terminated instances for an hour; Auto Scaling keeps
     scaling activities for six weeks."""
     activities = list(_activities(clients, stack))
-    ends = {found[1]: one for one, _ in activities if (found := _TERMINATED.match(one["Description"]))}
-    known = {run.instance: run for one in _instances(clients, stack) if (run := _of_instance(one, ends))}
-    pools = _pools(known.values(), activities)
+    ends = {match[1]: activity for activity, _ in activities if (match := _TERMINATED.match(activity["Description"]))}
+    by_id = {run.instance: run for instance in _instances(clients, stack) if (run := _of_instance(instance, ends))}
+    pools = _pools(by_id.values(), activities)
     for activity, group in activities:
         launched = _LAUNCHED.match(activity["Description"])
-        if launched and activity["StatusCode"] == "Successful" and launched[1] not in known:
-            known[launched[1]] = _of_activity(launched[1], activity, pools[group["AutoScalingGroupName"]], ends.get(launched[1]))
-    return sorted(known.values(), key=lambda run: (run.started, run.instance))
+        if launched and activity["StatusCode"] == "Successful" and launched[1] not in by_id:
+            by_id[launched[1]] = _of_activity(launched[1], activity, pools[group["AutoScalingGroupName"]], ends.get(launched[1]))
+    return sorted(by_id.values(), key=lambda run: (run.started, run.instance))
 
 
 def _instances(clients: Clients, stack: str) -> Iterator[Mapping[str, Any]]:
@@ -81,12 +81,12 @@ def _of_instance(instance: Mapping[str, Any], ends: Mapping[str, Mapping[str, An
 def _activities(clients: Clients, stack: str) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
     """Yield each scaling activity of the stack's Auto Scaling groups, with its group. EKS tags the groups that it
     creates with the cluster's name."""
-    found: dict[str, Mapping[str, Any]] = {}
+    groups: dict[str, Mapping[str, Any]] = {}
     for tag, value in ((STACK_TAG, stack), (EKS_CLUSTER_TAG, Naming(stack).cluster)):
         own = {"Name": f"tag:{tag}", "Values": [value]}
         for page in clients.autoscaling.get_paginator("describe_auto_scaling_groups").paginate(Filters=[own]):
-            found |= {group["AutoScalingGroupName"]: group for group in page["AutoScalingGroups"]}
-    for name, group in found.items():
+            groups |= {group["AutoScalingGroupName"]: group for group in page["AutoScalingGroups"]}
+    for name, group in groups.items():
         for page in clients.autoscaling.get_paginator("describe_scaling_activities").paginate(AutoScalingGroupName=name):
             for activity in page["Activities"]:
                 yield activity, group
@@ -101,22 +101,22 @@ class _Pool:
     cost_center: str
 
 
-def _pools(known: Iterable[Run], activities: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> dict[str, _Pool]:
+def _pools(runs: Iterable[Run], activities: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> dict[str, _Pool]:
     """Return the pool of each Auto Scaling group, read from the tags of the group or of its instances."""
-    by_instance = {run.instance: run for run in known}
-    found: dict[str, _Pool] = {}
+    by_instance = {run.instance: run for run in runs}
+    pools: dict[str, _Pool] = {}
     for _, group in activities:
         tags = {tag["Key"]: tag["Value"] for tag in group.get("Tags", ())}
-        mine = next((run for one in group.get("Instances", ()) if (run := by_instance.get(one["InstanceId"]))), None)
+        member = next((run for entry in group.get("Instances", ()) if (run := by_instance.get(entry["InstanceId"]))), None)
         cluster, named = tags.get(EKS_CLUSTER_TAG, ""), tags.get(EKS_GROUP_TAG, "")
         of_group = named.removeprefix(f"{cluster}-").rpartition("-")[0] or named
-        found[group["AutoScalingGroupName"]] = _Pool(
-            mine.pool if mine else tags.get(POOL_TAG) or of_group or SYSTEM_POOL,
-            mine.instance_type if mine else "",
-            mine.market if mine else "on-demand",
-            mine.cost_center if mine else tags.get(COST_TAG, ""),
+        pools[group["AutoScalingGroupName"]] = _Pool(
+            member.pool if member else tags.get(POOL_TAG) or of_group or SYSTEM_POOL,
+            member.instance_type if member else "",
+            member.market if member else "on-demand",
+            member.cost_center if member else tags.get(COST_TAG, ""),
         )
-    return found
+    return pools
 
 
 def _of_activity(instance: str, activity: Mapping[str, Any], pool: _Pool, end: Mapping[str, Any] | None) -> Run:
@@ -141,9 +141,9 @@ def _market(lifecycle: str | None) -> Market:
     return "on-demand"
 
 
-def completed(found: Iterable[Run], pools: Mapping[str, tuple[str, Market]]) -> list[Run]:
+def completed(runs: Iterable[Run], pools: Mapping[str, tuple[str, Market]]) -> list[Run]:
     """Fill in the type and market of instances whose group is now empty, from the pools of the stack file."""
-    return [run if run.instance_type else _of_pool(run, *pools.get(run.pool, ("", run.market))) for run in found]
+    return [run if run.instance_type else _of_pool(run, *pools.get(run.pool, ("", run.market))) for run in runs]
 
 
 def _of_pool(run: Run, instance_type: str, market: Market) -> Run:

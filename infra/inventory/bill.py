@@ -95,8 +95,8 @@ class Bill:
 
     def total(self, level: Level) -> Total:
         amounts = [(line, line.at(level)) for line in self.lines]
-        known = sum((amount for _, amount in amounts if amount is not None), Decimal(0))
-        return Total(known, tuple(dict.fromkeys(line.unknown or line.name for line, amount in amounts if amount is None)))
+        subtotal = sum((amount for _, amount in amounts if amount is not None), Decimal(0))
+        return Total(subtotal, tuple(dict.fromkeys(line.unknown or line.name for line, amount in amounts if amount is None)))
 
     @property
     def date(self) -> str:

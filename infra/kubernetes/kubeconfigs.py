@@ -208,21 +208,21 @@ def _collect_errors() -> Iterator[list[str]]:
             errors.append(" ".join(record.getMessage().split()))
 
     handler, root = Collect(logging.ERROR), logging.getLogger()
-    others = root.handlers[:]
+    previous = root.handlers[:]
     root.handlers[:] = [handler]
     try:
         yield errors
     except Exception as error:  # the package raises any error for invalid values
         errors.append(" ".join(str(error).split()) or type(error).__name__)
     finally:
-        root.handlers[:] = others
+        root.handlers[:] = previous
 
 
 def _cause(error: BaseException) -> str:
     """Return the innermost message of a chain of wrapped errors, or a plain explanation if the message is known."""
     reason: Any = getattr(error, "reason", None) or error
     text = str(getattr(reason, "args", [reason])[-1])
-    for known, meaning in (
+    for phrase, meaning in (
         ("certificate has expired", "its certificate has expired; on kubeadm clusters run `kubeadm certs renew all`"),
         ("CERTIFICATE_VERIFY_FAILED", "its certificate does not match the certificate authority in the kubeconfig"),
         ("Connection refused", "connection refused"),
@@ -232,6 +232,6 @@ def _cause(error: BaseException) -> str:
         ("No route to host", "no route to it"),
         ("Network is unreachable", "no route to it"),
     ):
-        if known in text:
+        if phrase in text:
             return meaning
     return text

@@ -55,7 +55,7 @@ def alerts() -> Iterator[Alert]:
         yield _of_reason(reason)
     yield _catch_all()
     yield _of_applications()
-    for condition in (faults.READY, *(one for one in faults.AGENT_CONDITIONS if one != faults.GPU_CONDITION)):
+    for condition in (faults.READY, *(name for name in faults.AGENT_CONDITIONS if name != faults.GPU_CONDITION)):
         yield _of_condition(condition)
 
 
@@ -109,8 +109,8 @@ def _fix(decision: Decision) -> str:
 
 
 def _catch_all() -> Alert:
-    known = "|".join((*faults.list_reasons(), _HEALTH_CODES))
-    counted = f'max by (node) (problem_condition_count{{reason=~"{known}"}}) > 0'
+    reasons = "|".join((*faults.list_reasons(), _HEALTH_CODES))
+    counted = f'max by (node) (problem_condition_count{{reason=~"{reasons}"}}) > 0'
     return Alert(
         name=CATCH_ALL,
         expr=f"({_is_false(faults.GPU_CONDITION)}) unless on (node) ({counted})",

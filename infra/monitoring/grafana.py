@@ -16,20 +16,20 @@ SOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
 
 def files() -> Mapping[str, str]:
     """Return the JSON of each dashboard, keyed by file name."""
-    return {f"{one.name}.json": json.dumps(dashboard(one), indent=1, sort_keys=True) + "\n" for one in DASHBOARDS}
+    return {f"{board.name}.json": json.dumps(dashboard(board), indent=1, sort_keys=True) + "\n" for board in DASHBOARDS}
 
 
-def dashboard(wanted: Dashboard) -> dict[str, Any]:
+def dashboard(board: Dashboard) -> dict[str, Any]:
     return {
-        "uid": f"gpumpi-{wanted.name}",
-        "title": f"gpumpi: {wanted.title}",
+        "uid": f"gpumpi-{board.name}",
+        "title": f"gpumpi: {board.title}",
         "tags": ["gpumpi"],
         "schemaVersion": SCHEMA,
         "editable": True,
         "refresh": "30s",
         "time": {"from": "now-6h", "to": "now"},
-        "templating": {"list": [_data_source(), *map(_variable, wanted.variables)]},
-        "panels": _placed(wanted.panels),
+        "templating": {"list": [_data_source(), *map(_variable, board.variables)]},
+        "panels": _placed(board.panels),
     }
 
 
@@ -37,14 +37,14 @@ def _data_source() -> dict[str, Any]:
     return {"name": "datasource", "label": "Prometheus", "type": "datasource", "query": "prometheus"}
 
 
-def _variable(wanted: Variable) -> dict[str, Any]:
-    query = f"label_values({wanted.metric}, {wanted.label})"
+def _variable(variable: Variable) -> dict[str, Any]:
+    query = f"label_values({variable.metric}, {variable.label})"
     return {
-        "name": wanted.name,
+        "name": variable.name,
         "type": "query",
         "datasource": SOURCE,
         "definition": query,
-        "query": {"query": query, "refId": wanted.name},
+        "query": {"query": query, "refId": variable.name},
         "refresh": 2,  # 2: refresh when the time range changes
         "includeAll": True,
         "multi": True,
@@ -58,31 +58,31 @@ def _placed(panels: tuple[Panel, ...]) -> list[dict[str, Any]]:
     placed: list[dict[str, Any]] = []
     top = 0
     for number, width, height in ((True, COLUMNS // 6, 4), (False, COLUMNS // 2, 8)):
-        group = [one for one in panels if one.number is number]
+        group = [panel for panel in panels if panel.number is number]
         in_row = COLUMNS // width
-        for index, one in enumerate(group):
+        for index, panel in enumerate(group):
             place = {"x": index % in_row * width, "y": top + index // in_row * height, "w": width, "h": height}
-            placed.append(_panel(len(placed) + 1, one, place))
+            placed.append(_panel(len(placed) + 1, panel, place))
         top += -(-len(group) // in_row) * height
     return placed
 
 
-def _panel(number: int, wanted: Panel, place: Mapping[str, int]) -> dict[str, Any]:
+def _panel(number: int, panel: Panel, place: Mapping[str, int]) -> dict[str, Any]:
     return {
         "id": number,
-        "type": "stat" if wanted.number else "timeseries",
-        "title": wanted.title,
+        "type": "stat" if panel.number else "timeseries",
+        "title": panel.title,
         "datasource": SOURCE,
         "gridPos": dict(place),
-        "fieldConfig": {"defaults": {"unit": wanted.unit, **({} if wanted.number else {"min": 0})}, "overrides": []},
+        "fieldConfig": {"defaults": {"unit": panel.unit, **({} if panel.number else {"min": 0})}, "overrides": []},
         "targets": [
             {
                 "refId": "A",
                 "datasource": SOURCE,
-                "expr": wanted.query,
-                "legendFormat": wanted.legend or "__auto",
-                "instant": wanted.number,
-                "range": not wanted.number,
+                "expr": panel.query,
+                "legendFormat": panel.legend or "__auto",
+                "instant": panel.number,
+                "range": not panel.number,
             }
         ],
     }

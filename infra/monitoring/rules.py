@@ -21,9 +21,9 @@ def rule_file(cluster: Monitored) -> dict[str, Any]:
     return {
         "groups": [
             {"name": "nodes-and-prices", "rules": _recorded(cluster.hourly_prices)},
-            {"name": "faults-of-nodes", "rules": [_rule(one) for one in faults.alerts()]},
-            {"name": "platform", "rules": [_rule(one) for one in parts.alerts(cluster.parts)]},
-            {"name": "monitoring", "rules": [_rule(one) for one in parts.of_monitoring(cluster)]},
+            {"name": "faults-of-nodes", "rules": [_rule(alert) for alert in faults.alerts()]},
+            {"name": "platform", "rules": [_rule(alert) for alert in parts.alerts(cluster.parts)]},
+            {"name": "monitoring", "rules": [_rule(alert) for alert in parts.of_monitoring(cluster)]},
         ]
     }
 

@@ -46,7 +46,7 @@ def essential(settings: Settings, services: Iterable[str]) -> list[str]:
     """Return those of the given services whose endpoints are essential: nodes need them to join, or jobs need them to
     run or to keep their logs."""
     logs = {"logs"} if settings.is_eks and settings.platform.keeps_logs_in_cloudwatch else set()
-    return [one for one in services if one not in NOT_ESSENTIAL - logs]
+    return [service for service in services if service not in NOT_ESSENTIAL - logs]
 
 
 def wanted_endpoints(settings: Settings) -> tuple[str, ...]:
@@ -59,7 +59,7 @@ def wanted_endpoints(settings: Settings) -> tuple[str, ...]:
 
 def endpoint_names(settings: Settings, facts: Facts) -> dict[str, str]:
     """Return the full name of the endpoint service for each wanted service that the Region offers."""
-    wanted = wanted_endpoints(settings)
+    services = wanted_endpoints(settings)
     if facts.endpoint_services is None:
-        return {service: f"com.amazonaws.{facts.region}.{service}" for service in wanted}
-    return {service: facts.endpoint_services[service].name for service in wanted if service in facts.endpoint_services}
+        return {service: f"com.amazonaws.{facts.region}.{service}" for service in services}
+    return {service: facts.endpoint_services[service].name for service in services if service in facts.endpoint_services}

@@ -21,7 +21,7 @@ def describe(settings: Settings, facts: Facts, plans: Mapping[str, PoolPlan]) ->
         account=facts.caller.account,
         pools=tuple(_pool(plan, platform.transport, markets.get(plan.spec.name, "on-demand")) for plan in plans.values()),
         launcher_pool=SYSTEM_POOL,
-        namespaces=tuple(_namespace(one, settings) for one in platform.job_namespaces),
+        namespaces=tuple(_namespace(namespace, settings) for namespace in platform.job_namespaces),
         mpi_operator=platform.mpi_operator,
         log_group=Naming(settings.stack).job_logs if platform.keeps_logs_in_cloudwatch else "",
         image_registry=platform.image_registry or "",
@@ -46,7 +46,7 @@ def _pool(plan: PoolPlan, transport: TransportChoice, market: str) -> PoolDescri
         memory_mib=available.memory_mib,
         cpu_millis=available.cpu_millis,
         labels=dict(spec.labels),
-        taints=tuple(TaintDescription(key=one.key, value=one.value, effect=one.effect) for one in spec.taints),
+        taints=tuple(TaintDescription(key=taint.key, value=taint.value, effect=taint.effect) for taint in spec.taints),
         max_size=spec.sizes.maximum,
         line_rate_gbps=instance.line_rate_gbps,
         transport="efa" if transport == "auto" and spec.efa_interfaces else "tcp",
@@ -54,7 +54,7 @@ def _pool(plan: PoolPlan, transport: TransportChoice, market: str) -> PoolDescri
     )
 
 
-def _namespace(wanted: JobNamespace, settings: Settings) -> NamespaceDescription:
+def _namespace(namespace: JobNamespace, settings: Settings) -> NamespaceDescription:
     efs = settings.storage.efs
     volumes: tuple[VolumeDescription, ...] = ()
     if efs != "none":
@@ -62,8 +62,8 @@ def _namespace(wanted: JobNamespace, settings: Settings) -> NamespaceDescription
     if (lustre := settings.storage.lustre) is not None:
         volumes += (VolumeDescription(name=LUSTRE_CLAIM, claim=LUSTRE_CLAIM, mount_path=lustre.mount_path),)
     return NamespaceDescription(
-        name=wanted.name,
-        pod_security=wanted.pod_security,
+        name=namespace.name,
+        pod_security=namespace.pod_security,
         service_account=JOB_SERVICE_ACCOUNT,
         queue=QUEUE_NAME if settings.platform.queue else None,
         volumes=volumes,

@@ -23,7 +23,7 @@ def describe(settings: ExistingSettings, facts: ClusterFacts) -> ClusterDescript
             *(_pool(pool, facts.matching(pool.node_selector), platform.transport) for pool in settings.pools),
         ),
         launcher_pool=SYSTEM_POOL,
-        namespaces=tuple(_namespace(one, settings) for one in platform.job_namespaces),
+        namespaces=tuple(_namespace(namespace, settings) for namespace in platform.job_namespaces),
         mpi_operator=platform.mpi_operator,
         image_registry=platform.image_registry or "",
         image_repository=platform.image_repository or "",
@@ -50,10 +50,10 @@ def _system(settings: ExistingSettings, facts: ClusterFacts) -> PoolDescription:
     )
 
 
-def _pool(pool: LabeledPool, nodes: Sequence[Node], wanted: Literal["tcp", "infiniband"]) -> PoolDescription:
+def _pool(pool: LabeledPool, nodes: Sequence[Node], transport: Literal["tcp", "infiniband"]) -> PoolDescription:
     cpu, memory = _available(nodes, AGENTS_MILLIS, AGENTS_MIB)
     taints = dict.fromkeys(taint for node in nodes for taint in node.taints)
-    rdma = pool.rdma_resource if wanted == "infiniband" and pool.rdma_resource else ""
+    rdma = pool.rdma_resource if transport == "infiniband" and pool.rdma_resource else ""
     return PoolDescription(
         name=pool.name,
         gpus=pool.gpus_per_node,
@@ -61,7 +61,7 @@ def _pool(pool: LabeledPool, nodes: Sequence[Node], wanted: Literal["tcp", "infi
         memory_mib=memory,
         cpu_millis=cpu,
         labels=pool.node_selector,
-        taints=tuple(TaintDescription(key=one.key, value=one.value, effect=one.effect) for one in taints),
+        taints=tuple(TaintDescription(key=taint.key, value=taint.value, effect=taint.effect) for taint in taints),
         max_size=pool.nodes,
         rdma_resource=rdma,
         rdma_devices=min((node.rdma.get(rdma, 0) for node in nodes), default=0),
@@ -76,11 +76,11 @@ def _available(nodes: Sequence[Node], agents_millis: int, agents_mib: int) -> tu
     return max(int(cpu * MINIMUM_SHARE), cpu - agents_millis), max(int(memory * MINIMUM_SHARE), memory - agents_mib)
 
 
-def _namespace(wanted: JobNamespace, settings: ExistingSettings) -> NamespaceDescription:
+def _namespace(namespace: JobNamespace, settings: ExistingSettings) -> NamespaceDescription:
     path = settings.mount_path
     return NamespaceDescription(
-        name=wanted.name,
-        pod_security=wanted.pod_security,
+        name=namespace.name,
+        pod_security=namespace.pod_security,
         service_account=JOB_SERVICE_ACCOUNT,
         queue=QUEUE_NAME if settings.platform.queue else None,
         volumes=(VolumeDescription(name=SHARED_CLAIM, claim=SHARED_CLAIM, mount_path=path),) if path else (),

@@ -25,13 +25,13 @@ def zone(settings: Settings, facts: Facts) -> str | None:
     zones = vpc_zones(settings, facts)
     if lustre.zone is not None:
         return lustre.zone if lustre.zone in zones else None
-    return next((found for pool in settings.pools if (found := pool_zone(pool, settings, facts))), next(iter(zones), None))
+    return next((zone for pool in settings.pools if (zone := pool_zone(pool, settings, facts))), next(iter(zones), None))
 
 
 def subnet(settings: Settings, facts: Facts) -> str | None:
     """Return the file system's subnet in an existing VPC. Reordering subnetIds must not replace the file system."""
-    found = facts.existing.lustre
-    return found.subnet_id if found is not None and found.subnet_id in settings.network.subnet_ids else None
+    lustre = facts.existing.lustre
+    return lustre.subnet_id if lustre is not None and lustre.subnet_id in settings.network.subnet_ids else None
 
 
 def owned_directories(settings: Settings) -> tuple[str, ...]:
@@ -49,7 +49,7 @@ def group_to_open(settings: Settings, facts: Facts) -> str | None:
     The choice must not depend on existing rules. Otherwise this stack's own rules would change the choice, and the next
     `up` would remove them.
     """
-    lustre, found = settings.storage.lustre, facts.lustre
-    if lustre is None or not lustre.add_ingress_rule or found is None or not found.admitted:
+    lustre, existing = settings.storage.lustre, facts.lustre
+    if lustre is None or not lustre.add_ingress_rule or existing is None or not existing.admitted:
         return None
-    return min(found.admitted)
+    return min(existing.admitted)

@@ -57,6 +57,6 @@ def _prices(description: ClusterDescription) -> dict[str, str]:
     """Return the price of a node in USD per hour, keyed by pool, from the dated snapshot. With current prices, each
     `up` could change the rules.
     """
-    known = prices.snapshot(description.region)
-    found = {pool.name: known.on_demand(pool.instance_type) for pool in description.pools}
-    return {name: f"{price.usd:f}" for name, price in found.items() if price is not None}
+    snapshot = prices.snapshot(description.region)
+    by_pool = {pool.name: snapshot.on_demand(pool.instance_type) for pool in description.pools}
+    return {name: f"{price.usd:f}" for name, price in by_pool.items() if price is not None}

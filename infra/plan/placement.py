@@ -32,7 +32,7 @@ def vpc_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
     here."""
     network = settings.network
     if network.is_existing:
-        return tuple(sorted({facts.subnets[one].zone for one in network.subnet_ids if one in facts.subnets}))
+        return tuple(sorted({facts.subnets[subnet_id].zone for subnet_id in network.subnet_ids if subnet_id in facts.subnets}))
     return tuple(sorted(network.zone_names)) or _chosen_zones(settings, facts)
 
 
@@ -42,8 +42,8 @@ def _chosen_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
 
     Among existing zones, those of the control plane come first, because the control plane cannot leave them.
     """
-    wanted = settings.network.zone_count
-    limit = wanted or MAXIMUM_ZONES
+    count = settings.network.zone_count
+    limit = count or MAXIMUM_ZONES
     usable = [zone.name for zone in facts.zones]
     bound = [zone for pool in settings.pools if (zone := bound_zone(pool, facts)) in usable]
     fixed = facts.existing.cluster_zones
@@ -54,7 +54,7 @@ def _chosen_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
         if bound_zone(pool, facts) is None and not offered & set(chosen):
             chosen += _best(settings, facts, [zone for zone in usable if zone in offered])[:1]
     for zone in _best(settings, facts, usable):
-        if len(chosen) < (wanted or (len(chosen) if facts.existing.zones else default_zones(settings))) and zone not in chosen:
+        if len(chosen) < (count or (len(chosen) if facts.existing.zones else default_zones(settings))) and zone not in chosen:
             chosen.append(zone)
     return tuple(sorted(chosen[:limit]))
 
@@ -94,9 +94,9 @@ def subnets_by_zone(settings: Settings, facts: Facts) -> dict[str, list[str]]:
     """Return the subnets of an existing VPC. In each zone, subnets in use come first, so that reordering or adding
     subnets moves no nodes."""
     used = frozenset[str]().union(*(pool.subnet_ids for pool in facts.existing.pools.values()))
-    given = sorted((facts.subnets[one] for one in settings.network.subnet_ids), key=lambda subnet: subnet.id not in used)
+    subnets = sorted((facts.subnets[key] for key in settings.network.subnet_ids), key=lambda subnet: subnet.id not in used)
     zones = vpc_zones(settings, facts)
-    return {zone: [subnet.id for subnet in given if subnet.zone == zone] for zone in zones}
+    return {zone: [subnet.id for subnet in subnets if subnet.zone == zone] for zone in zones}
 
 
 def nat_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:

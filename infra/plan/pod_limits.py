@@ -32,7 +32,7 @@ def max_pods(instance: InstanceType, interfaces: Sequence[Interface]) -> int | N
     no addresses for pods: p5.48xlarge and p5e.48xlarge allow two interfaces per card, so pods can use the addresses of
     only one interface. With EKS's value of 100, a node would accept pods that can never get an address.
     """
-    own = sum(one.network_card == instance.default_card and one.type == "efa-only" for one in interfaces)
+    own = sum(interface.network_card == instance.default_card and interface.type == "efa-only" for interface in interfaces)
     fitting = _pods(_interfaces(instance) - own, instance)
     return fitting if own and fitting < USUAL else None
 

@@ -10,7 +10,7 @@ from infra.plan.specs import NodePoolSpec
 def changes(spec: NodePoolSpec, template: NodeTemplate) -> list[str]:
     """Return the names of changed settings that would create a new template version. `user data` counts as one
     setting."""
-    interfaces = sorted((one.network_card, one.device, one.type) for one in spec.interfaces)
+    interfaces = sorted((interface.network_card, interface.device, interface.type) for interface in spec.interfaces)
     reservation = spec.reservation.id if spec.reservation else None
     equal = {
         "instanceType": spec.instance_type == template.instance_type,
@@ -26,5 +26,5 @@ def changes(spec: NodePoolSpec, template: NodeTemplate) -> list[str]:
 def _same_user_data(spec: NodePoolSpec, template: NodeTemplate) -> bool:
     """Compare the user data without the description of the cluster, which does not change while the cluster exists."""
     cluster = ClusterAccess("", "", "", "") if spec.ami_id else None
-    wanted = encoded_user_data(spec, cluster)
-    return eks_node.parts_without_cluster(wanted) == eks_node.parts_without_cluster(template.user_data)
+    encoded = encoded_user_data(spec, cluster)
+    return eks_node.parts_without_cluster(encoded) == eks_node.parts_without_cluster(template.user_data)

@@ -104,11 +104,11 @@ def flavor(pool: PoolDescription) -> Mapping[str, Any]:
     the admission plugin ExtendedResourceToleration, but Kueue compares taints with job templates, which the plugin does
     not change.
     """
-    taints = [{"key": one.key, "value": one.value, "effect": one.effect} for one in pool.taints]
+    taints = [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in pool.taints]
     offered = {GPU_RESOURCE: pool.gpus, EFA_RESOURCE: pool.efa, pool.rdma_resource: pool.rdma_devices}
     tolerated = [
         {"key": key, "operator": "Exists", "effect": effect}
-        for key, effect in dict.fromkeys((one.key, one.effect) for one in pool.taints)
+        for key, effect in dict.fromkeys((taint.key, taint.effect) for taint in pool.taints)
         if offered.get(key) and effect == "NoSchedule"
     ]
     return {

@@ -137,8 +137,8 @@ class Platform(pulumi.ComponentResource):
         self._install_autoscaler()
         self._install_monitoring(operators)
         if args.jobs:
-            wanted = StackJobsArgs(self._site, args.description, args.jobs, after=before_jobs)
-            StackJobs(self._naming.name("jobs"), wanted, self._child)
+            jobs = StackJobsArgs(self._site, args.description, args.jobs, after=before_jobs)
+            StackJobs(self._naming.name("jobs"), jobs, self._child)
         bucket = args.job_keys.bucket if args.job_keys else ""
         described = DescribedCluster(
             self._naming.name("description"), DescribedClusterArgs(self._site, args.description, bucket), self._child
@@ -160,8 +160,8 @@ class Platform(pulumi.ComponentResource):
         args, site = self._args, self._site
         if args.parts.device_plugin:
             selectors = [pool.labels for pool in args.description.pools if pool.gpus]
-            wanted = NvidiaDevicePluginArgs(site, args.manifests, selectors)
-            NvidiaDevicePlugin(self._naming.name("nvidia-device-plugin"), wanted, self._child)
+            nvidia = NvidiaDevicePluginArgs(site, args.manifests, selectors)
+            NvidiaDevicePlugin(self._naming.name("nvidia-device-plugin"), nvidia, self._child)
         if args.efa_registry is not None:
             efa = EfaDevicePluginArgs(site, args.efa_registry)
             EfaDevicePlugin(self._naming.name("efa-device-plugin"), efa, self._child)
@@ -207,8 +207,8 @@ class Platform(pulumi.ComponentResource):
         # Deleting a namespace ends its jobs and pods, including those that users submitted, and unmounts their volumes.
         lustre_needs = args.lustre.needs if args.lustre else ()
         after = [*operators, *args.volume_needs, *lustre_needs, *(keys.permissions if keys else ())]
-        wanted = NamespacesArgs(site, args.description.namespaces, queue.API if args.parts.queue else None, bucket, after)
-        created = Namespaces(self._naming.name("namespaces"), wanted, self._child)
+        namespaces = NamespacesArgs(site, args.description.namespaces, queue.API if args.parts.queue else None, bucket, after)
+        created = Namespaces(self._naming.name("namespaces"), namespaces, self._child)
         before_jobs: list[pulumi.Resource] = [created]
         if args.volume is not None:
             volume = SharedVolumeArgs(site, args.volume, created.namespaces, args.volume_needs)
@@ -217,7 +217,7 @@ class Platform(pulumi.ComponentResource):
 
     def _install_job_controller(self, namespaces: Namespaces, described: DescribedCluster) -> None:
         args = self._args
-        wanted = JobControllerArgs(
+        controller = JobControllerArgs(
             self._site,
             namespaces.namespaces,
             described.namespace,
@@ -225,7 +225,7 @@ class Platform(pulumi.ComponentResource):
             nodes=_watched_nodes(args.description, args.parts.broken_nodes),
             after=args.system_nodes,
         )
-        JobController(self._naming.name("job-controller"), wanted, self._child)
+        JobController(self._naming.name("job-controller"), controller, self._child)
 
     def _install_lustre(self, created: Namespaces) -> list[pulumi.Resource]:
         """Create the volumes of the Lustre file system. Returns the resources that jobs need."""
@@ -234,27 +234,27 @@ class Platform(pulumi.ComponentResource):
             return []
         needs: list[pulumi.Resource] = [*lustre.needs]
         if lustre.owned:
-            wanted = LustreDirectoriesArgs(site, lustre.volume, lustre.owned, (*needs, *self._args.system_nodes))
-            needs.append(LustreDirectories(self._naming.name("lustre-directories"), wanted, self._child).done)
+            directories = LustreDirectoriesArgs(site, lustre.volume, lustre.owned, (*needs, *self._args.system_nodes))
+            needs.append(LustreDirectories(self._naming.name("lustre-directories"), directories, self._child).done)
         volume = SharedVolumeArgs(site, lustre.volume, created.namespaces, needs, LUSTRE_CLAIM, LUSTRE_VOLUME_LABEL)
         return [SharedVolume(self._naming.name("lustre-volume"), volume, self._child)]
 
     def _install_monitoring(self, operators: Sequence[pulumi.Resource]) -> None:
-        args, wanted = self._args, self._args.monitoring
-        if wanted is None:
+        args, monitoring = self._args, self._args.monitoring
+        if monitoring is None:
             return
         selectors = [pool.labels for pool in args.description.pools if pool.gpus]
         after = (*args.system_nodes, *operators)
-        Monitoring(self._naming.name("monitoring"), MonitoringArgs(self._site, wanted, selectors, after), self._child)
+        Monitoring(self._naming.name("monitoring"), MonitoringArgs(self._site, monitoring, selectors, after), self._child)
 
     def _install_autoscaler(self) -> None:
-        args, wanted = self._args, self._args.autoscaler
-        if wanted is None:
+        args, spec = self._args, self._args.autoscaler
+        if spec is None:
             return
         ClusterAutoscaler(
             self._naming.name("cluster-autoscaler"),
             ClusterAutoscalerArgs(
-                self._site, wanted.region, wanted.idle_minutes, (*args.system_nodes, *([wanted.role] if wanted.role else ()))
+                self._site, spec.region, spec.idle_minutes, (*args.system_nodes, *([spec.role] if spec.role else ()))
             ),
             self._child,
         )
@@ -264,6 +264,6 @@ def _watched_nodes(description: ClusterDescription, broken_nodes: BrokenNodes) -
     """Return the nodes that the job controller may take out of service: those of all pools that run ranks."""
     if broken_nodes == "leave":
         return ""
-    pools = [one for one in description.pools if one.selector and (one.gpus or one.name != description.launcher_pool)]
-    watched = [{"labels": one.selector, "gpus": one.gpus} for one in pools]
+    pools = [pool for pool in description.pools if pool.selector and (pool.gpus or pool.name != description.launcher_pool)]
+    watched = [{"labels": pool.selector, "gpus": pool.gpus} for pool in pools]
     return json.dumps({"existing": broken_nodes == "cordon", "pools": watched}, sort_keys=True)

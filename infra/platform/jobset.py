@@ -44,19 +44,19 @@ def operator(manifests: Manifests) -> OperatorSpec:
 
 
 def _permissions(manifests: Manifests) -> list[Object]:
-    found: list[Object] = []
+    roles: list[Object] = []
     for file, kind in ((JOBSET_ROLE, "ClusterRole"), (JOBSET_AUTHORIZATION, "ClusterRole"), (JOBSET_LEADER, "Role")):
         (role,) = of_kind(manifests.of(file), kind)
         role["metadata"] = {"name": f"{PREFIX}{role['metadata']['name']}"}
         if kind == "Role":
             role["metadata"]["namespace"] = JOBSET_NAMESPACE
-        found += [role, binding(role, ACCOUNT, JOBSET_NAMESPACE)]
-    return found
+        roles += [role, binding(role, ACCOUNT, JOBSET_NAMESPACE)]
+    return roles
 
 
 def _webhooks(manifests: Manifests) -> list[Object]:
     """Return the webhooks. The webhooks for pods apply only to pods of JobSets, as in upstream's patches."""
-    found: list[Object] = []
+    configurations: list[Object] = []
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
         (configuration,) = of_kind(manifests.of(JOBSET_WEBHOOKS), kind)
         configuration["metadata"]["name"] = f"{PREFIX}{configuration['metadata']['name']}"
@@ -64,5 +64,5 @@ def _webhooks(manifests: Manifests) -> list[Object]:
             of_service(webhook, SERVICE, JOBSET_NAMESPACE)
             if webhook["rules"][0]["resources"] == ["pods"]:
                 webhook["objectSelector"] = {"matchExpressions": [{"key": POD_LABEL, "operator": "Exists"}]}
-        found.append(configuration)
-    return found
+        configurations.append(configuration)
+    return configurations

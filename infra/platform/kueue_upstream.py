@@ -23,8 +23,8 @@ GROUPS_NOT_MANAGED: Final = frozenset({"leaderworkerset.x-k8s.io", "workload.cod
 def definitions(manifests: Manifests) -> Iterator[Object]:
     """Yield Kueue's custom resource definitions."""
     for file in KUEUE_CRDS:
-        (found,) = of_kind(manifests.of(file), "CustomResourceDefinition")
-        slim = without_descriptions(found)
+        (definition,) = of_kind(manifests.of(file), "CustomResourceDefinition")
+        slim = without_descriptions(definition)
         if slim["spec"]["names"]["plural"] in CONVERTED:
             client = {"service": {"namespace": QUEUE_NAMESPACE, "name": WEBHOOK_SERVICE, "path": "/convert"}}
             slim["spec"]["conversion"] = {
@@ -41,10 +41,10 @@ def webhooks(manifests: Manifests) -> Iterator[Object]:
     namespaces.
     """
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
-        (found,) = of_kind(manifests.of(KUEUE_WEBHOOKS), kind)
-        found["metadata"]["name"] = f"kueue-{found['metadata']['name']}"
-        found["webhooks"] = [_adapted(one) for one in found["webhooks"] if _kind(one) in KINDS_OF_JOBS | KINDS_OF_KUEUE]
-        yield found
+        (config,) = of_kind(manifests.of(KUEUE_WEBHOOKS), kind)
+        config["metadata"]["name"] = f"kueue-{config['metadata']['name']}"
+        config["webhooks"] = [_adapted(hook) for hook in config["webhooks"] if _kind(hook) in KINDS_OF_JOBS | KINDS_OF_KUEUE]
+        yield config
 
 
 def _kind(webhook: Mapping[str, Any]) -> str:

@@ -79,7 +79,7 @@ def _volume(volume: LustreVolume) -> Any:
 
 
 def _job(site: Site, directories: Sequence[str]) -> Any:
-    paths = [f"{MOUNT}{one}".rstrip("/") for one in directories]
+    paths = [f"{MOUNT}{directory}".rstrip("/") for directory in directories]
     container = {
         "name": "chown",
         "image": site.image(AMAZON_LINUX),

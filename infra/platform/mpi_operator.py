@@ -58,9 +58,9 @@ class MpiOperator(pulumi.ComponentResource):
         (definition,) = objects.of_kind(upstream, "CustomResourceDefinition")
         self._definition = objects.register(name, objects.without_descriptions(definition), site.options(self))
         permissions = [
-            objects.register(name, one, site.options(self, inside=namespace_resource if kind == "ServiceAccount" else None))
+            objects.register(name, item, site.options(self, inside=namespace_resource if kind == "ServiceAccount" else None))
             for kind in RBAC
-            for one in map(_resuming, objects.of_kind(upstream, kind))
+            for item in map(_resuming, objects.of_kind(upstream, kind))
         ]
         (deployment,) = objects.of_kind(upstream, "Deployment")
         self._adapt(deployment["spec"]["template"]["spec"], site)
@@ -105,7 +105,7 @@ class MpiOperator(pulumi.ComponentResource):
         return self._deployment
 
 
-def _resuming(one: objects.Object) -> objects.Object:
+def _resuming(manifest: objects.Object) -> objects.Object:
     """Return an upstream object. If the object is the operator's ClusterRole, add the permission to resume MPIJobs."""
-    is_operators = (one["kind"], one["metadata"]["name"]) == ("ClusterRole", "mpi-operator")
-    return {**one, "rules": [*one["rules"], RESUME]} if is_operators else one
+    is_operators = (manifest["kind"], manifest["metadata"]["name"]) == ("ClusterRole", "mpi-operator")
+    return {**manifest, "rules": [*manifest["rules"], RESUME]} if is_operators else manifest

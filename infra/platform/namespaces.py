@@ -61,7 +61,7 @@ class Namespaces(pulumi.ComponentResource):
                 description="Sets the job's place in the queue; never preempts running pods.",
                 opts=args.site.options(self),
             )
-        self._namespaces = [(one.name, self._create_namespace(one.name, one.pod_security)) for one in args.wanted]
+        self._namespaces = [(space.name, self._create_namespace(space.name, space.pod_security)) for space in args.wanted]
         self.register_outputs({})
 
     def _create_namespace(self, namespace: str, pod_security: str) -> kubernetes.core.v1.Namespace:

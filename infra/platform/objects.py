@@ -34,7 +34,7 @@ def _snake(camel: str) -> str:
 
 def of_kind(objects: Iterable[Mapping[str, Any]], kind: str) -> list[Object]:
     """Return copies of the objects of this kind. The caller may modify them."""
-    return [copy.deepcopy(dict(one)) for one in objects if one["kind"] == kind]
+    return [copy.deepcopy(dict(manifest)) for manifest in objects if manifest["kind"] == kind]
 
 
 def binding(role: Mapping[str, Any], account: str, namespace: str) -> Object:

@@ -55,8 +55,8 @@ class Queue(pulumi.ComponentResource):
             metadata={"name": QUEUE_NAMESPACE, "labels": {**LABELS, **args.site.pod_security("restricted")}},
             opts=self._options(),
         )
-        definitions = [objects.register(name, one, self._options()) for one in kueue_upstream.definitions(args.manifests)]
-        webhooks = [objects.register(name, one, self._options()) for one in kueue_upstream.webhooks(args.manifests)]
+        definitions = [objects.register(name, crd, self._options()) for crd in kueue_upstream.definitions(args.manifests)]
+        webhooks = [objects.register(name, hook, self._options()) for hook in kueue_upstream.webhooks(args.manifests)]
         # The controller needs its permissions, and waits until the webhooks and definitions contain its certificate.
         needs = [*definitions, *webhooks, *self._create_permissions(), self._create_service()]
         self._controller = self._create_controller(needs)
@@ -101,10 +101,10 @@ class Queue(pulumi.ComponentResource):
         )
 
     def _create_controller(self, needs: Sequence[pulumi.Resource]) -> pulumi.Resource:
-        wanted = admission.configuration(
+        content = admission.configuration(
             mpi_jobs=self._args.mpi_jobs, start_attempts=self._args.start_attempts, strict=self._args.strict
         )
-        text = yaml.safe_dump(dict(wanted), sort_keys=False)
+        text = yaml.safe_dump(dict(content), sort_keys=False)
         configuration = kubernetes.core.v1.ConfigMap(
             f"{self._name}-configuration",
             metadata={"name": "kueue-manager-config", "namespace": QUEUE_NAMESPACE, "labels": LABELS},

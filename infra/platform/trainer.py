@@ -55,13 +55,13 @@ def operator(manifests: Manifests) -> OperatorSpec:
         definitions=_definitions(manifests),
         permissions=[role, binding(role, NAME, TRAINER_NAMESPACE)],
         webhooks=[webhooks],
-        objects=[one for file in TRAINER_RUNTIMES for one in of_kind(manifests.of(file), "ClusterTrainingRuntime")],
+        objects=[runtime for file in TRAINER_RUNTIMES for runtime in of_kind(manifests.of(file), "ClusterTrainingRuntime")],
     )
 
 
 def _definitions(manifests: Manifests) -> list[Object]:
     return [
-        without_descriptions(one)
+        without_descriptions(definition)
         for file in TRAINER_DEFINITIONS
-        for one in of_kind(manifests.of(file), "CustomResourceDefinition")
+        for definition in of_kind(manifests.of(file), "CustomResourceDefinition")
     ]

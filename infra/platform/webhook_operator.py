@@ -67,12 +67,12 @@ class WebhookOperator(pulumi.ComponentResource):
             metadata={"name": spec.namespace, "labels": {**spec.labels, **site.pod_security("restricted")}},
             opts=site.options(self),
         )
-        self._definitions = [objects.register(name, one, site.options(self)) for one in spec.definitions]
-        webhooks = [objects.register(name, one, site.options(self)) for one in spec.webhooks]
+        self._definitions = [objects.register(name, crd, site.options(self)) for crd in spec.definitions]
+        webhooks = [objects.register(name, hook, site.options(self)) for hook in spec.webhooks]
         needs = [*self._definitions, *webhooks, *self._create_permissions(), self._create_service(), *after]
         self._deployment = self._create_deployment(needs)
-        for one in spec.objects:
-            self._create_object(one)
+        for manifest in spec.objects:
+            self._create_object(manifest)
         self.register_outputs({})
 
     def _inside(self) -> pulumi.ResourceOptions:
@@ -89,8 +89,8 @@ class WebhookOperator(pulumi.ComponentResource):
             opts=self._inside(),
         )
         registered = [
-            objects.register(self._name, one, self._inside() if "namespace" in one["metadata"] else self._site.options(self))
-            for one in self._spec.permissions
+            objects.register(self._name, role, self._inside() if "namespace" in role["metadata"] else self._site.options(self))
+            for role in self._spec.permissions
         ]
         return [account, *registered]
 
@@ -155,13 +155,13 @@ class WebhookOperator(pulumi.ComponentResource):
             ],
         }
 
-    def _create_object(self, wanted: Object) -> None:
+    def _create_object(self, manifest: Object) -> None:
         kubernetes.apiextensions.CustomResource(
-            f"{self._name}-{wanted['metadata']['name']}",
-            api_version=wanted["apiVersion"],
-            kind=wanted["kind"],
-            metadata=wanted["metadata"],
-            spec=wanted["spec"],
+            f"{self._name}-{manifest['metadata']['name']}",
+            api_version=manifest["apiVersion"],
+            kind=manifest["kind"],
+            metadata=manifest["metadata"],
+            spec=manifest["spec"],
             opts=self._site.options(self, self._deployment),
         )
 

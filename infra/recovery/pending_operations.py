@@ -67,10 +67,10 @@ def operations(state: State) -> list[Operation]:
     """Return the interrupted operations in the state, except those on Pulumi's own resources (components and
     providers)."""
     deployment = state.get("deployment") or {}
-    found = [Operation(one["type"], one["resource"]) for one in deployment.get("pending_operations") or ()]
-    theirs = [one for one in found if one.resource.get("custom") and not one.type.startswith("pulumi:")]
-    ids = {one["urn"]: one["id"] for one in deployment.get("resources") or () if one.get("id") and not one.get("delete")}
-    return [_identified(one, ids.get(one.urn)) if one.kind == "updating" else one for one in theirs]
+    pending = [Operation(entry["type"], entry["resource"]) for entry in deployment.get("pending_operations") or ()]
+    theirs = [step for step in pending if step.resource.get("custom") and not step.type.startswith("pulumi:")]
+    ids = {row["urn"]: row["id"] for row in deployment.get("resources") or () if row.get("id") and not row.get("delete")}
+    return [_identified(step, ids.get(step.urn)) if step.kind == "updating" else step for step in theirs]
 
 
 def _identified(update: Operation, id: str | None) -> Operation:
@@ -80,7 +80,7 @@ def _identified(update: Operation, id: str | None) -> Operation:
     return update if id is None or update.resource.get("id") else Operation(update.kind, {**update.resource, "id": id})
 
 
-def made(creation: Operation, state: State, client: Client, report: Report) -> list[Remnant]:
+def find_remnants(creation: Operation, state: State, client: Client, report: Report) -> list[Remnant]:
     """Return the resources that an interrupted create left in AWS and that the state lacks. There are several if the
     create was started several times.
 
@@ -90,17 +90,17 @@ def made(creation: Operation, state: State, client: Client, report: Report) -> l
         return [identified(creation)]
     if creation.type in TABLE and TABLE[creation.type].lookup is None:
         return []
-    known = {one["id"] for one in state["deployment"].get("resources") or () if one["type"] == creation.type and one.get("id")}
-    return _at_rest(creation, client, report, lambda found: found.id not in known)
+    ids = {row["id"] for row in state["deployment"].get("resources") or () if row["type"] == creation.type and row.get("id")}
+    return _at_rest(creation, client, report, lambda remnant: remnant.id not in ids)
 
 
 def await_rest(change: Operation, client: Client, report: Report) -> None:
     """Wait while AWS is still working on an update or a deletion. Raise Unknown if the outcome cannot be determined."""
     if change.type in TABLE and TABLE[change.type].lookup is not None:
-        _at_rest(change, client, report, lambda found: found.id == change.resource.get("id"))
+        _at_rest(change, client, report, lambda remnant: remnant.id == change.resource.get("id"))
 
 
-def _at_rest(operation: Operation, client: Client, report: Report, wanted: Callable[[Remnant], bool]) -> list[Remnant]:
+def _at_rest(operation: Operation, client: Client, report: Report, matches: Callable[[Remnant], bool]) -> list[Remnant]:
     look = TABLE[operation.type].lookup if operation.type in TABLE else None
     if look is None:
         raise Unknown(
@@ -109,7 +109,7 @@ def _at_rest(operation: Operation, client: Client, report: Report, wanted: Calla
         )
 
     def poll() -> list[Remnant]:
-        return [found for found in _look(operation, look, client) if wanted(found) and found.status.lower() not in GONE]
+        return [remnant for remnant in _look(operation, look, client) if matches(remnant) and remnant.status.lower() not in GONE]
 
     def report_once(state: RetryCallState) -> None:
         if state.attempt_number == 1 and state.outcome:
@@ -131,12 +131,12 @@ def _at_rest(operation: Operation, client: Client, report: Report, wanted: Calla
         ) from None
 
 
-def _is_moving(seen: Iterable[Remnant]) -> bool:
-    return any(found.status.lower() in MOVING for found in seen)
+def _is_moving(remnants: Iterable[Remnant]) -> bool:
+    return any(remnant.status.lower() in MOVING for remnant in remnants)
 
 
-def _ids(seen: Iterable[Remnant]) -> str:
-    return ", ".join(found.id for found in seen)
+def _ids(remnants: Iterable[Remnant]) -> str:
+    return ", ".join(remnant.id for remnant in remnants)
 
 
 def _look(operation: Operation, look: Look, client: Client) -> list[Remnant]:
@@ -160,8 +160,8 @@ def identified(creation: Operation) -> Remnant:
     return Remnant("/".join(part for part in (metadata.get("namespace"), metadata.get("name")) if part))
 
 
-def settled(state: State, found: Mapping[str, Iterable[Remnant]]) -> State:
-    """Return the state without pending operations and with the resources in `found` (URN of the create -> resources).
+def settled(state: State, remnants: Mapping[str, Iterable[Remnant]]) -> State:
+    """Return the state without pending operations and with the resources in `remnants` (URN of the create -> resources).
 
     Resources that AWS failed to create are marked for replacement, and duplicates of a resource in the state are marked
     for deletion.
@@ -170,19 +170,19 @@ def settled(state: State, found: Mapping[str, Iterable[Remnant]]) -> State:
     deployment = after["deployment"]
     resources: list[dict[str, Any]] = deployment.get("resources") or []
     for creation in operations(state):
-        for one in found.get(creation.urn, ()) if creation.kind == "creating" else ():
-            _put(resources, creation, one)
+        for remnant in remnants.get(creation.urn, ()) if creation.kind == "creating" else ():
+            _put(resources, creation, remnant)
     deployment["resources"] = resources
     deployment["pending_operations"] = []
     return after
 
 
-def _put(resources: list[dict[str, Any]], creation: Operation, found: Remnant) -> None:
-    outputs = {**creation.inputs, **creation.resource.get("outputs", {}), "id": found.id}
-    new = {**creation.resource, "id": found.id, "outputs": outputs}
-    if found.status.lower() in FAILED:
+def _put(resources: list[dict[str, Any]], creation: Operation, remnant: Remnant) -> None:
+    outputs = {**creation.inputs, **creation.resource.get("outputs", {}), "id": remnant.id}
+    new = {**creation.resource, "id": remnant.id, "outputs": outputs}
+    if remnant.status.lower() in FAILED:
         new["taint"] = True
-    places = [index for index, one in enumerate(resources) if one["urn"] == creation.urn and not one.get("delete")]
+    places = [index for index, entry in enumerate(resources) if entry["urn"] == creation.urn and not entry.get("delete")]
     if not places:
         resources.append(new)
     elif resources[places[0]].get("pendingReplacement"):  # the old resource was deleted, but the create was interrupted

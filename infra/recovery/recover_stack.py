@@ -14,8 +14,8 @@ from infra.recovery.pending_operations import (
     Report,
     State,
     await_rest,
+    find_remnants,
     identified,
-    made,
     operations,
     settled,
 )
@@ -58,31 +58,31 @@ def _settle(pulumi: Pulumi, stack: str, clients: Callable[[str], Client], report
     """Resolve the pending operations in the state."""
     state = _export(pulumi, stack)
     begun = operations(state)
-    creations = [one for one in begun if one.kind == "creating"]
-    changes = [one for one in begun if one.kind in ("updating", "deleting")]
+    creations = [operation for operation in begun if operation.kind == "creating"]
+    changes = [operation for operation in begun if operation.kind in ("updating", "deleting")]
     if begun:
         _must_decrypt(pulumi, stack)
         report(f"a Pulumi operation was interrupted while it worked on {len(begun)} resources; looking for them in AWS")
-    found: dict[str, list[Remnant]] = {}
+    remnants: dict[str, list[Remnant]] = {}
     if creations or changes:
         client = clients(_region(state))
         with ThreadPoolExecutor(PARALLEL) as threads:
-            waiting = [threads.submit(await_rest, one, client, report) for one in changes]
-            looking = {one.urn: threads.submit(made, one, state, client, report) for one in creations}
-            found = {urn: look.result() for urn, look in looking.items()}
+            waiting = [threads.submit(await_rest, change, client, report) for change in changes]
+            looking = {creation.urn: threads.submit(find_remnants, creation, state, client, report) for creation in creations}
+            remnants = {urn: look.result() for urn, look in looking.items()}
             for wait in waiting:
                 wait.result()
     if not (state.get("deployment") or {}).get("pending_operations"):
         return Recovered([], [], [], [])
-    after = settled(state, found)
+    after = settled(state, remnants)
     _import(pulumi, stack, after)
-    _refresh(pulumi, stack, [urn for urn, those in found.items() if those] + [one.urn for one in changes])
+    _refresh(pulumi, stack, [urn for urn, those in remnants.items() if those] + [change.urn for change in changes])
     living, surplus = _ids(_export(pulumi, stack))
     return Recovered(
-        found=[f"{one.name} ({id})" for one in creations for id in _of(found, one.urn) if (one.urn, id) in living],
-        missing=[one.name for one in creations if not any((one.urn, id) in living | surplus for id in _of(found, one.urn))],
-        surplus=[f"{one.name} ({id})" for one in creations for id in _of(found, one.urn) if (one.urn, id) in surplus],
-        changed=[one.name for one in changes],
+        found=[f"{new.name} ({id})" for new in creations for id in _of(remnants, new.urn) if (new.urn, id) in living],
+        missing=[new.name for new in creations if not any((new.urn, id) in living | surplus for id in _of(remnants, new.urn))],
+        surplus=[f"{new.name} ({id})" for new in creations for id in _of(remnants, new.urn) if (new.urn, id) in surplus],
+        changed=[change.name for change in changes],
     )
 
 
@@ -100,26 +100,26 @@ def _adopt(pulumi: Pulumi, stack: str, report: Report) -> list[str]:
     if not begun:
         return []
     after = _read(pulumi, stack, state, begun)
-    urns = {one.urn: one for one in begun}
-    seen = [one for one in after["deployment"]["resources"] if one["urn"] in urns]
-    foreign = [one for one in seen if not is_ours(one.get("outputs") or {}, periods)]
+    urns = {operation.urn: operation for operation in begun}
+    existing = [entry for entry in after["deployment"]["resources"] if entry["urn"] in urns]
+    foreign = [entry for entry in existing if not is_ours(entry.get("outputs") or {}, periods)]
     if foreign:
-        others = [one for one in after["deployment"]["resources"] if one not in foreign]
-        _import(pulumi, stack, {**after, "deployment": {**after["deployment"], "resources": others}})
-    for one in foreign:
+        remaining = [entry for entry in after["deployment"]["resources"] if entry not in foreign]
+        _import(pulumi, stack, {**after, "deployment": {**after["deployment"], "resources": remaining}})
+    for entry in foreign:
         fix = "delete it, or adopt it with `pulumi import`"
-        report(f"{urns[one['urn']].name} ({one['id']}) exists, but no failed update of this stack created it; {fix}")
-    return [f"{urns[one['urn']].name} ({one['id']})" for one in seen if one not in foreign]
+        report(f"{urns[entry['urn']].name} ({entry['id']}) exists, but no failed update of this stack created it; {fix}")
+    return [f"{urns[entry['urn']].name} ({entry['id']})" for entry in existing if entry not in foreign]
 
 
 def _read(pulumi: Pulumi, stack: str, state: State, begun: list[Operation]) -> State:
     """Add the planned objects to the state, refresh them, and return the state with those that exist in the cluster."""
-    pending = [{"type": one.kind, "resource": one.resource} for one in begun]
+    pending = [{"type": operation.kind, "resource": operation.resource} for operation in begun]
     interrupted = {**state, "deployment": {**state["deployment"], "pending_operations": pending}}
-    found = {one.urn: [identified(one)] for one in begun}
-    _import(pulumi, stack, settled(interrupted, found))
+    remnants = {operation.urn: [identified(operation)] for operation in begun}
+    _import(pulumi, stack, settled(interrupted, remnants))
     try:
-        _refresh(pulumi, stack, list(found))
+        _refresh(pulumi, stack, list(remnants))
     except BaseException:
         _import(pulumi, stack, state)
         raise
@@ -136,14 +136,14 @@ def clients(region: str, **options: Any) -> Client:
     import boto3.session  # slow to import
 
     session = boto3.session.Session(region_name=region)
-    made: dict[str, Any] = {}
+    by_service: dict[str, Any] = {}
     making = Lock()  # boto3 clients are thread-safe, sessions are not
 
     def client(service: str) -> Any:
         with making:
-            if service not in made:
-                made[service] = session.client(service, **options)
-            return made[service]
+            if service not in by_service:
+                by_service[service] = session.client(service, **options)
+            return by_service[service]
 
     return client
 
@@ -165,18 +165,18 @@ def _refresh(pulumi: Pulumi, stack: str, urns: list[str]) -> None:
         pulumi("refresh", "--yes", "--skip-preview", "--stack", stack, *(part for urn in urns for part in ("--target", urn)))
 
 
-def _of(found: dict[str, list[Remnant]], urn: str) -> list[str]:
-    return [one.id for one in found.get(urn, ())]
+def _of(remnants: dict[str, list[Remnant]], urn: str) -> list[str]:
+    return [remnant.id for remnant in remnants.get(urn, ())]
 
 
 def _ids(state: State) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
     """Return two sets of (URN, ID) pairs: the stack's resources, and the resources that the state keeps only until
     Pulumi deletes them."""
     resources = state["deployment"].get("resources") or ()
-    pairs = [((one["urn"], one.get("id", "")), bool(one.get("delete"))) for one in resources]
+    pairs = [((resource["urn"], resource.get("id", "")), bool(resource.get("delete"))) for resource in resources]
     return {pair for pair, delete in pairs if not delete}, {pair for pair, delete in pairs if delete}
 
 
 def _region(state: State) -> str:
     """Return the region of the stack's resources, as recorded for their provider."""
-    return next(str(one["inputs"]["region"]) for one in state["deployment"]["resources"] if one["type"] == "pulumi:providers:aws")
+    return next(str(row["inputs"]["region"]) for row in state["deployment"]["resources"] if row["type"] == "pulumi:providers:aws")

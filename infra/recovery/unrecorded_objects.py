@@ -27,24 +27,24 @@ Period = tuple[datetime, datetime]
 def unfinished(history: Iterable[Mapping[str, Any]]) -> list[Period]:
     """Return the periods of the updates that have failed since the last successful update or destroy. `history` is the
     output of `pulumi stack history --json`, newest entry first."""
-    found: list[Period] = []
-    for one in history:
-        if one["kind"] in ("update", "destroy") and one["result"] == "succeeded":
+    periods: list[Period] = []
+    for entry in history:
+        if entry["kind"] in ("update", "destroy") and entry["result"] == "succeeded":
             break
-        if one["kind"] == "update":
-            found.append((datetime.fromisoformat(one["startTime"]), datetime.fromisoformat(one["endTime"])))
-    return found
+        if entry["kind"] == "update":
+            periods.append((datetime.fromisoformat(entry["startTime"]), datetime.fromisoformat(entry["endTime"])))
+    return periods
 
 
 def planned(preview: Mapping[str, Any], state: State) -> list[Operation]:
     """Return the creates of named Kubernetes objects in the output of `pulumi preview --json`, in the form of
     interrupted operations. Skip objects whose parent or provider is not in the state: Pulumi never requested those."""
-    resources = [one for one in state["deployment"]["resources"] if not one.get("delete")]
-    known = {one["urn"]: str(one.get("id", "")) for one in resources}
-    return list(_planned(preview, known))
+    resources = [resource for resource in state["deployment"]["resources"] if not resource.get("delete")]
+    ids = {resource["urn"]: str(resource.get("id", "")) for resource in resources}
+    return list(_planned(preview, ids))
 
 
-def _planned(preview: Mapping[str, Any], known: Mapping[str, str]) -> Iterator[Operation]:
+def _planned(preview: Mapping[str, Any], ids: Mapping[str, str]) -> Iterator[Operation]:
     for step in preview.get("steps") or ():
         new = step.get("newState") or {}
         if step["op"] != "create" or not new.get("custom") or not new["type"].startswith(KUBERNETES):
@@ -52,10 +52,10 @@ def _planned(preview: Mapping[str, Any], known: Mapping[str, str]) -> Iterator[O
         provider, inputs = str(new.get("provider", "")).rpartition("::")[0], _without_masked(new.get("inputs") or {})
         if new["type"].endswith("Patch") or not (inputs.get("metadata") or {}).get("name"):
             continue
-        if known.get(provider) and new.get("parent") in known:
-            kept = {name: new[name] for name in ("urn", "type", "custom", "parent")}
-            needs = [urn for urn in new.get("dependencies") or () if urn in known]
-            resource = {**kept, "inputs": inputs, "provider": f"{provider}::{known[provider]}", "dependencies": needs}
+        if ids.get(provider) and new.get("parent") in ids:
+            fields = {name: new[name] for name in ("urn", "type", "custom", "parent")}
+            needs = [urn for urn in new.get("dependencies") or () if urn in ids]
+            resource = {**fields, "inputs": inputs, "provider": f"{provider}::{ids[provider]}", "dependencies": needs}
             yield Operation("creating", resource)
 
 
@@ -63,7 +63,7 @@ def is_ours(outputs: Mapping[str, Any], periods: Iterable[Period]) -> bool:
     """Return whether Pulumi created the object during one of these periods. Objects from other periods may belong to
     another stack that uses the same cluster."""
     metadata = outputs.get("metadata") or {}
-    managers = [str(one.get("manager")) for one in metadata.get("managedFields") or ()]
+    managers = [str(entry.get("manager")) for entry in metadata.get("managedFields") or ()]
     if not metadata.get("creationTimestamp") or not any(manager.startswith(CREATORS) for manager in managers):
         return False
     created = datetime.fromisoformat(metadata["creationTimestamp"])

@@ -45,7 +45,7 @@ class Evidence:
         if program == "pytest":
             return self.file.is_relative_to(ROOT / rest[0])
         if program == "make":
-            return any(self.shows(one) for one in recipe(rest[0]))
+            return any(self.shows(command) for command in recipe(rest[0]))
         fixed, *options = [word for word in rest if not word.isupper() and word != "JOB.yaml"] or [""]
         return any(
             call[0] == program and (not fixed or fixed in call[1:]) and all(self._has(word, call) for word in options)
@@ -84,36 +84,36 @@ def module(path: Path) -> Module:
 def recipe(target: str) -> list[str]:
     """Return the commands of a Makefile target, without the path of the Python interpreter."""
     text = (ROOT / "Makefile").read_text()
-    (found,) = re.findall(rf"^{target}:.*\n((?:\t.*\n)+)", text, re.MULTILINE)
-    lines = [line.strip().removeprefix("@").removeprefix("$(BIN)/python ") for line in found.splitlines()]
+    (recipes,) = re.findall(rf"^{target}:.*\n((?:\t.*\n)+)", text, re.MULTILINE)
+    lines = [line.strip().removeprefix("@").removeprefix("$(BIN)/python ") for line in recipes.splitlines()]
     return [f"pytest {line.split()[-1]}" if line.startswith("-m pytest") else line for line in lines]
 
 
 def evidence(path: Path, function: Function) -> Evidence:
     """Return the programs that a test function runs."""
-    found = Evidence(path)
-    _collect(module(path), function, found, DEPTH, set())
-    return found
+    proof = Evidence(path)
+    _collect(module(path), function, proof, DEPTH, set())
+    return proof
 
 
-def _collect(where: Module, node: ast.stmt, found: Evidence, depth: int, seen: set[ast.stmt]) -> None:
-    if node in seen:
+def _collect(where: Module, node: ast.stmt, proof: Evidence, depth: int, visited: set[ast.stmt]) -> None:
+    if node in visited:
         return
-    seen.add(node)
-    found.words |= {one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str)}
-    found.calls |= {call for one in ast.walk(node) if isinstance(one, ast.Call) and (call := _call(where, one))}
+    visited.add(node)
+    proof.words |= {part.value for part in ast.walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str)}
+    proof.calls |= {call for part in ast.walk(node) if isinstance(part, ast.Call) and (call := _call(where, part))}
     if not depth:
         return
-    attributes = {one.attr for one in ast.walk(node) if isinstance(one, ast.Attribute)}
+    attributes = {part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute)}
     for name in sorted(_names(node)):
         for there, definition in _definitions(where, name):
             parts = _methods(definition, attributes) if isinstance(definition, ast.ClassDef) else [definition]
             for part in parts:
-                _collect(there, part, found, depth - 1, seen)
+                _collect(there, part, proof, depth - 1, visited)
 
 
 def _methods(definition: ast.ClassDef, names: set[str]) -> list[ast.stmt]:
-    return [one for one in definition.body if isinstance(one, Function) and one.name in names]
+    return [statement for statement in definition.body if isinstance(statement, Function) and statement.name in names]
 
 
 def _call(where: Module, call: ast.Call) -> tuple[str, ...] | None:
@@ -135,18 +135,18 @@ def _call(where: Module, call: ast.Call) -> tuple[str, ...] | None:
 
 def _constants(where: Module, nodes: Sequence[ast.expr]) -> Iterator[str]:
     for node in nodes:
-        known = where.defined.get(node.id) if isinstance(node, ast.Name) else None
-        if isinstance(known, ast.Assign):
-            node = known.value
-        for one in ast.walk(node):
-            if isinstance(one, ast.Constant) and isinstance(one.value, str):
-                yield from one.value.split() if isinstance(node, ast.JoinedStr) else [one.value]
+        definition = where.defined.get(node.id) if isinstance(node, ast.Name) else None
+        if isinstance(definition, ast.Assign):
+            node = definition.value
+        for part in ast.walk(node):
+            if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                yield from part.value.split() if isinstance(node, ast.JoinedStr) else [part.value]
 
 
 def _names(node: ast.stmt) -> set[str]:
     """Return the names that a definition uses: variables, parameters (which are fixtures in tests) and annotations."""
-    names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
-    return names | {one.arg for one in ast.walk(node) if isinstance(one, ast.arg)}
+    names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+    return names | {part.arg for part in ast.walk(node) if isinstance(part, ast.arg)}
 
 
 def _definitions(where: Module, name: str) -> Iterator[tuple[Module, ast.stmt]]:

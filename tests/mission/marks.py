@@ -31,5 +31,5 @@ def _read() -> Iterator[Marked]:
 
 def marked_tests(row: Row) -> set[str]:
     """Return the test functions of a row, in the form `tests/folder/file.py::function`."""
-    found = ((name, file, function) for name, file, function in marked() if name == (row.system, row.name))
-    return {f"{file.relative_to(TESTS.parent)}::{function.name}" for _, file, function in found}
+    matching = ((name, file, function) for name, file, function in marked() if name == (row.system, row.name))
+    return {f"{file.relative_to(TESTS.parent)}::{function.name}" for _, file, function in matching}

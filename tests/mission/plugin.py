@@ -50,8 +50,8 @@ def pytest_deselected(items: list[pytest.Item]) -> None:
 
 
 def _deselected(config: pytest.Config) -> list[list[str]]:
-    kept: dict[str, Any] = getattr(config, "workeroutput", None) or config.__dict__
-    rows: list[list[str]] = kept.setdefault(DESELECTED, [])
+    storage: dict[str, Any] = getattr(config, "workeroutput", None) or config.__dict__
+    rows: list[list[str]] = storage.setdefault(DESELECTED, [])
     return rows
 
 
@@ -79,8 +79,8 @@ class Reporter:
         if self._file is not None:
             about = machine()
             page = self._file.read_text() if self._file.exists() else ""
-            kept = table.kept_lines(page, whole)
-            self._file.write_text(table.markdown(self._results, str(about["date"]), str(about["machine"]), kept))
+            previous = table.kept_lines(page, whole)
+            self._file.write_text(table.markdown(self._results, str(about["date"]), str(about["machine"]), previous))
         bad = [row for row, verdict, _ in self._lines(whole) if not table.is_good(verdict)]
         if bad and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -112,5 +112,5 @@ def function(id: str) -> str:
 def _reason(report: pytest.TestReport) -> str:
     if not report.skipped:
         return ""
-    told: Any = report.longrepr  # a tuple (file, line, reason), which xdist workers send as a list
-    return str(told[-1] if isinstance(told, tuple | list) else told).removeprefix("Skipped: ")
+    reason: Any = report.longrepr  # a tuple (file, line, reason), which xdist workers send as a list
+    return str(reason[-1] if isinstance(reason, tuple | list) else reason).removeprefix("Skipped: ")

@@ -72,21 +72,21 @@ def _short(test: str) -> str:
 
 def lines(results: Results) -> list[tuple[Row, str, float]]:
     """Return each row with its verdict and the duration of its tests in seconds."""
-    found = []
+    verdicts = []
     for row in ROWS:
         tests = results.of(row)
-        found.append((row, result(row, tests), sum(test.seconds for test in tests.values())))
-    return found
+        verdicts.append((row, result(row, tests), sum(test.seconds for test in tests.values())))
+    return verdicts
 
 
-def markdown(results: Results, date: str, machine: str, kept: Mapping[tuple[str, str], str] = MappingProxyType({})) -> str:
-    """Return the text of docs/measurements/mission.md. `kept` maps rows to lines of earlier runs that remain valid."""
+def markdown(results: Results, date: str, machine: str, previous: Mapping[tuple[str, str], str] = MappingProxyType({})) -> str:
+    """Return the text of docs/measurements/mission.md. `previous` maps rows to lines of earlier runs that remain valid."""
     text = [BEGIN, f"Machine: {machine}.", ""]
     every = lines(results)
     for system, title in SYSTEMS.items():
         text += [f"## {system}. {title}", "", *HEAD]
         text += [
-            kept.get((row.system, row.name)) or _line(row, verdict, seconds, date)
+            previous.get((row.system, row.name)) or _line(row, verdict, seconds, date)
             for row, verdict, seconds in every
             if row.system == system
         ]

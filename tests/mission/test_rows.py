@@ -26,10 +26,10 @@ READS_DUMPS = "dump_nccl.py"
 @pytest.fixture(scope="module")
 def evidence() -> dict[tuple[str, str], list[Evidence]]:
     """Row -> programs that its tests run."""
-    found: dict[tuple[str, str], list[Evidence]] = {}
+    by_row: dict[tuple[str, str], list[Evidence]] = {}
     for row, file, function in marked():
-        found.setdefault(row, []).append(commands.evidence(file, function))
-    return found
+        by_row.setdefault(row, []).append(commands.evidence(file, function))
+    return by_row
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.system} {row.name}")
@@ -90,10 +90,10 @@ NEEDY = Row("A", "hostfile", "text", "command", needs="EFA", elsewhere="there")
 
 
 def results(*outcomes: tuple[str, table.Outcome, str]) -> Results:
-    found = Results()
+    collected = Results()
     for test, outcome, reason in outcomes:
-        found.add(("A", "hostfile"), test, outcome, 1.5, reason)
-    return found
+        collected.add(("A", "hostfile"), test, outcome, 1.5, reason)
+    return collected
 
 
 VERDICTS = [
@@ -180,8 +180,8 @@ def test_nothing_in_the_platform_depends_on_a_framework() -> None:
         if file.name != READS_DUMPS
     ]
     assert len(files) > 20
-    found = [f"{file.name}: {word}" for file in files for word in FRAMEWORKS if word in without_foreign_kinds(file)]
-    assert found == []
+    mentions = [f"{file.name}: {word}" for file in files for word in FRAMEWORKS if word in without_foreign_kinds(file)]
+    assert mentions == []
 
 
 def without_foreign_kinds(file: Path) -> str:

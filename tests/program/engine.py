@@ -97,30 +97,30 @@ class Deployment:
 
     def created(self, token: str, *name_parts: str) -> list[Resource]:
         """Return the resources of a type whose names contain all the parts."""
-        return [one for one in self.resources if one.type == token and all(part in one.name for part in name_parts)]
+        return [item for item in self.resources if item.type == token and all(part in item.name for part in name_parts)]
 
     def only(self, token: str, *name_parts: str) -> Resource:
-        found = self.created(token, *name_parts)
-        assert len(found) == 1, f"{token} {name_parts}: {[one.name for one in found]}"
-        return found[0]
+        matching = self.created(token, *name_parts)
+        assert len(matching) == 1, f"{token} {name_parts}: {[resource.name for resource in matching]}"
+        return matching[0]
 
     def named(self, name: str) -> list[Resource]:
-        return [one for one in self.resources if one.name == name]
+        return [resource for resource in self.resources if resource.name == name]
 
     def waits_for(self, resource: Resource) -> list[Resource]:
         """Return the resource's direct and indirect dependencies."""
-        by_urn = {one.urn: one for one in self.resources}
-        seen: dict[str, Resource] = {}
+        by_urn = {resource.urn: resource for resource in self.resources}
+        dependencies: dict[str, Resource] = {}
         todo = list(resource.dependencies)
         while todo:
             urn = todo.pop()
-            if urn in by_urn and urn not in seen:
-                seen[urn] = by_urn[urn]
+            if urn in by_urn and urn not in dependencies:
+                dependencies[urn] = by_urn[urn]
                 todo += by_urn[urn].dependencies
-        return list(seen.values())
+        return list(dependencies.values())
 
     def names_before(self, resource: Resource) -> set[str]:
-        return {one.name for one in self.waits_for(resource)}
+        return {resource.name for resource in self.waits_for(resource)}
 
 
 class RecordingMonitor(MockMonitor):

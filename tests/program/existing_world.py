@@ -29,8 +29,8 @@ def cluster(*nodes: Node, **more: Any) -> ClusterFacts:
     """Return a cluster with a tainted control-plane node, a CPU node and, by default, two rack nodes."""
     control = Taint("node-role.kubernetes.io/control-plane", "")
     own = (node("control", {}, taints=(control,)), node("cpu", {}))
-    found = ClusterFacts(SERVER, "admin", "1.35", (*own, *(nodes or (node("gpu1"), node("gpu2")))), frozenset({"cephfs"}))
-    return replace(found, **more)
+    base = ClusterFacts(SERVER, "admin", "1.35", (*own, *(nodes or (node("gpu1"), node("gpu2")))), frozenset({"cephfs"}))
+    return replace(base, **more)
 
 
 def examined(values: Mapping[str, Any], facts: ClusterFacts | None = None) -> Examined[ExistingSettings, ClusterFacts]:
@@ -41,6 +41,6 @@ def examined(values: Mapping[str, Any], facts: ClusterFacts | None = None) -> Ex
 
 def deployed(values: Mapping[str, Any], facts: ClusterFacts | None = None) -> Deployment:
     """Return the resources that the program creates for these values."""
-    settings, found = examined(values, facts).whole
-    found = replace(found, manifests=manifests.load(platform_manifests(settings.platform), str(mirror.ensure(print))))
-    return recorded("test", lambda: existing.build(settings, found))
+    settings, complete = examined(values, facts).whole
+    complete = replace(complete, manifests=manifests.load(platform_manifests(settings.platform), str(mirror.ensure(print))))
+    return recorded("test", lambda: existing.build(settings, complete))

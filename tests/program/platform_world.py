@@ -38,13 +38,13 @@ def usual() -> Deployment:
 
 
 def in_cluster(stack: Deployment) -> list[Resource]:
-    return [one for one in stack.resources if one.type.startswith("kubernetes:")]
+    return [resource for resource in stack.resources if resource.type.startswith("kubernetes:")]
 
 
 def manifest(resource: Resource) -> Manifest:
     """Return the object as a manifest, with whole numbers as integers: Pulumi sends all numbers as floats."""
-    found: Manifest = _whole(json.loads(json.dumps(dict(resource.inputs))))
-    return found
+    content: Manifest = _whole(json.loads(json.dumps(dict(resource.inputs))))
+    return content
 
 
 def _whole(value: Any) -> Any:
@@ -57,30 +57,30 @@ def _whole(value: Any) -> Any:
 
 def objects(stack: Deployment, *kinds: str) -> list[Manifest]:
     """Return the objects in the cluster, optionally only those of the given kinds."""
-    found = [manifest(one) for one in in_cluster(stack)]
-    return [one for one in found if not kinds or one["kind"] in kinds]
+    manifests = [manifest(resource) for resource in in_cluster(stack)]
+    return [manifest for manifest in manifests if not kinds or manifest["kind"] in kinds]
 
 
 def only(stack: Deployment, kind: str, name: str, namespace: str | None = None) -> Manifest:
-    found = [
-        one
-        for one in objects(stack, kind)
-        if one["metadata"]["name"] == name and (namespace is None or one["metadata"].get("namespace") == namespace)
+    matching = [
+        manifest
+        for manifest in objects(stack, kind)
+        if manifest["metadata"]["name"] == name and (namespace is None or manifest["metadata"].get("namespace") == namespace)
     ]
-    assert len(found) == 1, f"{kind} {name}: {len(found)}"
-    return found[0]
+    assert len(matching) == 1, f"{kind} {name}: {len(matching)}"
+    return matching[0]
 
 
 def pods(stack: Deployment) -> Iterator[tuple[str, Manifest]]:
     """Yield the namespace and pod spec of every Deployment and DaemonSet."""
-    for one in objects(stack, "Deployment", "DaemonSet"):
-        yield one["metadata"]["namespace"], one["spec"]["template"]["spec"]
+    for manifest in objects(stack, "Deployment", "DaemonSet"):
+        yield manifest["metadata"]["namespace"], manifest["spec"]["template"]["spec"]
 
 
 def quotas(stack: Deployment) -> dict[str, dict[str, str]]:
     """Return the quota of each resource in each flavor."""
     (group,) = only(stack, "ClusterQueue", "default")["spec"]["resourceGroups"]
-    return {flavor["name"]: {one["name"]: one["nominalQuota"] for one in flavor["resources"]} for flavor in group["flavors"]}
+    return {flavor["name"]: {row["name"]: row["nominalQuota"] for row in flavor["resources"]} for flavor in group["flavors"]}
 
 
 def description(stack: Deployment) -> ClusterDescription:

@@ -13,8 +13,8 @@ from tests.pure import world
 
 
 def pool(instance_type: str = "g5.8xlarge", *, autoscaler: bool = True, platform: Any = None, **more: Any) -> Deployment:
-    wanted = {"autoscaler": autoscaler, **(platform or {})}
-    settings = world.settings(world.pool("train", instance_type, **{"maxSize": 4, **more}), platform=wanted)
+    section = {"autoscaler": autoscaler, **(platform or {})}
+    settings = world.settings(world.pool("train", instance_type, **{"maxSize": 4, **more}), platform=section)
     reservation = ReservationFact(world.RESERVATION, "default", "active", instance_type, "us-west-2b", total=4, available=4)
     return deploy(settings, world.facts(settings, reservations={world.RESERVATION: reservation}))
 
@@ -29,9 +29,9 @@ def group(of: Deployment) -> engine.Resource:
 
 def group_tags(of: Deployment, name: str = "train") -> dict[str, str]:
     """Return the tags of the pool's Auto Scaling group."""
-    tags = [one.inputs for one in of.created(engine.GROUP_TAG, f"-{name}-tag-")]
-    assert {one["autoscalingGroupName"] for one in tags} == {f"eks-gpumpi-test-{name}"}
-    return {one["tag"]["key"]: one["tag"]["value"] for one in tags}
+    tags = [tag.inputs for tag in of.created(engine.GROUP_TAG, f"-{name}-tag-")]
+    assert {tag["autoscalingGroupName"] for tag in tags} == {f"eks-gpumpi-test-{name}"}
+    return {tag["tag"]["key"]: tag["tag"]["value"] for tag in tags}
 
 
 def boot(of: Deployment, name: str = "train") -> list[Any]:

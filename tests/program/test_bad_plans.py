@@ -138,7 +138,7 @@ OF_AWS: dict[str, tuple[str, Mapping[str, Any], Setup]] = {
 def account() -> Iterator[None]:
     """An account that all stacks share, because planning them does not change it."""
     with MotoMocks(REGION), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(price_list, "read", lambda wanted: snapshot(wanted.region))
+        patch.setattr(price_list, "read", lambda request: snapshot(request.region))
         prerequisites.make(REGION, {"network": VPC, "storage": {"efs": "none"}})
         for name, kind, state in (
             (RESERVATION, "default", "active"),
@@ -164,7 +164,7 @@ def planned(raw: RawStack, *, offline: bool = False) -> Report:
 
 
 def refusals(raw: RawStack, *, offline: bool = False) -> dict[str, tuple[str, ...]]:
-    return {one.check: one.sentences for one in planned(raw, offline=offline).refused}
+    return {refusal.check: refusal.sentences for refusal in planned(raw, offline=offline).refused}
 
 
 def test_there_are_forty_bad_plans() -> None:
@@ -230,5 +230,5 @@ OF_STACK = {"autoscaling:DescribeAutoScalingGroups", "logs:DescribeLogGroups"}
 def test_the_documents_name_every_operation_that_plan_calls(name: str) -> None:
     calls.clear()
     planned(RawStack("good", REGION, {**BASE, **VARIATIONS[name]}))
-    called = {one.replace(".", ":").replace("service-quotas", "servicequotas") for one in calls.reads()}
+    called = {call.replace(".", ":").replace("service-quotas", "servicequotas") for call in calls.reads()}
     assert called - {operation for _, operations in table.rows() for operation in operations} <= OF_STACK

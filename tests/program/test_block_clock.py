@@ -64,14 +64,14 @@ def test_a_pool_gets_its_nodes_when_its_block_starts_and_loses_them_45_minutes_b
 
 def test_plan_up_and_status_agree_on_the_clock_of_aws() -> None:
     """As with `local clock --advance`, the local AWS's clock advances while this machine's clock does not."""
-    seen = []
+    observed = []
     for hours in (0, 25.5, 2, 46.5):
         clock.advance(timedelta(hours=hours))
         planned = _planned()
         assert planned == _in_status()
-        seen.append((planned, _scheduled()))
+        observed.append((planned, _scheduled()))
     start, drain = "2026-11-24T11:30:00Z", "2026-11-26T10:45:00Z"
-    assert seen == [
+    assert observed == [
         (f"Capacity Block {BLOCK} is scheduled: nodes start in 1 d 2 h; {UNTIL}", BlockSchedule(start, drain, 2, 0)),
         (f"Capacity Block {BLOCK} is scheduled: nodes start in 1 h; {UNTIL}", BlockSchedule(start, drain, 2, 0)),
         (f"Capacity Block {BLOCK}: 1 d 23 h left; {UNTIL}", BlockSchedule(None, drain, 2, 0)),
@@ -82,12 +82,12 @@ def test_plan_up_and_status_agree_on_the_clock_of_aws() -> None:
 def test_plan_warns_of_a_block_that_is_about_to_end() -> None:
     clock.advance(timedelta(hours=26.5 + 47.5))
     [answer] = _answers()
-    assert [one.partition(":")[0] for one in answer.warnings] == ["pools[0].capacity.reservationId"]
+    assert [warning.partition(":")[0] for warning in answer.warnings] == ["pools[0].capacity.reservationId"]
 
 
 def _answers() -> list[Answer]:
     report = plan_command.examine(STACK, offline=False, look_ahead=lambda: Changes({}, not_previewed="not needed"))
-    return [one for one in report.answers if one.check == Topic.RESERVATIONS]
+    return [answer for answer in report.answers if answer.check == Topic.RESERVATIONS]
 
 
 def _planned() -> str:
@@ -101,7 +101,7 @@ def _in_status() -> str:
     cluster = account.cluster()
     assert cluster is not None
     status = account.status(cluster)
-    [block] = [one.block for one in status.pools if one.block]
+    [block] = [pool.block for pool in status.pools if pool.block]
     assert status.aws_time is not None
     return block.sentence(status.aws_time)
 
@@ -115,5 +115,5 @@ def _scheduled() -> BlockSchedule | None:
 def _running() -> int:
     """Return the number of the pool's instances in service."""
     groups = Clients(REGION).autoscaling.describe_auto_scaling_groups()["AutoScalingGroups"]
-    (found,) = [one for one in groups if "train" in one["AutoScalingGroupName"]]
-    return len([one for one in found["Instances"] if one["LifecycleState"] == "InService"])
+    (group,) = [group for group in groups if "train" in group["AutoScalingGroupName"]]
+    return len([instance for instance in group["Instances"] if instance["LifecycleState"] == "InService"])

@@ -32,8 +32,8 @@ def stack(request: pytest.FixtureRequest) -> Iterator[Stack]:
         deploy(*examine_aws(before).whole, mocks)
 
         def problems(target: Mapping[str, Any] | None = None, **pool: Any) -> list[str]:
-            found = examine_aws(raw(target or {}, **{**request.param, **pool}))
-            return [str(problem) for problem in found.problems]
+            examined = examine_aws(raw(target or {}, **{**request.param, **pool}))
+            return [str(problem) for problem in examined.problems]
 
         yield problems
 
@@ -52,7 +52,7 @@ def test_an_unchanged_stack_can_be_updated_while_nodes_run(stack: Stack) -> None
     ids=str,
 )
 def test_a_template_change_is_refused_while_nodes_run(stack: Stack, change: dict[str, Any], what: str) -> None:
-    refused = [one for one in stack(**change) if one.startswith("pools[0]: ")]
+    refused = [problem for problem in stack(**change) if problem.startswith("pools[0]: ")]
     assert len(refused) == 1
     assert f"train has 2 nodes in a Capacity Block, and `pulumi up` would change {what}" in refused[0]
     assert "--cluster-name gpumpi-block --nodegroup-name gpumpi-block-train" in refused[0]
@@ -60,7 +60,7 @@ def test_a_template_change_is_refused_while_nodes_run(stack: Stack, change: dict
 
 def test_labels_are_part_of_the_template_only_with_an_own_ami(stack: Stack, request: pytest.FixtureRequest) -> None:
     refused = stack(labels={"team": "b"})
-    assert [one.partition(" in the launch")[0] for one in refused] == (
+    assert [refusal.partition(" in the launch")[0] for refusal in refused] == (
         ["pools[0]: train has 2 nodes in a Capacity Block, and `pulumi up` would change user data"]
         if "own AMI" in request.node.name
         else []
@@ -70,6 +70,6 @@ def test_labels_are_part_of_the_template_only_with_an_own_ami(stack: Stack, requ
 def test_an_upgrade_is_refused_while_nodes_run(stack: Stack, request: pytest.FixtureRequest) -> None:
     refused = stack({"kubernetesVersion": "1.36"})
     words = '"1.36" would upgrade all pools, but train has 2 nodes in a Capacity Block.'
-    assert [one.startswith(f"target.kubernetesVersion: {words}") for one in refused] == (
+    assert [refusal.startswith(f"target.kubernetesVersion: {words}") for refusal in refused] == (
         [] if "own AMI" in request.node.name else [True]
     )

@@ -66,18 +66,18 @@ def test_a_public_endpoint_can_be_disabled_while_its_addresses_stay_in_the_file(
 
 
 def test_the_private_endpoint_admits_the_given_networks() -> None:
-    made = cluster(endpointAccess={"privateCidrs": ["10.8.0.0/16", "172.31.9.0/24"]})
-    group = made.only(engine.CLUSTER).state["vpcConfig"]["clusterSecurityGroupId"]
-    rules = [one.inputs for one in made.created(engine.INGRESS_RULE) if one.inputs["securityGroupId"] == group]
+    deployment = cluster(endpointAccess={"privateCidrs": ["10.8.0.0/16", "172.31.9.0/24"]})
+    group = deployment.only(engine.CLUSTER).state["vpcConfig"]["clusterSecurityGroupId"]
+    rules = [rule.inputs for rule in deployment.created(engine.INGRESS_RULE) if rule.inputs["securityGroupId"] == group]
     assert {rule["cidrIpv4"] for rule in rules} == {"10.8.0.0/16", "172.31.9.0/24"}
     assert {(rule["ipProtocol"], rule["fromPort"], rule["toPort"]) for rule in rules} == {("tcp", 443, 443)}
-    assert made.outputs["clusterSecurityGroupId"] == group
+    assert deployment.outputs["clusterSecurityGroupId"] == group
 
 
 def test_the_private_endpoint_admits_no_network_by_default() -> None:
-    made = cluster(endpointAccess={})
-    group = made.only(engine.CLUSTER).state["vpcConfig"]["clusterSecurityGroupId"]
-    assert [one for one in made.created(engine.INGRESS_RULE) if one.inputs["securityGroupId"] == group] == []
+    deployment = cluster(endpointAccess={})
+    group = deployment.only(engine.CLUSTER).state["vpcConfig"]["clusterSecurityGroupId"]
+    assert [rule for rule in deployment.created(engine.INGRESS_RULE) if rule.inputs["securityGroupId"] == group] == []
 
 
 # --- secrets, logs, deletion protection
@@ -91,25 +91,25 @@ def test_secrets_are_encrypted_with_the_stack_s_own_rotating_key(usual: Deployme
 
 
 def test_all_five_logs_are_encrypted_and_kept_for_the_configured_days() -> None:
-    found = cluster(logRetentionDays=365)
-    assert control_plane(found)["enabledClusterLogTypes"] == ["api", "audit", "authenticator", "controllerManager", "scheduler"]
-    group = found.only(engine.LOG_GROUP, "cluster-logs")
+    stack = cluster(logRetentionDays=365)
+    assert control_plane(stack)["enabledClusterLogTypes"] == ["api", "audit", "authenticator", "controllerManager", "scheduler"]
+    group = stack.only(engine.LOG_GROUP, "cluster-logs")
     assert group.inputs["name"] == "/aws/eks/gpumpi-test/cluster"
     assert group.inputs["retentionInDays"] == 365
-    assert group.inputs["kmsKeyId"] == found.only(engine.KEY, "logs-key").state["arn"]
+    assert group.inputs["kmsKeyId"] == stack.only(engine.KEY, "logs-key").state["arn"]
 
 
 def test_logs_of_jobs_are_encrypted_kept_for_the_configured_days_and_written_by_job_pods() -> None:
     settings = world.settings(world.pool(), target={"logRetentionDays": 365}, platform={"jobLogs": "cloudwatch"})
-    found = deploy(settings, world.facts(settings))
-    group, key = found.only(engine.LOG_GROUP, "job-logs-group"), found.only(engine.KEY, "logs-key")
+    deployment = deploy(settings, world.facts(settings))
+    group, key = deployment.only(engine.LOG_GROUP, "job-logs-group"), deployment.only(engine.KEY, "logs-key")
     assert (group.inputs["name"], group.inputs["retentionInDays"]) == ("/gpumpi/test/jobs", 365)
     assert group.inputs["kmsKeyId"] == key.state["arn"]
     arn = "arn:aws:logs:us-west-2:123456789012:log-group:/gpumpi/test/jobs"
     context = {"kms:encryptioncontext:aws:logs:arn": arn}
     service = {"Service": "logs.us-west-2.amazonaws.com"}
     assert allows(Request("kms:GenerateDataKey", key.state["arn"], context, service), json.loads(key.inputs["policy"]))
-    policy = json.loads(found.only("aws:iam/rolePolicy:RolePolicy", "mpi-jobs-job-logs").inputs["policy"])
+    policy = json.loads(deployment.only("aws:iam/rolePolicy:RolePolicy", "mpi-jobs-job-logs").inputs["policy"])
     pod = {"aws:PrincipalTag/kubernetes-namespace": "mpi-jobs", "aws:PrincipalTag/kubernetes-pod-name": "mnist-0"}
     stream = f"{group.state['arn']}:log-stream:mpi-jobs/mnist/7/mnist-0"
     assert allows(Request("logs:PutLogEvents", stream, pod), policy)
@@ -153,9 +153,9 @@ def test_creating_the_cluster_gives_the_creator_no_implicit_access(usual: Deploy
 
 
 def test_admins_and_the_caller_are_cluster_admins() -> None:
-    found = cluster(admins=[world.ADMIN])
-    assert {one.inputs["principalArn"] for one in found.created(engine.ACCESS_ENTRY)} == {world.ADMIN, CALLER}
-    policies = {one.inputs["principalArn"]: one.inputs for one in found.created(engine.ACCESS_POLICY)}
+    deployment = cluster(admins=[world.ADMIN])
+    assert {entry.inputs["principalArn"] for entry in deployment.created(engine.ACCESS_ENTRY)} == {world.ADMIN, CALLER}
+    policies = {policy.inputs["principalArn"]: policy.inputs for policy in deployment.created(engine.ACCESS_POLICY)}
     assert set(policies) == {world.ADMIN, CALLER}
     for association in policies.values():
         assert association["policyArn"] == "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
@@ -169,12 +169,12 @@ def test_a_caller_who_is_also_a_listed_admin_has_one_entry() -> None:
 def test_a_caller_with_an_unknown_role_gets_no_entry() -> None:
     settings = world.settings(world.pool(), target={"admins": [world.ADMIN]})
     facts = world.facts(settings)
-    found = deploy(settings, replace(facts, caller=replace(facts.caller, principal_arn=None)))
-    assert [one.inputs["principalArn"] for one in found.created(engine.ACCESS_ENTRY)] == [world.ADMIN]
+    deployment = deploy(settings, replace(facts, caller=replace(facts.caller, principal_arn=None)))
+    assert [entry.inputs["principalArn"] for entry in deployment.created(engine.ACCESS_ENTRY)] == [world.ADMIN]
 
 
 def test_an_entry_is_named_after_its_principal_so_that_other_entries_keep_their_names() -> None:
-    names = {one.name for one in cluster(admins=[world.ADMIN]).created(engine.ACCESS_ENTRY)}
+    names = {entry.name for entry in cluster(admins=[world.ADMIN]).created(engine.ACCESS_ENTRY)}
     assert names == {
         "gpumpi-test-cluster-123456789012-role-Admin-access",
         "gpumpi-test-cluster-123456789012-user-ada-access",
@@ -185,7 +185,7 @@ def test_an_entry_is_named_after_its_principal_so_that_other_entries_keep_their_
 
 
 def addons(of: Deployment) -> dict[str, Any]:
-    return {one.inputs["addonName"]: one.inputs for one in of.created(engine.ADDON)}
+    return {addon.inputs["addonName"]: addon.inputs for addon in of.created(engine.ADDON)}
 
 
 def test_new_cluster_gets_every_addon_in_the_default_version() -> None:
@@ -207,7 +207,7 @@ def test_an_add_on_s_version_can_be_chosen() -> None:
 
 def test_every_add_on_is_eks_managed(usual: Deployment) -> None:
     assert control_plane(usual)["bootstrapSelfManagedAddons"] is False
-    assert {one["resolveConflictsOnCreate"] for one in addons(usual).values()} == {"OVERWRITE"}
+    assert {addon["resolveConflictsOnCreate"] for addon in addons(usual).values()} == {"OVERWRITE"}
 
 
 def test_network_policies_are_enforced_and_few_addresses_are_held_in_reserve(usual: Deployment) -> None:
@@ -237,21 +237,21 @@ def test_each_add_on_has_its_own_aws_role(usual: Deployment, addon: str, account
 
 def test_without_shared_storage_no_efs_driver_is_installed() -> None:
     settings = world.settings(world.pool(), storage={"efs": "none"})
-    found = deploy(settings, world.facts(settings))
-    assert "aws-efs-csi-driver" not in addons(found)
-    assert not [one.name for one in found.resources if one.type.startswith("aws:efs/")]
+    deployment = deploy(settings, world.facts(settings))
+    assert "aws-efs-csi-driver" not in addons(deployment)
+    assert not [resource.name for resource in deployment.resources if resource.type.startswith("aws:efs/")]
 
 
 # --- roles
 
 
 def test_nodes_have_only_the_permissions_for_eks_and_session_manager(usual: Deployment) -> None:
-    attached = {one.inputs["policyArn"].rpartition("/")[2] for one in usual.created(engine.ROLE_POLICY_ATTACHMENT, "-node-")}
+    attached = {grant.inputs["policyArn"].rpartition("/")[2] for grant in usual.created(engine.ROLE_POLICY_ATTACHMENT, "-node-")}
     assert attached == {"AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly", "AmazonSSMManagedInstanceCore"}
 
 
 def test_only_the_expected_managed_policies_are_attached(usual: Deployment) -> None:
-    attached = {one.inputs["policyArn"].rpartition("policy/")[2] for one in usual.created(engine.ROLE_POLICY_ATTACHMENT)}
+    attached = {grant.inputs["policyArn"].rpartition("policy/")[2] for grant in usual.created(engine.ROLE_POLICY_ATTACHMENT)}
     assert attached == {
         "AmazonEKSClusterPolicy",
         "AmazonEKSWorkerNodePolicy",

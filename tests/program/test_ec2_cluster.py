@@ -17,14 +17,14 @@ JOIN = Path(__file__).parents[2] / "amis" / "join"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl ada@example.com"
 
 
-def made(*pools: dict[str, Any], **sections: Any) -> Deployment:
+def deploy_cluster(*pools: dict[str, Any], **sections: Any) -> Deployment:
     settings = plain_settings(*pools, **sections)
     return deploy(settings, facts(settings))
 
 
 @pytest.fixture(scope="module")
 def plain() -> Deployment:
-    return made(target={"ssh": {"publicKeys": [KEY]}})
+    return deploy_cluster(target={"ssh": {"publicKeys": [KEY]}})
 
 
 def template(stack: Deployment, role: str) -> Resource:
@@ -38,8 +38,8 @@ def script(stack: Deployment, role: str) -> str:
 
 def node_settings(stack: Deployment, role: str) -> dict[str, Any]:
     text = script(stack, role)
-    found: dict[str, Any] = json.loads(text[text.index('{\n "stack"') : text.index("\nEND")])
-    return found
+    values: dict[str, Any] = json.loads(text[text.index('{\n "stack"') : text.index("\nEND")])
+    return values
 
 
 def group(stack: Deployment) -> Any:
@@ -57,13 +57,13 @@ def test_workers_are_in_service_only_after_they_have_joined(plain: Deployment) -
 
 def test_a_worker_gives_up_before_its_group_ends_the_wait() -> None:
     for name, seconds in (("g6.48xlarge", 1080), ("p5.48xlarge", 1500)):
-        stack = made(pool("workers", name, 4))
+        stack = deploy_cluster(pool("workers", name, 4))
         assert group(stack)["initialLifecycleHooks"][0]["heartbeatTimeout"] == seconds
         assert node_settings(stack, "worker")["join_seconds"] == seconds - 180
 
 
 def test_the_time_limit_of_workers_does_not_replace_the_head_node() -> None:
-    stacks = [made(pool("workers", name, 4)) for name in ("g6.48xlarge", "p5.48xlarge")]
+    stacks = [deploy_cluster(pool("workers", name, 4)) for name in ("g6.48xlarge", "p5.48xlarge")]
     assert {node_settings(stack, "master")["join_seconds"] for stack in stacks} == {720}
 
 
@@ -72,19 +72,19 @@ def test_the_group_has_the_configured_size(plain: Deployment) -> None:
 
 
 def test_a_cluster_without_workers_can_be_created() -> None:
-    assert group(made(pool("workers", "g6.48xlarge", 4)))["desiredCapacity"] == 0
+    assert group(deploy_cluster(pool("workers", "g6.48xlarge", 4)))["desiredCapacity"] == 0
 
 
 def test_nodes_are_private_without_ssh_users(plain: Deployment) -> None:
     private = plain.only(engine.SUBNET, "private").id
     assert group(plain)["vpcZoneIdentifiers"] == [private]
-    assert {one["subnetId"] for one in template(plain, "master").inputs["networkInterfaces"]} == {private}
+    assert {interface["subnetId"] for interface in template(plain, "master").inputs["networkInterfaces"]} == {private}
     assert not plain.created(engine.EIP, "master") and "headNodePublicAddress" not in plain.outputs
 
 
 def test_ssh_is_open_only_on_the_head_node_and_only_to_the_given_addresses() -> None:
-    stack = made(target={"ssh": {"publicKeys": [KEY], "cidrs": ["203.0.113.0/24"]}})
-    (rule,) = [one for one in stack.created(engine.INGRESS_RULE) if "cidrIpv4" in one.inputs]
+    stack = deploy_cluster(target={"ssh": {"publicKeys": [KEY], "cidrs": ["203.0.113.0/24"]}})
+    (rule,) = [rule for rule in stack.created(engine.INGRESS_RULE) if "cidrIpv4" in rule.inputs]
     assert (rule.inputs["cidrIpv4"], rule.inputs["fromPort"], rule.inputs["toPort"]) == ("203.0.113.0/24", 22, 22)
     ssh_group = rule.inputs["securityGroupId"]
     assert ssh_group in template(stack, "master").inputs["networkInterfaces"][0]["securityGroups"]
@@ -97,7 +97,7 @@ def test_ssh_is_open_only_on_the_head_node_and_only_to_the_given_addresses() -> 
 @pytest.mark.mission("C", "placement group")
 def test_workers_have_the_efa_layout_of_their_type_in_a_placement_group(plain: Deployment) -> None:
     inputs = template(plain, "workers").inputs
-    assert [one["interfaceType"] for one in inputs["networkInterfaces"]] == ["interface", "efa-only"]
+    assert [interface["interfaceType"] for interface in inputs["networkInterfaces"]] == ["interface", "efa-only"]
     assert inputs["placement"]["groupName"] == plain.only(engine.PLACEMENT_GROUP).state["name"]
 
 
@@ -111,20 +111,20 @@ def test_a_head_node_of_another_type_only_launches(plain: Deployment) -> None:
 
 
 def test_a_head_node_of_the_workers_type_also_runs_ranks() -> None:
-    stack = made(target={"headNodeType": "g6.48xlarge"})
+    stack = deploy_cluster(target={"headNodeType": "g6.48xlarge"})
     assert node_settings(stack, "master")["slots"] == 8
     assert template(stack, "master").inputs["placement"] == template(stack, "workers").inputs["placement"]
-    assert [one["interfaceType"] for one in template(stack, "master").inputs["networkInterfaces"]] == ["interface", "efa-only"]
+    assert [card["interfaceType"] for card in template(stack, "master").inputs["networkInterfaces"]] == ["interface", "efa-only"]
 
 
 def test_disks_are_encrypted_and_imdsv2_is_required(plain: Deployment) -> None:
-    for one in plain.created(engine.LAUNCH_TEMPLATE):
-        assert one.inputs["metadataOptions"]["httpTokens"] == "required"
-        assert [disk["ebs"]["encrypted"] for disk in one.inputs["blockDeviceMappings"]] == ["true"]
+    for template in plain.created(engine.LAUNCH_TEMPLATE):
+        assert template.inputs["metadataOptions"]["httpTokens"] == "required"
+        assert [disk["ebs"]["encrypted"] for disk in template.inputs["blockDeviceMappings"]] == ["true"]
 
 
 def test_workers_can_be_spot_but_the_head_node_is_not() -> None:
-    stack = made(pool("workers", "g6.48xlarge", 4, capacity={"kind": "spot"}), target={"headNodeType": "g6.48xlarge"})
+    stack = deploy_cluster(pool("workers", "g6.48xlarge", 4, capacity={"kind": "spot"}), target={"headNodeType": "g6.48xlarge"})
     assert template(stack, "workers").inputs["instanceMarketOptions"] == {"marketType": "spot"}
     assert "instanceMarketOptions" not in template(stack, "master").inputs
 
@@ -162,7 +162,7 @@ def test_the_file_system_is_mounted_on_all_nodes_after_its_mount_target_exists(p
 
 
 def test_a_cluster_without_a_file_system_mounts_none() -> None:
-    stack = made(storage={"efs": "none"})
+    stack = deploy_cluster(storage={"efs": "none"})
     assert "mount" not in script(stack, "worker") and not stack.created(engine.ROLE_POLICY, "storage")
 
 
@@ -170,7 +170,7 @@ def test_a_cluster_without_a_file_system_mounts_none() -> None:
 
 
 def policies_of(stack: Deployment, role: str) -> list[Any]:
-    return [json.loads(one.inputs["policy"]) for one in stack.created(engine.ROLE_POLICY, f"-{role}-role-")]
+    return [json.loads(policy.inputs["policy"]) for policy in stack.created(engine.ROLE_POLICY, f"-{role}-role-")]
 
 
 BUCKET = "arn:aws:mock:us-west-2:123456789012:gpumpi-test-keys"
@@ -202,9 +202,9 @@ def test_a_node_has_only_the_permissions_for_its_role(
 
 
 def test_roles_are_complete_before_an_instance_boots(plain: Deployment) -> None:
-    for one, role in ((plain.only(engine.INSTANCE), "master"), (plain.only(engine.GROUP), "worker")):
+    for resource, role in ((plain.only(engine.INSTANCE), "master"), (plain.only(engine.GROUP), "worker")):
         policies = {policy.name for policy in plain.created(engine.ROLE_POLICY, f"-{role}-role-")}
-        assert policies and policies <= plain.names_before(one)
+        assert policies and policies <= plain.names_before(resource)
 
 
 # --- sizes and outputs
@@ -217,23 +217,23 @@ def test_an_existing_group_keeps_its_size() -> None:
 
     settings = plain_settings()
     workers = ExistingPool("us-west-2b", 0, 1, 4, zones=("us-west-2b",), instance_type="g6.48xlarge", placement="group")
-    known = replace(facts(settings), existing=Existing(zones=("us-west-2b",), pools={"workers": workers}, ami_id="ami-1"))
-    one = deploy(settings, known).only(engine.GROUP)
-    assert one.inputs["desiredCapacity"] == 1 and "desiredCapacity" in one.ignored_changes
+    running = replace(facts(settings), existing=Existing(zones=("us-west-2b",), pools={"workers": workers}, ami_id="ami-1"))
+    group = deploy(settings, running).only(engine.GROUP)
+    assert group.inputs["desiredCapacity"] == 1 and "desiredCapacity" in group.ignored_changes
 
 
 @pytest.mark.mission("C", "outputs")
 def test_outputs_have_the_connect_commands_and_the_ids(plain: Deployment) -> None:
-    found = plain.outputs
+    outputs = plain.outputs
     assert {"clusterName", "headNodeId", "headNodeAddress", "autoScalingGroup", "keyBucket", "fileSystemId", "connect"} <= set(
-        found
+        outputs
     )
-    assert {name: found[f"master{name}"] for name in ("Id", "Address", "Slots")} == {
-        name: found[f"headNode{name}"] for name in ("Id", "Address", "Slots")
+    assert {name: outputs[f"master{name}"] for name in ("Id", "Address", "Slots")} == {
+        name: outputs[f"headNode{name}"] for name in ("Id", "Address", "Slots")
     }
-    assert found["workers"]["slots"] == 8 and found["workers"]["efa"] == 1
-    assert found["connect"]["ssh"] == "scripts/cluster ssh -s test"
+    assert outputs["workers"]["slots"] == 8 and outputs["workers"]["efa"] == 1
+    assert outputs["connect"]["ssh"] == "scripts/cluster ssh -s test"
 
 
 def test_there_are_no_kubernetes_resources(plain: Deployment) -> None:
-    assert not [one.type for one in plain.resources if one.type.startswith(("aws:eks/", "kubernetes:"))]
+    assert not [resource.type for resource in plain.resources if resource.type.startswith(("aws:eks/", "kubernetes:"))]

@@ -65,9 +65,9 @@ INVENTORIES: dict[Path, Inventory] = {}
 @cache
 def deployed(path: Path) -> Deployment:
     with account_for(path) as (settings, facts, mocks):
-        with patch.object(price_list, "read", lambda wanted: snapshot(wanted.region)):
+        with patch.object(price_list, "read", lambda request: snapshot(request.region)):
             planned = plan_command.examine(stack_file.read(path), offline=False, look_ahead=lambda: Changes({}))
-        REFUSED[path] = [f"{one.check}: {sentence}" for one in planned.refused for sentence in one.sentences]
+        REFUSED[path] = [f"{refusal.check}: {sentence}" for refusal in planned.refused for sentence in refusal.sentences]
         INVENTORIES[path] = list_resources(settings, facts)
         return deploy(settings, facts, mocks)
 
@@ -78,8 +78,8 @@ def stack_name(path: Path) -> str:
 
 @pytest.fixture(params=STACKS, ids=stack_name)
 def path(request: pytest.FixtureRequest) -> Path:
-    found: Path = request.param
-    return found
+    stack_file: Path = request.param
+    return stack_file
 
 
 @pytest.fixture
@@ -96,9 +96,9 @@ def cluster_name(path: Path) -> str:
     return f"gpumpi-{stack_name(path)}"
 
 
-def tags_of(one: Resource) -> dict[str, str]:
+def tags_of(resource: Resource) -> dict[str, str]:
     """Return a resource's tags as a dictionary; an Auto Scaling group's `tags` property is a list."""
-    tags = one.inputs.get("tags", {})
+    tags = resource.inputs.get("tags", {})
     return {tag["key"]: tag["value"] for tag in tags} if isinstance(tags, list) else dict(tags)
 
 
@@ -139,11 +139,11 @@ def test_every_stack_states_its_purpose(path: Path) -> None:
 
 
 def test_only_known_resource_types_are_used(stack: Deployment) -> None:
-    assert {one.type for one in stack.resources if one.custom} <= TOKENS
+    assert {resource.type for resource in stack.resources if resource.custom} <= TOKENS
 
 
 def test_every_known_resource_type_is_used_by_a_stack() -> None:
-    used = {one.type for path in STACKS for one in deployed(path).resources}
+    used = {resource.type for path in STACKS for resource in deployed(path).resources}
     assert used >= TOKENS
 
 
@@ -153,36 +153,36 @@ def test_inventory_lists_the_aws_resources_that_the_program_registers(stack: Dep
 
 
 def test_every_resource_belongs_to_one_of_our_components(stack: Deployment) -> None:
-    components = {one.type for one in stack.resources if not one.custom}
-    assert all(re.fullmatch(rf"{PROJECT}:infra:[A-Z]\w+", one) for one in components)
-    orphans = [one.name for one in stack.resources if one.custom and (not one.parents or one.parents[-1] not in components)]
+    components = {resource.type for resource in stack.resources if not resource.custom}
+    assert all(re.fullmatch(rf"{PROJECT}:infra:[A-Z]\w+", component) for component in components)
+    orphans = [item.name for item in stack.resources if item.custom and (not item.parents or item.parents[-1] not in components)]
     assert orphans == []
 
 
 def test_names_begin_with_the_parent_s_name_and_have_no_index(stack: Deployment, path: Path) -> None:
-    for one in stack.resources:
-        assert one.name.startswith(f"{cluster_name(path)}-"), one.name
-        assert not re.search(r"-\d$", one.name), f"{one.name} ends with an index"
+    for resource in stack.resources:
+        assert resource.name.startswith(f"{cluster_name(path)}-"), resource.name
+        assert not re.search(r"-\d$", resource.name), f"{resource.name} ends with an index"
 
 
 def test_urns_are_unique(stack: Deployment) -> None:
-    urns = [one.urn for one in stack.resources]
+    urns = [resource.urn for resource in stack.resources]
     assert len(urns) == len(set(urns))
 
 
 def test_names_generated_by_pulumi_fit_aws_limits(stack: Deployment) -> None:
-    assert not [one.name for one in stack.resources if len(one.name) + 8 > NAME_LIMITS.get(one.type, 1000)]
+    assert not [resource.name for resource in stack.resources if len(resource.name) + 8 > NAME_LIMITS.get(resource.type, 1000)]
 
 
 def test_every_taggable_resource_has_the_base_tags(stack: Deployment) -> None:
     untagged = [
-        one.name for one in stack.resources if one.custom and takes_tags(one.type) and not set(BASE_TAGS) <= set(tags_of(one))
+        row.name for row in stack.resources if row.custom and takes_tags(row.type) and not set(BASE_TAGS) <= set(tags_of(row))
     ]
     assert untagged == []
 
 
 def test_every_tagged_resource_has_a_name_tag(stack: Deployment) -> None:
-    assert not [one.name for one in stack.resources if one.custom and takes_tags(one.type) and not tags_of(one).get("Name")]
+    assert not [item.name for item in stack.resources if item.custom and takes_tags(item.type) and not tags_of(item).get("Name")]
 
 
 # --- network
@@ -217,9 +217,9 @@ def test_all_traffic_between_nodes_is_allowed_in_both_directions(stack: Deployme
 
 def test_every_rule_has_a_description(stack: Deployment) -> None:
     assert not [
-        one.name
-        for one in [*stack.created(engine.INGRESS_RULE), *stack.created(engine.EGRESS_RULE)]
-        if not one.inputs["description"]
+        rule.name
+        for rule in [*stack.created(engine.INGRESS_RULE), *stack.created(engine.EGRESS_RULE)]
+        if not rule.inputs["description"]
     ]
 
 
@@ -232,10 +232,10 @@ def test_the_api_is_open_only_to_the_stack_s_addresses(stack: Deployment, path: 
 
 
 def test_nodes_are_in_private_subnets(stack: Deployment) -> None:
-    public = {one.id for one in stack.created(engine.SUBNET, "public")}
+    public = {subnet.id for subnet in stack.created(engine.SUBNET, "public")}
     for group in stack.created(engine.NODE_GROUP):
         assert group.inputs["subnetIds"] and not public & set(group.inputs["subnetIds"])
-    assert not any(one.inputs["mapPublicIpOnLaunch"] for one in stack.created(engine.SUBNET))
+    assert not any(subnet.inputs["mapPublicIpOnLaunch"] for subnet in stack.created(engine.SUBNET))
 
 
 # --- encryption and metadata
@@ -250,28 +250,28 @@ def test_imdsv2_is_required_and_limited_to_the_host(stack: Deployment) -> None:
 def test_everything_at_rest_is_encrypted(stack: Deployment) -> None:
     for template in stack.created(engine.LAUNCH_TEMPLATE):
         assert all(disk["ebs"]["encrypted"] == "true" for disk in template.inputs["blockDeviceMappings"])
-    assert all(one.inputs["encrypted"] is True for one in stack.created(engine.FILE_SYSTEM))
-    assert all(one.inputs["kmsKeyId"] for one in stack.created(engine.LOG_GROUP))
+    assert all(file_system.inputs["encrypted"] is True for file_system in stack.created(engine.FILE_SYSTEM))
+    assert all(log_group.inputs["kmsKeyId"] for log_group in stack.created(engine.LOG_GROUP))
     assert len(stack.created(engine.BUCKET_ENCRYPTION)) == len(stack.created(engine.BUCKET))
-    assert all(one.inputs["encryptionConfig"]["resources"] == ["secrets"] for one in stack.created(engine.CLUSTER))
+    assert all(cluster.inputs["encryptionConfig"]["resources"] == ["secrets"] for cluster in stack.created(engine.CLUSTER))
 
 
 def test_every_key_rotates(stack: Deployment) -> None:
-    assert {one.inputs["enableKeyRotation"] for one in stack.created(engine.KEY)} == {True}
+    assert {key.inputs["enableKeyRotation"] for key in stack.created(engine.KEY)} == {True}
 
 
 def test_every_log_group_has_a_retention(stack: Deployment) -> None:
-    assert all(one.inputs["retentionInDays"] > 0 for one in stack.created(engine.LOG_GROUP))
+    assert all(log_group.inputs["retentionInDays"] > 0 for log_group in stack.created(engine.LOG_GROUP))
 
 
 # --- policies
 
 
 def documents(stack: Deployment) -> Iterator[tuple[Resource, Any]]:
-    for one in stack.resources:
+    for resource in stack.resources:
         for key in ("policy", "assumeRolePolicy"):
-            if one.custom and key in one.inputs and one.type not in (engine.VPC_ENDPOINT, engine.IMAGE_EXPIRY):
-                yield one, json.loads(one.inputs[key])
+            if resource.custom and key in resource.inputs and resource.type not in (engine.VPC_ENDPOINT, engine.IMAGE_EXPIRY):
+                yield resource, json.loads(resource.inputs[key])
 
 
 def test_the_policy_evaluator_understands_every_policy(stack: Deployment) -> None:
@@ -297,22 +297,22 @@ def test_every_gpu_pool_is_tainted_and_the_system_pool_is_not(stack: Deployment)
 def test_efa_security_groups_are_on_every_interface(stack: Deployment) -> None:
     for template in stack.created(engine.LAUNCH_TEMPLATE):
         interfaces = template.inputs.get("networkInterfaces", [])
-        groups = {frozenset(one["securityGroups"]) for one in interfaces} or {frozenset(template.inputs["vpcSecurityGroupIds"])}
+        groups = {frozenset(card["securityGroups"]) for card in interfaces} or {frozenset(template.inputs["vpcSecurityGroupIds"])}
         if is_eks(stack):
             assert len(groups) == 1 and len(groups.pop()) == 2
         else:  # the head node's first interface also has the SSH security group
             nodes = stack.only(engine.SECURITY_GROUP, "-nodes").id
-            assert all(nodes in one for one in groups) and len(groups) <= 2
+            assert all(nodes in group for group in groups) and len(groups) <= 2
 
 
 @on_kubernetes
 def test_outputs_have_what_users_need(stack: Deployment) -> None:
-    found = stack.outputs
+    outputs = stack.outputs
     assert {"clusterName", "clusterEndpoint", "kubeconfig", "vpcId", "privateSubnetIds", "keyBucket", "pools", "connect"} <= set(
-        found
+        outputs
     )
-    assert found["clusterName"] == stack.only(engine.CLUSTER).inputs["name"]
-    for pool in found["pools"]:
+    assert outputs["clusterName"] == stack.only(engine.CLUSTER).inputs["name"]
+    for pool in outputs["pools"]:
         assert {"name", "nodeGroup", "instanceType", "gpus", "slots", "efa", "zones", "minSize", "desiredSize", "maxSize"} <= set(
             pool
         )

@@ -39,7 +39,7 @@ def no_aws(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def made() -> Deployment:
+def deployment() -> Deployment:
     return usual()
 
 
@@ -48,24 +48,24 @@ def usual() -> Deployment:
     return deployed(BASE)
 
 
-def test_no_aws_resource_is_created(made: Deployment) -> None:
-    assert {one.type.split(":")[0] for one in made.resources} == {"pulumi", "kubernetes", "gpumpi"}
-    assert all("aws" not in one.provider for one in made.resources)
+def test_no_aws_resource_is_created(deployment: Deployment) -> None:
+    assert {resource.type.split(":")[0] for resource in deployment.resources} == {"pulumi", "kubernetes", "gpumpi"}
+    assert all("aws" not in resource.provider for resource in deployment.resources)
 
 
-def test_everything_goes_into_the_cluster_of_the_kubeconfig(made: Deployment) -> None:
-    (provider,) = made.created("pulumi:providers:kubernetes")
+def test_everything_goes_into_the_cluster_of_the_kubeconfig(deployment: Deployment) -> None:
+    (provider,) = deployment.created("pulumi:providers:kubernetes")
     assert provider.inputs["context"] == "admin" and provider.inputs["kubeconfig"].endswith(".kube/config")
-    assert in_cluster(made) and all(provider.urn in one.provider for one in in_cluster(made))
+    assert in_cluster(deployment) and all(provider.urn in resource.provider for resource in in_cluster(deployment))
 
 
-def test_no_secret_of_the_kubeconfig_is_in_the_state(made: Deployment) -> None:
-    assert made.secret_outputs == frozenset()
-    assert made.outputs["connect"]["kubectl"].endswith("--context admin")
+def test_no_secret_of_the_kubeconfig_is_in_the_state(deployment: Deployment) -> None:
+    assert deployment.secret_outputs == frozenset()
+    assert deployment.outputs["connect"]["kubectl"].endswith("--context admin")
 
 
-def test_the_device_plugin_runs_on_the_pools_nodes_without_further_labels(made: Deployment) -> None:
-    pod = only(made, "DaemonSet", "nvidia-device-plugin-daemonset")["spec"]["template"]["spec"]
+def test_the_device_plugin_runs_on_the_pools_nodes_without_further_labels(deployment: Deployment) -> None:
+    pod = only(deployment, "DaemonSet", "nvidia-device-plugin-daemonset")["spec"]["template"]["spec"]
     (term,) = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
     assert term["matchExpressions"] == [{"key": "example.com/rack", "operator": "In", "values": ["1"]}]
     assert "nodeSelector" not in pod
@@ -75,15 +75,15 @@ def test_operators_run_anywhere_or_on_the_selected_nodes() -> None:
     ops = {"role": "ops"}
     facts = cluster(node("gpu1"), node("gpu2"), node("ops1", ops))
     there = deployed({**LEAST, "target": {"kind": "existing", "system": {"nodeSelector": ops}}}, facts)
-    selectors = [one["spec"]["template"]["spec"]["nodeSelector"] for one in objects(there, "Deployment")]
+    selectors = [deployment["spec"]["template"]["spec"]["nodeSelector"] for deployment in objects(there, "Deployment")]
     assert selectors == [ops, ops, ops] and description(there).pools[0].max_size == 1
 
 
-def test_the_queue_s_quota_is_the_pools_capacity(made: Deployment) -> None:
-    found = quotas(made)
-    assert (found["rack1"]["nvidia.com/gpu"], found["system"]["nvidia.com/gpu"]) == ("16", "0")
-    assert only(made, "ResourceFlavor", "rack1")["spec"]["nodeLabels"] == dict(RACK)
-    assert "nodeLabels" not in only(made, "ResourceFlavor", "system")["spec"]
+def test_the_queue_s_quota_is_the_pools_capacity(deployment: Deployment) -> None:
+    quota = quotas(deployment)
+    assert (quota["rack1"]["nvidia.com/gpu"], quota["system"]["nvidia.com/gpu"]) == ("16", "0")
+    assert only(deployment, "ResourceFlavor", "rack1")["spec"]["nodeLabels"] == dict(RACK)
+    assert "nodeLabels" not in only(deployment, "ResourceFlavor", "system")["spec"]
 
 
 def test_jobs_tolerate_the_taints_of_their_pool_s_nodes() -> None:
@@ -97,9 +97,9 @@ def test_jobs_tolerate_the_taints_of_their_pool_s_nodes() -> None:
 def test_an_nfs_export_becomes_a_volume_in_every_namespace() -> None:
     there = deployed({**BASE, "platform": {"namespaces": ["mpi-jobs", "vision"]}})
     volumes = objects(there, "PersistentVolume")
-    assert [one["spec"]["nfs"] for one in volumes] == [{"server": "10.0.0.5", "path": "/export/jobs"}] * 2
-    assert {one["metadata"]["namespace"] for one in objects(there, "PersistentVolumeClaim")} == {"mpi-jobs", "vision"}
-    assert [one.volumes[0].mount_path for one in description(there).namespaces] == ["/shared"] * 2
+    assert [volume["spec"]["nfs"] for volume in volumes] == [{"server": "10.0.0.5", "path": "/export/jobs"}] * 2
+    assert {claim["metadata"]["namespace"] for claim in objects(there, "PersistentVolumeClaim")} == {"mpi-jobs", "vision"}
+    assert [namespace.volumes[0].mount_path for namespace in description(there).namespaces] == ["/shared"] * 2
 
 
 def test_the_cluster_s_storage_class_provisions_the_volume() -> None:
@@ -131,11 +131,11 @@ def test_monitoring_expects_nothing_that_only_eks_has() -> None:
     facts = cluster(*(node(name, gpus=8, rdma={"rdma/ib": 8}) for name in ("gpu1", "gpu2")))
     stack = deployed({**BASE, "platform": {"monitoring": True}}, facts)
     (files,) = [
-        one.inputs["data"]
-        for one in stack.resources
-        if one.type.endswith(":ConfigMap") and "prometheus.yml" in one.inputs["data"]
+        resource.inputs["data"]
+        for resource in stack.resources
+        if resource.type.endswith(":ConfigMap") and "prometheus.yml" in resource.inputs["data"]
     ]
-    scraped = {one["job_name"]: one for one in yaml.safe_load(files["prometheus.yml"])["scrape_configs"]}
+    scraped = {scrape["job_name"]: scrape for scrape in yaml.safe_load(files["prometheus.yml"])["scrape_configs"]}
     assert set(scraped) == {"prometheus", "alertmanager", "kube-state-metrics", "node-exporter", "kueue", "kubelet"}
     assert scraped["kubelet"]["tls_config"] == {"insecure_skip_verify": True}, "kubelets sign their certificates themselves"
     assert "EfsCsiDriverDown" not in files["rules.yml"] and "ClusterAutoscalerDown" not in files["rules.yml"]
@@ -200,20 +200,20 @@ def differences(before: Deployment, after: Deployment) -> set[str]:
 
     def by_name(stack: Deployment) -> dict[str, dict[str, str]]:
         """Return name -> type -> inputs. Names alone are not unique: a role and its binding have the same name."""
-        found: dict[str, dict[str, str]] = {}
-        for one in stack.resources:
-            found.setdefault(one.name.removeprefix("gpumpi-test-"), {})[one.type] = repr(one.inputs)
-        return found
+        inputs_by_name: dict[str, dict[str, str]] = {}
+        for resource in stack.resources:
+            inputs_by_name.setdefault(resource.name.removeprefix("gpumpi-test-"), {})[resource.type] = repr(resource.inputs)
+        return inputs_by_name
 
     old, new = by_name(before), by_name(after)
     return {name for name in {*old, *new} if old.get(name) != new.get(name)}
 
 
 @pytest.mark.parametrize("setting", CHANGES)
-def test_a_setting_changes_only_the_resources_that_depend_on_it(setting: str, made: Deployment) -> None:
+def test_a_setting_changes_only_the_resources_that_depend_on_it(setting: str, deployment: Deployment) -> None:
     values, touched = CHANGES[setting]
     facts = cluster(*(node(name, gpus=8, rdma={"rdma/ib": 8}) for name in ("gpu1", "gpu2")))
-    assert differences(made, deployed({**BASE, **values}, facts)) == touched
+    assert differences(deployment, deployed({**BASE, **values}, facts)) == touched
 
 
 TRIED_ELSEWHERE = {

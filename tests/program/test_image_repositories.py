@@ -27,35 +27,35 @@ def stack(*jobs: dict[str, Any], **platform: Any) -> Deployment:
 
 
 def test_there_are_repositories_for_the_project_s_images_and_the_short_names_of_jobs() -> None:
-    made = stack(
+    deployment = stack(
         job("a", "team/train:1"), job("b", "team/train:2"), job("c", "docker.io/library/ubuntu:24.04"), imageRepositories=True
     )
-    names = {one.inputs["name"] for one in made.created(IMAGE_REPOSITORY)}
+    names = {resource.inputs["name"] for resource in deployment.created(IMAGE_REPOSITORY)}
     assert names == {f"gpumpi-test/{name}" for name in (*PROJECT_IMAGES, "team/train")}
 
 
 def test_repositories_are_immutable_encrypted_scanned_and_not_deleted_with_images() -> None:
-    for one in stack(imageRepositories=True).created(IMAGE_REPOSITORY):
-        assert one.inputs["imageTagMutability"] == "IMMUTABLE"
-        assert one.inputs["encryptionConfigurations"] == [{"encryptionType": "KMS"}]
-        assert one.inputs["imageScanningConfiguration"] == {"scanOnPush": True}
-        assert "forceDelete" not in one.inputs
+    for resource in stack(imageRepositories=True).created(IMAGE_REPOSITORY):
+        assert resource.inputs["imageTagMutability"] == "IMMUTABLE"
+        assert resource.inputs["encryptionConfigurations"] == [{"encryptionType": "KMS"}]
+        assert resource.inputs["imageScanningConfiguration"] == {"scanOnPush": True}
+        assert "forceDelete" not in resource.inputs
 
 
 def test_each_repository_expires_untagged_and_old_images() -> None:
-    made = stack(imageRepositories=True)
-    policies = made.created(IMAGE_EXPIRY)
-    assert {one.inputs["repository"] for one in policies} == {one.inputs["name"] for one in made.created(IMAGE_REPOSITORY)}
-    for one in policies:
-        rules = [rule["selection"] for rule in json.loads(one.inputs["policy"])["rules"]]
+    cloud = stack(imageRepositories=True)
+    policies = cloud.created(IMAGE_EXPIRY)
+    assert {rule.inputs["repository"] for rule in policies} == {repo.inputs["name"] for repo in cloud.created(IMAGE_REPOSITORY)}
+    for policy in policies:
+        rules = [rule["selection"] for rule in json.loads(policy.inputs["policy"])["rules"]]
         by_age = {"tagStatus": "untagged", "countType": "sinceImagePushed", "countUnit": "days", "countNumber": UNTAGGED_DAYS}
         assert rules == [by_age, {"tagStatus": "any", "countType": "imageCountMoreThan", "countNumber": KEPT_IMAGES}]
 
 
 def test_without_the_setting_there_are_no_repositories() -> None:
-    made = stack(imageRepository="registry.example.com/team")
-    assert made.created(IMAGE_REPOSITORY) == []
-    assert made.outputs["imageRepository"] == "registry.example.com/team"
+    deployment = stack(imageRepository="registry.example.com/team")
+    assert deployment.created(IMAGE_REPOSITORY) == []
+    assert deployment.outputs["imageRepository"] == "registry.example.com/team"
 
 
 def test_jobs_and_the_description_use_the_stack_s_repository() -> None:
@@ -64,9 +64,9 @@ def test_jobs_and_the_description_use_the_stack_s_repository() -> None:
         ({"imageRepository": "registry.example.com/team"}, "registry.example.com/team"),
         ({"imageRepositories": True, "imageRegistry": "mirror.example.com/all"}, ADDRESS),
     ):
-        made = stack(job("mnist", "train:1"), **platform)
-        replicas = made.only("kubernetes:kubeflow.org/v2beta1:MPIJob", "mnist").inputs["spec"]["mpiReplicaSpecs"]
-        images = {one["template"]["spec"]["containers"][0]["image"] for one in replicas.values()}
+        cloud = stack(job("mnist", "train:1"), **platform)
+        replicas = cloud.only("kubernetes:kubeflow.org/v2beta1:MPIJob", "mnist").inputs["spec"]["mpiReplicaSpecs"]
+        images = {replica["template"]["spec"]["containers"][0]["image"] for replica in replicas.values()}
         assert images == {f"{expected}/train:1"}
-        (description,) = [one for one in made.created("kubernetes:core/v1:ConfigMap") if CONFIG_MAP_KEY in one.inputs["data"]]
+        (description,) = [item for item in cloud.created("kubernetes:core/v1:ConfigMap") if CONFIG_MAP_KEY in item.inputs["data"]]
         assert ClusterDescription.from_json(description.inputs["data"][CONFIG_MAP_KEY]).image_repository == expected

@@ -43,20 +43,20 @@ def problems(*jobs: dict[str, Any], **platform: Any) -> list[Problem]:
 
 
 def test_a_job_is_registered_below_its_component_after_its_dependencies() -> None:
-    made = stack(job())
-    one = made.only(MPI_JOB, "mnist")
-    assert one.parents[-1] == OURS
-    before = made.names_before(one)
+    deployment = stack(job())
+    mpi_job = deployment.only(MPI_JOB, "mnist")
+    assert mpi_job.parents[-1] == OURS
+    before = deployment.names_before(mpi_job)
     assert {"gpumpi-test-namespaces-mpi-jobs-queue", "gpumpi-test-queue-controller"} <= before
     assert any("mpi-operator" in name for name in before)
     assert any("shared-volume" in name for name in before)
 
 
 def test_up_keeps_a_stack_s_job_and_does_not_wait_for_it() -> None:
-    one = stack(job(ttlSecondsAfterFinished=60)).only(MPI_JOB, "mnist")
-    assert "ttlSecondsAfterFinished" not in one.inputs["spec"]["runPolicy"]
-    assert one.inputs["metadata"]["annotations"]["pulumi.com/skipAwait"] == "true"
-    assert one.delete_before_replace
+    mpi_job = stack(job(ttlSecondsAfterFinished=60)).only(MPI_JOB, "mnist")
+    assert "ttlSecondsAfterFinished" not in mpi_job.inputs["spec"]["runPolicy"]
+    assert mpi_job.inputs["metadata"]["annotations"]["pulumi.com/skipAwait"] == "true"
+    assert mpi_job.delete_before_replace
 
 
 def test_without_an_operator_the_launcher_is_created_after_the_workers() -> None:
@@ -67,15 +67,15 @@ def test_without_an_operator_the_launcher_is_created_after_the_workers() -> None
 
 
 def test_pods_that_use_the_key_bucket_are_created_after_their_permissions() -> None:
-    made = stack(job(launcher="standalone", keyExchange="s3"))
-    assert made.created(SECRET, "mnist-ssh") == []
-    workers = made.only(STATEFUL_SET, "mnist-worker")
-    assert {"gpumpi-test-mpi-jobs-job-association", "gpumpi-test-namespaces-mpi-jobs-key-bucket"} <= made.names_before(workers)
+    cloud = stack(job(launcher="standalone", keyExchange="s3"))
+    assert cloud.created(SECRET, "mnist-ssh") == []
+    workers = cloud.only(STATEFUL_SET, "mnist-worker")
+    assert {"gpumpi-test-mpi-jobs-job-association", "gpumpi-test-namespaces-mpi-jobs-key-bucket"} <= cloud.names_before(workers)
 
 
 def test_a_torchrun_job_is_created_after_its_service() -> None:
-    made = stack(job(launcher="torchrun"))
-    assert made.only(SERVICE, "jobs-service-mnist").name in made.names_before(made.only(JOB, "mnist"))
+    deployment = stack(job(launcher="torchrun"))
+    assert deployment.only(SERVICE, "jobs-service-mnist").name in deployment.names_before(deployment.only(JOB, "mnist"))
 
 
 def test_a_stack_without_jobs_has_no_job_resources() -> None:

@@ -33,23 +33,23 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
     (path,) = [path for path in STACKS if path.name == f"Pulumi.{stack}.yaml"]
     with account_for(path) as (settings, facts, mocks):
         deploy(settings, facts, mocks)
-        yield World(stack, [one for one in mocks.resources if one.token in LOOKUPS], clients(mocks.region))
+        yield World(stack, [resource for resource in mocks.resources if resource.token in LOOKUPS], clients(mocks.region))
 
 
 def look(world: World, token: str, inputs: dict[str, Any]) -> list[str]:
     try:
-        return [found.id for found in LOOKUPS[token](world.client, inputs)]
+        return [remnant.id for remnant in LOOKUPS[token](world.client, inputs)]
     except Exception as error:
         if is_error(error, *MISSING):
             return []
         raise
 
 
-def test_each_resource_is_found_and_no_other(world: World) -> None:
+def test_lookups_find_only_the_resource_with_their_inputs(world: World) -> None:
     own = {"local": "aws:eks/nodeGroup:NodeGroup", "full-ec2": "aws:autoscaling/group:Group"}
-    assert own[world.stack] in {one.token for one in world.created}
-    for one in world.created:
-        assert look(world, one.token, one.state) == [one.id], f"{one.token} {one.name}"
+    assert own[world.stack] in {resource.token for resource in world.created}
+    for resource in world.created:
+        assert look(world, resource.token, resource.state) == [resource.id], f"{resource.token} {resource.name}"
 
 
 def test_resources_of_another_stack_are_not_found(world: World) -> None:
@@ -59,9 +59,9 @@ def test_resources_of_another_stack_are_not_found(world: World) -> None:
         f"/{world.stack}/": "/other/",
         f'"gpumpi:stack": "{world.stack}"': '"gpumpi:stack": "other"',
     }
-    ids = {one.id: f"{one.id[:-4]}0000" for one in world.created if one.id}
-    for one in world.created:
-        text = json.dumps(one.state)
-        for mine, others in (names | ids).items():
-            text = text.replace(mine, others)
-        assert look(world, one.token, json.loads(text)) == [], f"{one.token} {one.name}"
+    ids = {resource.id: f"{resource.id[:-4]}0000" for resource in world.created if resource.id}
+    for resource in world.created:
+        text = json.dumps(resource.state)
+        for own, foreign in (names | ids).items():
+            text = text.replace(own, foreign)
+        assert look(world, resource.token, json.loads(text)) == [], f"{resource.token} {resource.name}"

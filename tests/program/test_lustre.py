@@ -25,7 +25,7 @@ def existing(**fsx: Any) -> Deployment:
     settings = world.settings(
         world.pool(), network=world.existing_network(), storage={"fsx": {"fileSystemId": FILE_SYSTEM, **fsx}}
     )
-    found = LustreFileSystem(
+    file_system = LustreFileSystem(
         id=FILE_SYSTEM,
         state="AVAILABLE",
         vpc_id=world.VPC,
@@ -37,7 +37,7 @@ def existing(**fsx: Any) -> Deployment:
         mount_name="abcdefgh",
         admitted={"sg-lustre": frozenset({"10.0.0.0/16"})},
     )
-    return deploy(settings, world.facts(settings, lustre=found))
+    return deploy(settings, world.facts(settings, lustre=file_system))
 
 
 @pytest.fixture(scope="module")
@@ -45,31 +45,31 @@ def usual() -> Deployment:
     return lustre(dataRepository=DATA)
 
 
-def test_a_stack_without_fsx_has_no_lustre_resource() -> None:
+def test_stack_without_fsx_has_no_lustre_resource() -> None:
     settings = world.settings(world.pool())
-    made = deploy(settings, world.facts(settings))
-    assert not [one.name for one in made.resources if "lustre" in one.name or "fsx" in one.type]
+    deployment = deploy(settings, world.facts(settings))
+    assert not [resource.name for resource in deployment.resources if "lustre" in resource.name or "fsx" in resource.type]
 
 
 def test_a_persistent_file_system_is_encrypted_with_its_own_key(usual: Deployment) -> None:
-    found = usual.only(engine.LUSTRE).inputs
-    assert found["kmsKeyId"] == usual.only(engine.KEY, "lustre").state["arn"]
-    assert (found["deploymentType"], found["storageCapacity"], found["perUnitStorageThroughput"]) == ("PERSISTENT_2", 1200, 125)
-    assert (found["dataCompressionType"], found["fileSystemTypeVersion"]) == ("LZ4", "2.15")
+    spec = usual.only(engine.LUSTRE).inputs
+    assert spec["kmsKeyId"] == usual.only(engine.KEY, "lustre").state["arn"]
+    assert (spec["deploymentType"], spec["storageCapacity"], spec["perUnitStorageThroughput"]) == ("PERSISTENT_2", 1200, 125)
+    assert (spec["dataCompressionType"], spec["fileSystemTypeVersion"]) == ("LZ4", "2.15")
 
 
 def test_a_persistent_file_system_can_have_the_users_key() -> None:
     key = "arn:aws:kms:us-west-2:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
-    made = lustre(kmsKeyArn=key)
-    assert made.only(engine.LUSTRE).inputs["kmsKeyId"] == key
-    assert not made.created(engine.KEY, "lustre")
+    deployment = lustre(kmsKeyArn=key)
+    assert deployment.only(engine.LUSTRE).inputs["kmsKeyId"] == key
+    assert not deployment.created(engine.KEY, "lustre")
 
 
 def test_a_scratch_file_system_has_neither_key_nor_throughput() -> None:
-    made = lustre(deployment="SCRATCH_2", sizeGib=2400, compression=False)
-    found = made.only(engine.LUSTRE).inputs
-    assert not made.created(engine.KEY, "lustre") and "perUnitStorageThroughput" not in found and "kmsKeyId" not in found
-    assert (found["storageCapacity"], found["dataCompressionType"]) == (2400, "NONE")
+    deployment = lustre(deployment="SCRATCH_2", sizeGib=2400, compression=False)
+    inputs = deployment.only(engine.LUSTRE).inputs
+    assert not deployment.created(engine.KEY, "lustre") and "perUnitStorageThroughput" not in inputs and "kmsKeyId" not in inputs
+    assert (inputs["storageCapacity"], inputs["dataCompressionType"]) == (2400, "NONE")
 
 
 def test_file_servers_reach_each_other_before_the_file_system_is_created(usual: Deployment) -> None:
@@ -81,7 +81,7 @@ def test_file_servers_reach_each_other_before_the_file_system_is_created(usual: 
 
 
 def test_nodes_and_file_servers_admit_each_other_on_lustres_ports(usual: Deployment) -> None:
-    rules = {one.name.removeprefix("gpumpi-test-lustre-"): one.inputs for one in usual.created(engine.INGRESS_RULE, "lustre")}
+    rules = {rule.name.removeprefix("gpumpi-test-lustre-"): rule.inputs for rule in usual.created(engine.INGRESS_RULE, "lustre")}
     ports = {(rule["fromPort"], rule["toPort"]) for rule in rules.values()}
     assert ports == {(988, 988), (1018, 1023)}
     assert rules["nodes-988-ingress"]["referencedSecurityGroupId"] == "gpumpi-test-nodes-id"
@@ -89,46 +89,46 @@ def test_nodes_and_file_servers_admit_each_other_on_lustres_ports(usual: Deploym
 
 
 def test_a_bucket_is_linked_and_files_that_jobs_delete_stay_in_it(usual: Deployment) -> None:
-    found = usual.only(engine.DATA_REPOSITORY).inputs
-    assert (found["dataRepositoryPath"], found["fileSystemPath"]) == ("s3://sets/imagenet", "/data")
-    assert found["s3"]["autoImportPolicy"]["events"] == ["NEW", "CHANGED", "DELETED"]
-    assert found["s3"]["autoExportPolicy"]["events"] == ["NEW", "CHANGED"]
-    assert found["batchImportMetaDataOnCreate"] is True
+    inputs = usual.only(engine.DATA_REPOSITORY).inputs
+    assert (inputs["dataRepositoryPath"], inputs["fileSystemPath"]) == ("s3://sets/imagenet", "/data")
+    assert inputs["s3"]["autoImportPolicy"]["events"] == ["NEW", "CHANGED", "DELETED"]
+    assert inputs["s3"]["autoExportPolicy"]["events"] == ["NEW", "CHANGED"]
+    assert inputs["batchImportMetaDataOnCreate"] is True
 
 
 @pytest.mark.parametrize("protect", [True, False])
 def test_protect_applies_only_to_the_file_system(protect: bool) -> None:
-    found = lustre(protect=protect)
-    assert {one.type for one in found.resources if one.protected} == ({engine.LUSTRE} if protect else set())
+    deployment = lustre(protect=protect)
+    assert {resource.type for resource in deployment.resources if resource.protected} == ({engine.LUSTRE} if protect else set())
 
 
-def test_an_existing_file_system_stays_as_it_is() -> None:
-    made = existing()
-    assert not [one.name for one in made.resources if one.type.startswith("aws:") and "lustre" in one.name]
-    assert made.outputs["lustreMountName"] == "abcdefgh"
+def test_up_does_not_change_an_existing_file_system() -> None:
+    stack = existing()
+    assert not [resource.name for resource in stack.resources if resource.type.startswith("aws:") and "lustre" in resource.name]
+    assert stack.outputs["lustreMountName"] == "abcdefgh"
 
 
 def test_on_request_nodes_are_admitted_to_an_existing_file_system() -> None:
     rules = existing(addIngressRule=True).created(engine.INGRESS_RULE, "lustre")
-    assert {(one.inputs["securityGroupId"], one.inputs["fromPort"]) for one in rules} == {("sg-lustre", 988), ("sg-lustre", 1018)}
+    assert {(row.inputs["securityGroupId"], row.inputs["fromPort"]) for row in rules} == {("sg-lustre", 988), ("sg-lustre", 1018)}
 
 
 def test_the_csi_driver_is_installed_only_with_a_lustre_file_system(usual: Deployment) -> None:
     name = "gpumpi-test-service-aws-fsx-csi-driver"
-    assert name in {one.name for one in usual.created(engine.ADDON)}
+    assert name in {addon.name for addon in usual.created(engine.ADDON)}
     settings = world.settings(world.pool())
-    assert name not in {one.name for one in deploy(settings, world.facts(settings)).created(engine.ADDON)}
+    assert name not in {addon.name for addon in deploy(settings, world.facts(settings)).created(engine.ADDON)}
 
 
-def user_data(made: Deployment, role: str) -> str:
-    owner = made.only(engine.INSTANCE) if role == "master" else made.only(engine.LAUNCH_TEMPLATE, f"-{role}")
+def user_data(deployment: Deployment, role: str) -> str:
+    owner = deployment.only(engine.INSTANCE) if role == "master" else deployment.only(engine.LAUNCH_TEMPLATE, f"-{role}")
     return base64.b64decode(owner.inputs.get("userDataBase64") or owner.inputs["userData"]).decode()
 
 
 def test_ec2_nodes_mount_the_file_system_and_the_head_node_makes_it_writable() -> None:
-    made = lustre(ec2=True, dataRepository=DATA)
-    state = made.only(engine.LUSTRE).state
+    deployment = lustre(ec2=True, dataRepository=DATA)
+    state = deployment.only(engine.LUSTRE).state
     line = f"{state['dnsName']}@tcp:/{state['mountName']} /fsx lustre defaults,relatime,flock,_netdev 0 0"
-    head, worker = user_data(made, "master"), user_data(made, "worker")
+    head, worker = user_data(deployment, "master"), user_data(deployment, "worker")
     assert line in head and line in worker
     assert re.search(r"^chown 1000:1000 /fsx /fsx/data$", head, re.MULTILINE) and "chown 1000:1000" not in worker

@@ -36,7 +36,7 @@ def existing() -> Deployment:
 
 
 def zones_of(resources: list[engine.Resource]) -> list[str]:
-    return sorted(one.inputs["availabilityZone"] for one in resources)
+    return sorted(resource.inputs["availabilityZone"] for resource in resources)
 
 
 def test_every_zone_has_a_private_and_a_public_subnet(usual: Deployment) -> None:
@@ -45,7 +45,7 @@ def test_every_zone_has_a_private_and_a_public_subnet(usual: Deployment) -> None
 
 
 def test_no_subnet_assigns_public_addresses(usual: Deployment) -> None:
-    assert {one.inputs["mapPublicIpOnLaunch"] for one in usual.created(engine.SUBNET)} == {False}
+    assert {subnet.inputs["mapPublicIpOnLaunch"] for subnet in usual.created(engine.SUBNET)} == {False}
 
 
 def test_subnets_have_the_tags_that_eks_looks_for(usual: Deployment) -> None:
@@ -75,11 +75,11 @@ def test_flow_logs_cover_all_traffic_and_are_encrypted_and_expire(usual: Deploym
     ("nat", "gateways"), [(None, ["us-west-2a"]), ("one", ["us-west-2a"]), ("perZone", ZONES)], ids=["default", "one", "perZone"]
 )
 def test_the_number_of_nat_gateways_is_as_configured(nat: str | None, gateways: list[str]) -> None:
-    found = network(natGateways=nat) if nat else network()
-    assert sorted(one.name.split("-nat-")[1] for one in found.created(engine.NAT_GATEWAY)) == [
+    deployment = network(natGateways=nat) if nat else network()
+    assert sorted(gateway.name.split("-nat-")[1] for gateway in deployment.created(engine.NAT_GATEWAY)) == [
         f"{zone}-gateway" for zone in gateways
     ]
-    routes = {one.name: one.inputs["natGatewayId"] for one in found.created(engine.ROUTE, "private")}
+    routes = {route.name: route.inputs["natGatewayId"] for route in deployment.created(engine.ROUTE, "private")}
     assert len(routes) == len(ZONES)
     for zone in ZONES:
         through = zone if zone in gateways else gateways[0]
@@ -93,9 +93,9 @@ def test_every_private_subnet_reaches_s3_without_nat(usual: Deployment) -> None:
 
 
 @pytest.mark.parametrize(("nat", "reads_all"), [("one", True), ("none", False)])
-def test_others_read_any_bucket_through_the_s3_endpoint_only_if_they_could_over_nat(nat: str, reads_all: bool) -> None:
-    made = network(natGateways=nat, **({"interfaceEndpoints": True} if nat == "none" else {}))
-    policy = json.loads(made.only(engine.VPC_ENDPOINT, "s3-endpoint").inputs["policy"])
+def test_s3_endpoint_admits_other_accounts_buckets_only_if_nat_would(nat: str, reads_all: bool) -> None:
+    deployment = network(natGateways=nat, **({"interfaceEndpoints": True} if nat == "none" else {}))
+    policy = json.loads(deployment.only(engine.VPC_ENDPOINT, "s3-endpoint").inputs["policy"])
     stranger = {"aws:PrincipalAccount": "999999999999"}
     assert allows(Request("s3:GetObject", "arn:aws:s3:::data-set/x", stranger), policy) is reads_all
     assert not allows(Request("s3:PutObject", "arn:aws:s3:::data-set/x", stranger), policy)
@@ -124,9 +124,9 @@ def test_a_private_cluster_has_no_route_to_the_internet(closed: Deployment) -> N
 
 
 def test_a_private_cluster_has_endpoints_for_every_service_that_nodes_call(closed: Deployment) -> None:
-    endpoints = [one.inputs for one in closed.created(engine.VPC_ENDPOINT) if one.inputs["vpcEndpointType"] == "Interface"]
-    assert {one["serviceName"] for one in endpoints} == {f"com.amazonaws.us-west-2.{service}" for service in SERVICES}
-    assert all(one["privateDnsEnabled"] and len(one["subnetIds"]) == len(ZONES) for one in endpoints)
+    endpoints = [point.inputs for point in closed.created(engine.VPC_ENDPOINT) if point.inputs["vpcEndpointType"] == "Interface"]
+    assert {endpoint["serviceName"] for endpoint in endpoints} == {f"com.amazonaws.us-west-2.{service}" for service in SERVICES}
+    assert all(endpoint["privateDnsEnabled"] and len(endpoint["subnetIds"]) == len(ZONES) for endpoint in endpoints)
 
 
 def test_endpoints_admit_nodes_only(closed: Deployment) -> None:
@@ -135,21 +135,21 @@ def test_endpoints_admit_nodes_only(closed: Deployment) -> None:
 
 
 def test_endpoints_also_admit_the_networks_that_reach_the_private_api() -> None:
-    made = network({"endpointAccess": {"privateCidrs": ["10.8.0.0/16"]}}, natGateways="none", interfaceEndpoints=True)
-    [group] = {one.inputs["securityGroupIds"][0] for one in made.created(engine.VPC_ENDPOINT) if "subnetIds" in one.inputs}
-    rules = [one.inputs for one in made.created(engine.INGRESS_RULE) if one.inputs["securityGroupId"] == group]
+    stack = network({"endpointAccess": {"privateCidrs": ["10.8.0.0/16"]}}, natGateways="none", interfaceEndpoints=True)
+    [group] = {point.inputs["securityGroupIds"][0] for point in stack.created(engine.VPC_ENDPOINT) if "subnetIds" in point.inputs}
+    rules = [rule.inputs for rule in stack.created(engine.INGRESS_RULE) if rule.inputs["securityGroupId"] == group]
     assert {rule.get("cidrIpv4") for rule in rules} == {None, "10.8.0.0/16"}
     assert all((rule["ipProtocol"], rule["fromPort"], rule["toPort"]) == ("tcp", 443, 443) for rule in rules)
 
 
 def test_nodes_of_a_private_cluster_reach_only_the_vpc_and_s3(closed: Deployment) -> None:
-    rules = {one.name.removeprefix("gpumpi-test-nodes-"): one.inputs for one in closed.created(engine.EGRESS_RULE)}
+    rules = {rule.name.removeprefix("gpumpi-test-nodes-"): rule.inputs for rule in closed.created(engine.EGRESS_RULE)}
     assert set(rules) == {"self-egress", "10.0.0.0/16-egress", "s3-egress"}
     assert rules["s3-egress"]["prefixListId"] == "pl-mock" and rules["s3-egress"]["toPort"] == 443
 
 
 def test_nodes_with_nat_reach_the_internet(usual: Deployment) -> None:
-    assert {one.inputs.get("cidrIpv4") for one in usual.created(engine.EGRESS_RULE)} == {None, "0.0.0.0/0"}
+    assert {rule.inputs.get("cidrIpv4") for rule in usual.created(engine.EGRESS_RULE)} == {None, "0.0.0.0/0"}
 
 
 def test_nodes_wait_for_the_endpoints_that_they_need_to_start(closed: Deployment) -> None:
@@ -166,7 +166,7 @@ def test_endpoints_can_be_combined_with_nat() -> None:
 
 
 def test_nothing_is_created_or_changed_in_an_existing_network(existing: Deployment) -> None:
-    assert not [one.type for one in existing.resources if one.type.startswith("aws:ec2/") and one.type not in IN_ANY_NETWORK]
+    assert not [item.type for item in existing.resources if item.type.startswith("aws:ec2/") and item.type not in IN_ANY_NETWORK]
 
 
 IN_ANY_NETWORK = {engine.SECURITY_GROUP, engine.PLACEMENT_GROUP, engine.LAUNCH_TEMPLATE}
@@ -182,15 +182,15 @@ def test_an_existing_network_s_subnets_are_used_as_they_are(existing: Deployment
 
 
 def test_security_groups_are_created_in_the_existing_network(existing: Deployment) -> None:
-    assert {one.inputs["vpcId"] for one in existing.created(engine.SECURITY_GROUP)} == {world.VPC}
+    assert {group.inputs["vpcId"] for group in existing.created(engine.SECURITY_GROUP)} == {world.VPC}
 
 
 def test_a_zone_with_two_existing_subnets_has_one_mount_target() -> None:
     settings = world.settings(world.pool(), network=world.existing_network(*map(world.subnet_id, "abc")))
     subnets = world.subnets(world.subnet("a"), world.subnet("b"), world.subnet("c", zone="us-west-2a"))
-    found = deploy(settings, replace(world.facts(settings), subnets=subnets))
-    assert sorted(one.inputs["subnetId"] for one in found.created(engine.MOUNT_TARGET)) == [
+    deployment = deploy(settings, replace(world.facts(settings), subnets=subnets))
+    assert sorted(target.inputs["subnetId"] for target in deployment.created(engine.MOUNT_TARGET)) == [
         world.subnet_id("a"),
         world.subnet_id("b"),
     ]
-    assert len(found.only(engine.CLUSTER).inputs["vpcConfig"]["subnetIds"]) == 3
+    assert len(deployment.only(engine.CLUSTER).inputs["vpcConfig"]["subnetIds"]) == 3

@@ -26,41 +26,41 @@ def fabric() -> Deployment:
 
 @pytest.mark.parametrize(("capacity", "kind"), [({"kind": "on-demand"}, "ON_DEMAND"), ({"kind": "spot"}, "SPOT")])
 def test_capacity_without_a_reservation_only_sets_its_type(capacity: dict[str, str], kind: str) -> None:
-    found = pool("p4d.24xlarge", capacity=capacity)
-    assert group(found).inputs["capacityType"] == kind
-    assert not {"capacityReservationSpecification", "instanceMarketOptions"} & set(template(found))
-    assert not group(found).delete_before_replace
+    deployment = pool("p4d.24xlarge", capacity=capacity)
+    assert group(deployment).inputs["capacityType"] == kind
+    assert not {"capacityReservationSpecification", "instanceMarketOptions"} & set(template(deployment))
+    assert not group(deployment).delete_before_replace
 
 
 def test_a_targeted_reservation_is_on_demand_capacity_with_a_target() -> None:
-    found = pool("p5.48xlarge", capacity={"kind": "targeted-odcr", "reservationId": world.RESERVATION})
+    deployment = pool("p5.48xlarge", capacity={"kind": "targeted-odcr", "reservationId": world.RESERVATION})
     target = {"capacityReservationTarget": {"capacityReservationId": world.RESERVATION}}
-    assert template(found)["capacityReservationSpecification"] == target
-    assert "instanceMarketOptions" not in template(found), "market options would make it a capacity block"
-    assert group(found).inputs["capacityType"] == "ON_DEMAND"
-    assert group(found).inputs["instanceTypes"] == ["p5.48xlarge"]
+    assert template(deployment)["capacityReservationSpecification"] == target
+    assert "instanceMarketOptions" not in template(deployment), "market options would make it a capacity block"
+    assert group(deployment).inputs["capacityType"] == "ON_DEMAND"
+    assert group(deployment).inputs["instanceTypes"] == ["p5.48xlarge"]
 
 
 def test_a_resource_group_of_reservations_can_be_the_target() -> None:
     arn = "arn:aws:resource-groups:us-west-2:123456789012:group/gpus"
-    found = pool("p5.48xlarge", capacity={"kind": "targeted-odcr", "resourceGroupArn": arn})
+    deployment = pool("p5.48xlarge", capacity={"kind": "targeted-odcr", "resourceGroupArn": arn})
     target = {"capacityReservationTarget": {"capacityReservationResourceGroupArn": arn}}
-    assert template(found)["capacityReservationSpecification"] == target
+    assert template(deployment)["capacityReservationSpecification"] == target
 
 
 def test_a_capacity_block_has_its_type_and_market_in_the_launch_template() -> None:
-    found = pool("p5.48xlarge", capacity={"kind": "capacity-block", "reservationId": world.RESERVATION})
-    assert template(found)["instanceType"] == "p5.48xlarge" and "instanceTypes" not in group(found).inputs
-    assert template(found)["instanceMarketOptions"] == {"marketType": "capacity-block"}
-    assert group(found).inputs["capacityType"] == "CAPACITY_BLOCK"
+    deployment = pool("p5.48xlarge", capacity={"kind": "capacity-block", "reservationId": world.RESERVATION})
+    assert template(deployment)["instanceType"] == "p5.48xlarge" and "instanceTypes" not in group(deployment).inputs
+    assert template(deployment)["instanceMarketOptions"] == {"marketType": "capacity-block"}
+    assert group(deployment).inputs["capacityType"] == "CAPACITY_BLOCK"
 
 
 @pytest.mark.parametrize("kind", ["targeted-odcr", "capacity-block"])
 def test_reserved_capacity_has_its_zone_no_placement_group_and_delete_before_replace(kind: str) -> None:
-    found = pool("p5.48xlarge", capacity={"kind": kind, "reservationId": world.RESERVATION})
-    assert found.created(engine.PLACEMENT_GROUP) == [] and "placement" not in template(found)
-    assert group(found).inputs["subnetIds"] == ["gpumpi-test-network-private-us-west-2b-subnet-id"]
-    assert group(found).delete_before_replace
+    deployment = pool("p5.48xlarge", capacity={"kind": kind, "reservationId": world.RESERVATION})
+    assert deployment.created(engine.PLACEMENT_GROUP) == [] and "placement" not in template(deployment)
+    assert group(deployment).inputs["subnetIds"] == ["gpumpi-test-network-private-us-west-2b-subnet-id"]
+    assert group(deployment).delete_before_replace
 
 
 # --- placement
@@ -74,14 +74,14 @@ def test_efa_nodes_are_placed_together_in_one_zone(fabric: Deployment) -> None:
 
 
 def test_the_user_s_placement_group_is_used_and_none_is_created() -> None:
-    found = pool(placementGroup="mine")
-    assert template(found)["placement"] == {"groupName": "mine"} and found.created(engine.PLACEMENT_GROUP) == []
+    deployment = pool(placementGroup="mine")
+    assert template(deployment)["placement"] == {"groupName": "mine"} and deployment.created(engine.PLACEMENT_GROUP) == []
 
 
 @pytest.mark.parametrize("more", [{"placementGroup": "none"}, {"maxSize": 1}], ids=str)
 def test_a_pool_can_disable_its_placement_group(more: dict[str, Any]) -> None:
-    found = pool(**more)
-    assert found.created(engine.PLACEMENT_GROUP) == [] and "placement" not in template(found)
+    deployment = pool(**more)
+    assert deployment.created(engine.PLACEMENT_GROUP) == [] and "placement" not in template(deployment)
 
 
 # --- sizes
@@ -90,8 +90,8 @@ def test_a_pool_can_disable_its_placement_group(more: dict[str, Any]) -> None:
 def sized(existing: ExistingPool | None, *, autoscaler: bool = True, **more: Any) -> tuple[dict[str, int], tuple[str, ...]]:
     settings = world.settings(world.pool(**{"maxSize": 4, **more}), platform={"autoscaler": autoscaler})
     before = Existing(pools={"train": existing} if existing else {})
-    found = group(deploy(settings, replace(world.facts(settings), existing=before)))
-    return found.inputs["scalingConfig"], found.ignored_changes
+    node_group = group(deploy(settings, replace(world.facts(settings), existing=before)))
+    return node_group.inputs["scalingConfig"], node_group.ignored_changes
 
 
 LEFT_ALONE = ("scalingConfig.desiredSize",)
@@ -111,8 +111,8 @@ LEFT_ALONE = ("scalingConfig.desiredSize",)
 def test_the_autoscaler_owns_the_desired_size_unless_its_bounds_change(
     existing: ExistingPool | None, more: dict[str, Any], scaling: tuple[int, int, int], ignored: tuple[str, ...]
 ) -> None:
-    found, ignored_changes = sized(existing, **more)
-    assert (found["minSize"], found["desiredSize"], found["maxSize"]) == scaling and ignored_changes == ignored
+    config, ignored_changes = sized(existing, **more)
+    assert (config["minSize"], config["desiredSize"], config["maxSize"]) == scaling and ignored_changes == ignored
 
 
 # --- updates and repair
@@ -132,13 +132,13 @@ def repair(of: Deployment, name: str = "train") -> Any:
 
 @pytest.mark.parametrize("name", ["train", "system"])
 def test_unhealthy_nodes_are_repaired_one_at_a_time(fabric: Deployment, name: str) -> None:
-    found = repair(fabric, name)
-    assert (found["enabled"], found["maxParallelNodesRepairedCount"]) == (True, 1)
+    config = repair(fabric, name)
+    assert (config["enabled"], config["maxParallelNodesRepairedCount"]) == (True, 1)
 
 
 def overrides(instance_type: str = "g5.8xlarge", platform: dict[str, Any] | None = None, **more: Any) -> Sequence[RepairOverride]:
-    wanted = {"install": True, **(platform or {})}
-    settings = world.settings(world.pool("train", instance_type, **{"maxSize": 4, **more}), platform=wanted)
+    section = {"install": True, **(platform or {})}
+    settings = world.settings(world.pool("train", instance_type, **{"maxSize": 4, **more}), platform=section)
     plans = eks_pools.plan(settings, world.facts(settings))
     assert plans["system"].spec.repair_overrides == ()
     return plans["train"].spec.repair_overrides

@@ -42,7 +42,7 @@ def test_a_p5_accepts_only_pods_that_get_an_address(instance_type: str, efa: boo
     [("g5.8xlarge", 1, 1), ("p4d.24xlarge", 1, 4), ("p5.48xlarge", 1, 32), ("p6-b300.48xlarge", 1, 16)],
 )
 def test_a_node_has_the_interfaces_of_its_type(instance_type: str, plain_interfaces: int, efa_interfaces: int) -> None:
-    kinds = [one["interfaceType"] for one in template(pool(instance_type))["networkInterfaces"]]
+    kinds = [interface["interfaceType"] for interface in template(pool(instance_type))["networkInterfaces"]]
     assert (kinds.count("interface"), kinds.count("efa-only")) == (plain_interfaces, efa_interfaces)
 
 
@@ -66,7 +66,7 @@ def test_efa_can_be_disabled_on_a_type_that_has_it() -> None:
 
 @pytest.mark.parametrize("forbidden", ["subnetId", "associatePublicIpAddress"])
 def test_interfaces_set_nothing_that_eks_or_ec2_rejects(fabric: Deployment, forbidden: str) -> None:
-    assert not [one for one in template(fabric)["networkInterfaces"] if forbidden in one]
+    assert not [interface for interface in template(fabric)["networkInterfaces"] if forbidden in interface]
 
 
 @pytest.mark.parametrize("forbidden", ["iamInstanceProfile", "instanceInitiatedShutdownBehavior", "keyName", "instanceType"])
@@ -80,17 +80,17 @@ def test_a_launch_template_sets_nothing_that_eks_rejects(fabric: Deployment, for
 
 @pytest.mark.parametrize("name", ["train", "system"])
 def test_disks_are_encrypted_and_imds_is_limited_to_the_host(fabric: Deployment, name: str) -> None:
-    found = fabric.only(engine.LAUNCH_TEMPLATE, name).inputs
-    (disk,) = found["blockDeviceMappings"]
+    inputs = fabric.only(engine.LAUNCH_TEMPLATE, name).inputs
+    (disk,) = inputs["blockDeviceMappings"]
     assert disk["deviceName"] == "/dev/xvda"
     assert (disk["ebs"]["volumeType"], disk["ebs"]["encrypted"], disk["ebs"]["deleteOnTermination"]) == ("gp3", "true", "true")
-    assert found["metadataOptions"] == {"httpEndpoint": "enabled", "httpTokens": "required", "httpPutResponseHopLimit": 1}
+    assert inputs["metadataOptions"] == {"httpEndpoint": "enabled", "httpTokens": "required", "httpPutResponseHopLimit": 1}
 
 
 @pytest.mark.parametrize("name", ["train", "system"])
 def test_launched_resources_have_the_pool_s_tags(fabric: Deployment, name: str) -> None:
     specifications = {
-        one["resourceType"]: one["tags"] for one in fabric.only(engine.LAUNCH_TEMPLATE, name).inputs["tagSpecifications"]
+        spec["resourceType"]: spec["tags"] for spec in fabric.only(engine.LAUNCH_TEMPLATE, name).inputs["tagSpecifications"]
     }
     assert set(specifications) == {"instance", "volume", "network-interface"}
     for tags in specifications.values():
@@ -169,9 +169,9 @@ def test_system_nodes_have_no_taints(fabric: Deployment) -> None:
 
 
 def test_nodes_have_the_user_s_labels() -> None:
-    found = pool(labels={"team": "ml"})
-    assert group(found).inputs["labels"]["team"] == "ml"
-    assert group_tags(found)[f"{TEMPLATE_TAG}/label/team"] == "ml"
+    deployment = pool(labels={"team": "ml"})
+    assert group(deployment).inputs["labels"]["team"] == "ml"
+    assert group_tags(deployment)[f"{TEMPLATE_TAG}/label/team"] == "ml"
 
 
 def test_an_autoscaler_can_scale_up_from_zero(fabric: Deployment) -> None:
@@ -204,17 +204,17 @@ def test_an_auto_scaling_group_has_the_cost_tags(plain: Deployment, name: str) -
 
 
 def test_instances_get_the_pool_s_tags_from_the_group_but_not_the_autoscaler_s(fabric: Deployment) -> None:
-    tags = [one.inputs["tag"] for one in fabric.created(engine.GROUP_TAG, "-train-tag-")]
+    tags = [tag.inputs["tag"] for tag in fabric.created(engine.GROUP_TAG, "-train-tag-")]
     copied = {tag["key"] for tag in tags if tag["propagateAtLaunch"]}
     assert copied == {"Name", "gpumpi:stack", "gpumpi:pool", "cost-center", "managed-by"}
 
 
 def test_a_changed_tag_creates_no_new_launch_template_version(fabric: Deployment) -> None:
     """A new launch template version would make EKS replace all nodes."""
-    assert {one.ignored_changes for one in fabric.created(engine.LAUNCH_TEMPLATE)} == {("tagSpecifications",)}
+    assert {template.ignored_changes for template in fabric.created(engine.LAUNCH_TEMPLATE)} == {("tagSpecifications",)}
 
 
 def test_without_the_autoscaler_there_are_no_autoscaler_tags() -> None:
-    found = pool(autoscaler=False)
-    assert not [key for key in {**group_tags(found), **group(found).inputs["tags"]} if key.startswith("k8s.io/")]
-    assert not found.created(engine.POD_IDENTITY, "autoscaler") and not found.named("gpumpi-test-autoscaler")
+    deployment = pool(autoscaler=False)
+    assert not [key for key in {**group_tags(deployment), **group(deployment).inputs["tags"]} if key.startswith("k8s.io/")]
+    assert not deployment.created(engine.POD_IDENTITY, "autoscaler") and not deployment.named("gpumpi-test-autoscaler")

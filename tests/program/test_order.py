@@ -39,14 +39,14 @@ def deployment() -> Deployment:
 
 
 @pytest.mark.parametrize("token", BESIDE_THE_CONTROL_PLANE)
-def test_it_does_not_wait_for_the_control_plane(deployment: Deployment, token: str) -> None:
+def test_resource_creation_does_not_wait_for_the_control_plane(deployment: Deployment, token: str) -> None:
     resources = deployment.created(token)
     assert resources, f"the stack has no {token}"
-    assert not [one.name for one in resources if deployment.only(engine.CLUSTER) in deployment.waits_for(one)]
+    assert not [resource.name for resource in resources if deployment.only(engine.CLUSTER) in deployment.waits_for(resource)]
 
 
 def test_the_control_plane_waits_for_subnets_its_role_its_key_and_its_log_group_only(deployment: Deployment) -> None:
-    types = {one.type for one in deployment.waits_for(deployment.only(engine.CLUSTER)) if one.custom}
+    types = {resource.type for resource in deployment.waits_for(deployment.only(engine.CLUSTER)) if resource.custom}
     assert types == {
         engine.VPC,
         engine.SUBNET,
@@ -95,9 +95,9 @@ def test_an_add_on_that_nodes_need_waits_for_none(deployment: Deployment, addon:
     assert "gpumpi-test-system" not in deployment.names_before(deployment.only(engine.ADDON, addon))
 
 
-def test_storage_is_no_reason_for_nodes_to_wait(deployment: Deployment) -> None:
+def test_node_groups_do_not_wait_for_storage(deployment: Deployment) -> None:
     waits = deployment.waits_for(deployment.only(engine.NODE_GROUP, "test-one"))
-    assert not [one.name for one in waits if one.type.startswith("aws:efs/")]
+    assert not [wait.name for wait in waits if wait.type.startswith("aws:efs/")]
 
 
 def test_nat_is_deleted_before_the_internet_gateway(deployment: Deployment) -> None:

@@ -41,7 +41,7 @@ def stack() -> Deployment:
 
 def test_without_a_platform_there_is_no_kubernetes_resource_or_provider() -> None:
     bare = deployed(asked(install=False))
-    assert not [one.type for one in bare.resources if "kubernetes" in one.type]
+    assert not [resource.type for resource in bare.resources if "kubernetes" in resource.type]
     assert bare.outputs["platform"]["installed"] is False
     assert "from a network in target.endpointAccess.privateCidrs" in bare.outputs["platform"]["how"]
 
@@ -57,8 +57,8 @@ def test_without_a_platform_there_is_no_kubernetes_resource_or_provider() -> Non
     ],
 )
 def test_every_part_can_be_disabled_separately(stack: Deployment, part: str, component: str) -> None:
-    def components(one: Deployment) -> Counter[str]:
-        return Counter(resource.type for resource in one.resources if not resource.custom and "Pod" not in resource.type)
+    def components(stack: Deployment) -> Counter[str]:
+        return Counter(resource.type for resource in stack.resources if not resource.custom and "Pod" not in resource.type)
 
     token = f"gpumpi:infra:{component}"
     left_out = components(stack) - components(deployed(asked(**{part: False})))
@@ -66,7 +66,7 @@ def test_every_part_can_be_disabled_separately(stack: Deployment, part: str, com
 
 
 def test_a_stack_without_efa_has_no_efa_plugin() -> None:
-    names = [one["metadata"]["name"] for one in objects(deployed(asked(SINGLE)), "DaemonSet")]
+    names = [daemon_set["metadata"]["name"] for daemon_set in objects(deployed(asked(SINGLE)), "DaemonSet")]
     assert names == ["nvidia-device-plugin-daemonset"]
 
 
@@ -83,7 +83,7 @@ def test_a_private_endpoint_disables_the_platform_unless_configured() -> None:
 
 def test_every_object_uses_the_cluster_s_own_provider(stack: Deployment) -> None:
     (provider,) = stack.created("pulumi:providers:kubernetes")
-    assert {one.provider.rpartition("::")[0] for one in in_cluster(stack)} == {provider.urn}
+    assert {resource.provider.rpartition("::")[0] for resource in in_cluster(stack)} == {provider.urn}
     assert "eks" in str(provider.inputs["kubeconfig"]) and provider.inputs["enableServerSideApply"] in (True, "true")
 
 
@@ -126,12 +126,12 @@ def test_the_efa_plugin_has_the_privileges_of_aws_s_chart(stack: Deployment) -> 
         "runAsNonRoot": False,
         "runAsUser": 0,
     }
-    assert [one["hostPath"] for one in pod["volumes"]] == [
+    assert [volume["hostPath"] for volume in pod["volumes"]] == [
         {"path": "/var/lib/kubelet/device-plugins"},
         {"path": "/dev/infiniband"},
         {"path": "/opt/aws/neuron", "type": "DirectoryOrCreate"},
     ]
-    assert [one["mountPath"] for one in container["volumeMounts"]] == [one["hostPath"]["path"] for one in pod["volumes"]]
+    assert [mount["mountPath"] for mount in container["volumeMounts"]] == [entry["hostPath"]["path"] for entry in pod["volumes"]]
     (term,) = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
     assert term["matchExpressions"] == [{"key": "eks.amazonaws.com/compute-type", "operator": "NotIn", "values": ["auto"]}]
 
@@ -146,8 +146,8 @@ def test_every_container_has_requests_and_a_memory_limit(stack: Deployment) -> N
 
 def test_one_setting_reduces_cpu_requests_and_the_outputs_reflect_it(stack: Deployment) -> None:
     small = deployed(asked(cpuRequestFactor=0.1))
-    full = {one["name"]: millis_of(one["resources"]["requests"]["cpu"]) for one in containers(stack)}
-    shrunk = {one["name"]: millis_of(one["resources"]["requests"]["cpu"]) for one in containers(small)}
+    full = {container["name"]: millis_of(container["resources"]["requests"]["cpu"]) for container in containers(stack)}
+    shrunk = {container["name"]: millis_of(container["resources"]["requests"]["cpu"]) for container in containers(small)}
     assert shrunk == {name: max(1, round(millis * 0.1)) for name, millis in full.items()}
     assert small.outputs["platform"]["cpuRequests"] == "multiplied by 0.1: these nodes stand in for larger ones"
     assert "cpuRequests" not in stack.outputs["platform"]
@@ -183,16 +183,16 @@ def test_pods_satisfy_restricted_if_their_namespace_enforces_it(stack: Deploymen
 
 
 def test_every_platform_namespace_enforces_restricted(stack: Deployment) -> None:
-    found = {one["metadata"]["name"]: one["metadata"]["labels"] for one in objects(stack, "Namespace")}
-    assert set(found) == {"gpumpi-system", "kueue-system", "mpi-jobs", "mpi-operator"}
-    for labels in found.values():
+    by_namespace = {namespace["metadata"]["name"]: namespace["metadata"]["labels"] for namespace in objects(stack, "Namespace")}
+    assert set(by_namespace) == {"gpumpi-system", "kueue-system", "mpi-jobs", "mpi-operator"}
+    for labels in by_namespace.values():
         assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
         assert labels["pod-security.kubernetes.io/enforce-version"] == "v1.35"
 
 
 def test_node_agents_have_their_own_namespace_and_few_permissions(stack: Deployment) -> None:
     agents = objects(stack, "DaemonSet")
-    assert {one["metadata"]["namespace"] for one in agents} == {PRIVILEGED}
+    assert {agent["metadata"]["namespace"] for agent in agents} == {PRIVILEGED}
     assert_few_permissions(only(stack, "DaemonSet", "nvidia-device-plugin-daemonset"))
 
 
@@ -232,7 +232,7 @@ def test_the_job_controller_may_cordon_nodes_and_write_its_journal_and_nothing_m
 
 def watched(stack: Deployment) -> Any:
     (container,) = only(stack, "Deployment", "gpumpi-job-controller")["spec"]["template"]["spec"]["containers"]
-    return json.loads({one["name"]: one["value"] for one in container["env"]}.get("GPUMPI_NODES", "null"))
+    return json.loads({variable["name"]: variable["value"] for variable in container["env"]}.get("GPUMPI_NODES", "null"))
 
 
 def test_the_job_controller_watches_the_nodes_of_all_pools_with_ranks(stack: Deployment) -> None:
@@ -241,7 +241,7 @@ def test_the_job_controller_watches_the_nodes_of_all_pools_with_ranks(stack: Dep
         {"gpus": 1, "labels": {"gpumpi.io/pool": "single"}},
     ]
     assert watched(stack) == {"existing": False, "pools": pools}
-    assert [one["nodeUnhealthyReason"] for one in group_of(stack, "train")] == [
+    assert [override["nodeUnhealthyReason"] for override in group_of(stack, "train")] == [
         override["node_unhealthy_reason"] for override in faults.list_repair_overrides()
     ]
 
@@ -259,19 +259,19 @@ def test_without_healing_the_job_controller_may_only_read_nodes() -> None:
 
 def test_only_api_clients_have_a_token(stack: Deployment) -> None:
     with_token = {
-        one["metadata"]["name"]
-        for one in objects(stack, "Deployment", "DaemonSet")
-        if one["spec"]["template"]["spec"]["automountServiceAccountToken"]
+        manifest["metadata"]["name"]
+        for manifest in objects(stack, "Deployment", "DaemonSet")
+        if manifest["spec"]["template"]["spec"]["automountServiceAccountToken"]
     }
     assert with_token == {"cluster-autoscaler", "gpumpi-job-controller", "kueue-controller-manager", "mpi-operator"}
-    accounts = [one for one in objects(stack, "ServiceAccount") if one["metadata"]["name"] != "mpi-operator"]
-    assert accounts and all(one["automountServiceAccountToken"] is False for one in accounts)
+    accounts = [account for account in objects(stack, "ServiceAccount") if account["metadata"]["name"] != "mpi-operator"]
+    assert accounts and all(account["automountServiceAccountToken"] is False for account in accounts)
 
 
 def test_the_service_account_of_jobs_has_no_permissions(stack: Deployment) -> None:
     assert only(stack, "ServiceAccount", "mpi-job", "mpi-jobs")["automountServiceAccountToken"] is False
-    subjects = [one for binding in objects(stack, "RoleBinding", "ClusterRoleBinding") for one in binding["subjects"]]
-    assert not [one for one in subjects if one["name"] in ("mpi-job", "default")]
+    subjects = [subject for binding in objects(stack, "RoleBinding", "ClusterRoleBinding") for subject in binding["subjects"]]
+    assert not [subject for subject in subjects if subject["name"] in ("mpi-job", "default")]
 
 
 # --- device plugins
@@ -281,11 +281,11 @@ def test_the_service_account_of_jobs_has_no_permissions(stack: Deployment) -> No
 @pytest.mark.mission("E", "device plugin")
 def test_device_plugins_run_on_every_node_with_the_device_despite_taints(stack: Deployment) -> None:
     selectors = {}
-    for one in objects(stack, "DaemonSet"):
-        pod = one["spec"]["template"]["spec"]
+    for daemon_set in objects(stack, "DaemonSet"):
+        pod = daemon_set["spec"]["template"]["spec"]
         assert pod["tolerations"] == [{"operator": "Exists"}]
         assert pod["priorityClassName"] == "system-node-critical"
-        selectors[one["metadata"]["name"]] = pod["nodeSelector"]
+        selectors[daemon_set["metadata"]["name"]] = pod["nodeSelector"]
     assert selectors == {
         "nvidia-device-plugin-daemonset": {"nvidia.com/gpu.present": "true"},
         "aws-efa-k8s-device-plugin-daemonset": {"vpc.amazonaws.com/efa.present": "true"},
@@ -294,9 +294,9 @@ def test_device_plugins_run_on_every_node_with_the_device_despite_taints(stack: 
 
 def test_nodes_have_the_labels_that_plugins_select(stack: Deployment) -> None:
     labels = [group.inputs["labels"] for group in stack.created("aws:eks/nodeGroup:NodeGroup")]
-    for one in objects(stack, "DaemonSet"):
-        selector = one["spec"]["template"]["spec"]["nodeSelector"]
-        assert any(selector.items() <= found.items() for found in labels)
+    for daemon_set in objects(stack, "DaemonSet"):
+        selector = daemon_set["spec"]["template"]["spec"]["nodeSelector"]
+        assert any(selector.items() <= label.items() for label in labels)
 
 
 # --- operator
@@ -321,15 +321,15 @@ def test_crds_lose_only_their_descriptions(stack: Deployment) -> None:
 
 
 def test_the_cluster_describes_itself_to_submit(stack: Deployment) -> None:
-    found = description(stack)
-    assert [one.name for one in found.pools] == ["system", "train", "single"]
-    train = found.pool("train")
+    described = description(stack)
+    assert [pool.name for pool in described.pools] == ["system", "train", "single"]
+    train = described.pool("train")
     assert train and (train.gpus, train.slots, train.efa, train.max_size, train.hugepages_mib) == (8, 8, 4, 4, 10256)
     assert train.taints[0].key == "nvidia.com/gpu" and train.labels["gpumpi.io/pool"] == "train"
-    (namespace,) = found.namespaces
+    (namespace,) = described.namespaces
     assert (namespace.name, namespace.service_account, namespace.queue) == ("mpi-jobs", "mpi-job", "default")
-    assert [(one.claim, one.mount_path) for one in namespace.volumes] == [("shared", "/shared")]
-    assert (found.bucket, found.account) == (stack.outputs["keyBucket"], "123456789012")
+    assert [(volume.claim, volume.mount_path) for volume in namespace.volumes] == [("shared", "/shared")]
+    assert (described.bucket, described.account) == (stack.outputs["keyBucket"], "123456789012")
 
 
 def test_the_description_s_claims_queue_and_priorities_exist(stack: Deployment) -> None:
@@ -348,7 +348,7 @@ def test_without_a_queue_no_job_is_sent_to_one() -> None:
 
 
 def test_every_user_can_read_the_description_and_nothing_else(stack: Deployment) -> None:
-    (binding,) = [one for one in objects(stack, "RoleBinding") if one["subjects"][0]["name"] == "system:authenticated"]
+    (binding,) = [entry for entry in objects(stack, "RoleBinding") if entry["subjects"][0]["name"] == "system:authenticated"]
     role = only(stack, "Role", binding["roleRef"]["name"], "gpumpi-system")
     assert role["rules"] == [
         {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["gpumpi-cluster"], "verbs": ["get"]}

@@ -18,10 +18,10 @@ def stack() -> Deployment:
 
 def test_the_autoscaler_discovers_groups_by_their_tags(stack: Deployment) -> None:
     (container,) = only(stack, "Deployment", "cluster-autoscaler")["spec"]["template"]["spec"]["containers"]
-    (flag,) = [one for one in container["command"] if one.startswith("--node-group-auto-discovery=")]
-    wanted = flag.removeprefix("--node-group-auto-discovery=asg:tag=").split(",")
+    (flag,) = [argument for argument in container["command"] if argument.startswith("--node-group-auto-discovery=")]
+    tags = flag.removeprefix("--node-group-auto-discovery=asg:tag=").split(",")
     for group in stack.created("aws:eks/nodeGroup:NodeGroup"):
-        assert set(wanted) <= set(group.inputs["tags"]), group.name
+        assert set(tags) <= set(group.inputs["tags"]), group.name
     assert (
         container["image"].endswith(f":{cluster_autoscaler('1.35')}")
         and {"name": "AWS_REGION", "value": "us-west-2"} in container["env"]
@@ -49,8 +49,8 @@ def test_idle_nodes_are_kept_for_the_configured_time() -> None:
 
 @pytest.mark.parametrize("version", LIVE_KUBERNETES_VERSIONS)
 def test_the_autoscaler_has_the_cluster_s_minor_version(version: str) -> None:
-    wanted = settings(pool(), target={**PUBLIC, "kubernetesVersion": version}, platform={"install": True, "queue": False})
-    upstream = manifests.load(stack_manifests(wanted), str(mirror.ensure(print)))
-    stack = deploy(wanted, facts(wanted, manifests=upstream, existing=Existing(version)))
+    eks_settings = settings(pool(), target={**PUBLIC, "kubernetesVersion": version}, platform={"install": True, "queue": False})
+    upstream = manifests.load(stack_manifests(eks_settings), str(mirror.ensure(print)))
+    stack = deploy(eks_settings, facts(eks_settings, manifests=upstream, existing=Existing(version)))
     (container,) = only(stack, "Deployment", "cluster-autoscaler")["spec"]["template"]["spec"]["containers"]
     assert f":v{version}." in container["image"]

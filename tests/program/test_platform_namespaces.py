@@ -37,7 +37,7 @@ def test_a_namespace_enforces_its_own_pod_security_level_and_warns_about_restric
     assert levels == {"research": "restricted", "open": "baseline"}
     labels = only(stack, "Namespace", "open")["metadata"]["labels"]
     assert labels["pod-security.kubernetes.io/warn"] == "restricted"
-    assert [(one.name, one.pod_security) for one in description(stack).namespaces] == [*levels.items()]
+    assert [(namespace.name, namespace.pod_security) for namespace in description(stack).namespaces] == [*levels.items()]
 
 
 def test_jobs_reach_each_other_and_the_outside_but_accept_no_ingress_from_others(stack: Deployment) -> None:
@@ -55,22 +55,22 @@ def test_the_limit_range_sets_small_default_requests_and_no_maximum(stack: Deplo
 
 def test_priorities_never_preempt_and_still_trigger_scale_up(stack: Deployment) -> None:
     classes = objects(stack, "PriorityClass")
-    assert {one["metadata"]["name"] for one in classes} == {"job-low", "job-normal", "job-high"}
-    assert all(one["preemptionPolicy"] == "Never" and one["value"] > -10 and not one["globalDefault"] for one in classes)
+    assert {level["metadata"]["name"] for level in classes} == {"job-low", "job-normal", "job-high"}
+    assert all(level["preemptionPolicy"] == "Never" and level["value"] > -10 and not level["globalDefault"] for level in classes)
 
 
 # --- volume
 
 
 def test_the_shared_volume_is_the_access_point_s_directory_and_read_write_many(stack: Deployment) -> None:
-    made = only(stack, "PersistentVolume", "gpumpi-test-mpi-jobs-shared")
-    volume = made["spec"]
+    manifest = only(stack, "PersistentVolume", "gpumpi-test-mpi-jobs-shared")
+    volume = manifest["spec"]
     claim = only(stack, "PersistentVolumeClaim", "shared", "mpi-jobs")["spec"]
     file_system, access_point = stack.outputs["fileSystemId"], stack.outputs["accessPointId"]
     assert volume["csi"] == {"driver": "efs.csi.aws.com", "volumeHandle": f"{file_system}::{access_point}"}
     assert volume["accessModes"] == claim["accessModes"] == ["ReadWriteMany"]
     assert volume["persistentVolumeReclaimPolicy"] == "Retain", "deleting the claim must keep the data"
-    assert (claim["selector"], claim["storageClassName"]) == ({"matchLabels": made["metadata"]["labels"]}, "")
+    assert (claim["selector"], claim["storageClassName"]) == ({"matchLabels": manifest["metadata"]["labels"]}, "")
     assert "volumeName" not in claim, "with volumeName, binding can take up to 15 s longer, until the binder's next sync"
     assert volume["claimRef"] == {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "mpi-jobs", "name": "shared"}
 
@@ -79,5 +79,5 @@ def test_a_volume_is_recreated_with_its_namespace_for_which_it_is_reserved(stack
     """Kubernetes never binds a retained volume to a new claim, so a new namespace UID triggers the volume's
     replacement.
     """
-    (volume,) = [one for one in stack.resources if one.type == "kubernetes:core/v1:PersistentVolume"]
+    (volume,) = [resource for resource in stack.resources if resource.type == "kubernetes:core/v1:PersistentVolume"]
     assert volume.has_replacement_trigger and volume.delete_before_replace

@@ -35,7 +35,7 @@ def waits(stack: Deployment, resource: Resource) -> set[str]:
 
 def test_the_provider_waits_for_its_caller_s_access_entry(stack: Deployment) -> None:
     provider = stack.only(PROVIDER)
-    before = {one.type for one in stack.waits_for(provider)}
+    before = {resource.type for resource in stack.waits_for(provider)}
     assert engine.ACCESS_POLICY in before and engine.CLUSTER in before
     assert engine.NODE_GROUP not in before
 
@@ -48,34 +48,34 @@ def test_workloads_on_system_nodes_wait_for_them_and_are_deleted_before_them(sta
 
 
 def test_node_agents_wait_for_no_node(stack: Deployment) -> None:
-    for one in stack.created(DAEMON_SET):
-        assert SYSTEM not in waits(stack, one)
+    for resource in stack.created(DAEMON_SET):
+        assert SYSTEM not in waits(stack, resource)
 
 
 def test_no_object_waits_for_a_gpu_pool(stack: Deployment) -> None:
-    for one in in_cluster(stack):
-        assert not {"gpumpi-test-train", "gpumpi-test-single"} & waits(stack, one), one.name
+    for resource in in_cluster(stack):
+        assert not {"gpumpi-test-train", "gpumpi-test-single"} & waits(stack, resource), resource.name
 
 
 def test_a_controller_waits_for_its_crds_and_permissions(stack: Deployment) -> None:
     operator = waits(stack, stack.only(DEPLOYMENT, "mpi-operator"))
-    assert {one.name for one in stack.created(DEFINITION, "mpi-operator")} <= operator
+    assert {resource.name for resource in stack.created(DEFINITION, "mpi-operator")} <= operator
     assert any("clusterrolebinding" in name for name in operator)
     queue = waits(stack, stack.only(DEPLOYMENT, "queue-controller"))
     assert len(stack.created(DEFINITION, "queue")) == 11
-    assert {one.name for one in stack.created(DEFINITION, "queue")} <= queue
+    assert {resource.name for resource in stack.created(DEFINITION, "queue")} <= queue
     assert any("webhookconfiguration" in name for name in queue), "the controller waits until they contain its certificate"
 
 
 def test_crds_wait_for_nothing_in_the_cluster(stack: Deployment) -> None:
-    for one in stack.created(DEFINITION):
-        assert not [before.name for before in stack.waits_for(one) if before.type.startswith("kubernetes:")]
+    for resource in stack.created(DEFINITION):
+        assert not [before.name for before in stack.waits_for(resource) if before.type.startswith("kubernetes:")]
 
 
 def test_queue_objects_are_created_and_deleted_while_the_webhooks_answer(stack: Deployment) -> None:
-    for one in [*stack.created(CLUSTER_QUEUE), *stack.created(FLAVOR), *stack.created(LOCAL_QUEUE)]:
-        assert "gpumpi-test-queue-controller" in waits(stack, one), one.name
-    flavors = {one.name for one in stack.created(FLAVOR)}
+    for resource in [*stack.created(CLUSTER_QUEUE), *stack.created(FLAVOR), *stack.created(LOCAL_QUEUE)]:
+        assert "gpumpi-test-queue-controller" in waits(stack, resource), resource.name
+    flavors = {resource.name for resource in stack.created(FLAVOR)}
     assert flavors <= waits(stack, stack.only(CLUSTER_QUEUE)), "Kueue keeps the finalizer of a flavor that is in use"
 
 
@@ -85,11 +85,11 @@ def test_a_job_namespace_is_deleted_while_the_controllers_with_finalizers_run(st
     assert any(name.endswith("deployment-mpi-operator") for name in before)
 
 
-def test_everything_in_a_namespace_waits_for_it(stack: Deployment) -> None:
-    homes = {manifest(one)["metadata"]["name"]: one.name for one in stack.created(NAMESPACE)}
-    for one in in_cluster(stack):
-        home = homes.get(manifest(one)["metadata"].get("namespace", ""))
-        assert home is None or home in waits(stack, one), one.name
+def test_objects_wait_for_their_namespace(stack: Deployment) -> None:
+    homes = {manifest(resource)["metadata"]["name"]: resource.name for resource in stack.created(NAMESPACE)}
+    for resource in in_cluster(stack):
+        home = homes.get(manifest(resource)["metadata"].get("namespace", ""))
+        assert home is None or home in waits(stack, resource), resource.name
 
 
 def test_a_claim_waits_for_its_volume(stack: Deployment) -> None:
@@ -146,5 +146,5 @@ def test_without_queue_operator_and_storage_a_namespace_waits_for_no_node() -> N
 def test_kueue_starts_after_trainer_so_that_it_knows_train_jobs_from_the_start() -> None:
     stack = deployed(asked(trainer=True))
     before = waits(stack, stack.only(DEPLOYMENT, "queue-controller"))
-    trainer = {one.name for one in stack.created(DEPLOYMENT) if one.name.split("-")[2] in ("jobset", "trainer")}
+    trainer = {resource.name for resource in stack.created(DEPLOYMENT) if resource.name.split("-")[2] in ("jobset", "trainer")}
     assert len(trainer) == 2 and trainer <= before

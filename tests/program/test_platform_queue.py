@@ -22,13 +22,13 @@ def stack() -> Deployment:
 
 
 def test_every_pool_is_a_flavor_with_its_label_and_taints(stack: Deployment) -> None:
-    found = {one["metadata"]["name"]: one["spec"] for one in objects(stack, "ResourceFlavor")}
-    assert set(found) == {"system", "train", "single"} == set(quotas(stack))
-    groups = {one.inputs["labels"]["gpumpi.io/pool"]: one.inputs for one in stack.created("aws:eks/nodeGroup:NodeGroup")}
-    for name, flavor in found.items():
+    flavors = {flavor["metadata"]["name"]: flavor["spec"] for flavor in objects(stack, "ResourceFlavor")}
+    assert set(flavors) == {"system", "train", "single"} == set(quotas(stack))
+    groups = {pool.inputs["labels"]["gpumpi.io/pool"]: pool.inputs for pool in stack.created("aws:eks/nodeGroup:NodeGroup")}
+    for name, flavor in flavors.items():
         assert flavor["nodeLabels"] == {"gpumpi.io/pool": name}
-        taints = [(one["key"], one["value"]) for one in groups[name].get("taints") or []]
-        assert [(one["key"], one["value"]) for one in flavor.get("nodeTaints", [])] == taints
+        taints = [(taint["key"], taint["value"]) for taint in groups[name].get("taints") or []]
+        assert [(taint["key"], taint["value"]) for taint in flavor.get("nodeTaints", [])] == taints
 
 
 def test_quotas_are_the_capacity_of_the_pools_at_maximum_size(stack: Deployment) -> None:
@@ -73,7 +73,7 @@ def requests(cluster: ClusterDescription, launcher: str, workers: int) -> dict[s
             "command": ["true"],
         }
     )
-    found: dict[str, Counter[str]] = {}
+    requests_by_pool: dict[str, Counter[str]] = {}
     for piece in render(place(job, cluster), lambda: KeyPair("private", "public")):
         spec = piece.get("spec", {})
         replicas = list(spec.get("mpiReplicaSpecs", {}).values()) or [spec]
@@ -82,11 +82,11 @@ def requests(cluster: ClusterDescription, launcher: str, workers: int) -> dict[s
             if pod is None:
                 continue
             times = replica.get("replicas") or replica.get("completions") or 1
-            amounts = found.setdefault(pod["nodeSelector"]["gpumpi.io/pool"], Counter())
+            amounts = requests_by_pool.setdefault(pod["nodeSelector"]["gpumpi.io/pool"], Counter())
             for container in pod["containers"]:
                 for resource, text in container["resources"]["requests"].items():
                     amounts[resource] += times * (millis_of(str(text)) if resource == "cpu" else bytes_of(str(text)))
-    return found
+    return requests_by_pool
 
 
 def test_a_job_s_start_timeout_exceeds_a_node_s_start(stack: Deployment) -> None:
@@ -129,7 +129,7 @@ def test_without_the_operator_the_queue_ignores_mpi_jobs() -> None:
 
 def test_jobs_with_gpus_tolerate_the_taint_of_gpu_pools_and_other_jobs_try_other_pools_first(stack: Deployment) -> None:
     toleration = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
-    tolerations = {one["metadata"]["name"]: one["spec"].get("tolerations") for one in objects(stack, "ResourceFlavor")}
+    tolerations = {flavor["metadata"]["name"]: flavor["spec"].get("tolerations") for flavor in objects(stack, "ResourceFlavor")}
     assert tolerations == {"train": [toleration], "single": [toleration], "system": None}
     (group,) = only(stack, "ClusterQueue", "default")["spec"]["resourceGroups"]
     assert [flavor["name"] for flavor in group["flavors"]] == ["system", "train", "single"]
@@ -206,5 +206,5 @@ def test_the_queue_has_permissions_only_for_kinds_that_it_manages(stack: Deploym
 
 
 def test_quantities_are_formatted_as_kueue_stores_them() -> None:
-    assert [admission.cpu(one) for one in (0, 500, 2000, 2500)] == ["0", "500m", "2", "2500m"]
-    assert [admission.memory(one) for one in (0, 512, 1024, 1536, 2 * 1024**2)] == ["0", "512Mi", "1Gi", "1536Mi", "2Ti"]
+    assert [admission.cpu(millis) for millis in (0, 500, 2000, 2500)] == ["0", "500m", "2", "2500m"]
+    assert [admission.memory(mib) for mib in (0, 512, 1024, 1536, 2 * 1024**2)] == ["0", "512Mi", "1Gi", "1536Mi", "2Ti"]

@@ -24,9 +24,9 @@ from tests.program import engine
 
 @pytest.fixture
 def mocks() -> Iterator[MotoMocks]:
-    with MotoMocks("us-west-2") as found:
-        set_mocks(found, project="gpumpi", stack="test")
-        yield found
+    with MotoMocks("us-west-2") as moto:
+        set_mocks(moto, project="gpumpi", stack="test")
+        yield moto
     set_all_config({})
 
 
@@ -82,14 +82,14 @@ def test_an_unreachable_aws_is_reported(mocks: MotoMocks, monkeypatch: pytest.Mo
     assert mocks.resources == []
 
 
-def test_what_could_not_be_checked_is_a_warning(mocks: MotoMocks, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_up_warns_of_checks_that_could_not_run(mocks: MotoMocks, monkeypatch: pytest.MonkeyPatch) -> None:
     configure(target={"kind": "eks"}, platform={"install": False})
     denied = Denied("ec2:GetEbsDefaultKmsKeyId")
     monkeypatch.setattr(ebs_key, "default_key", lambda *_: (_ for _ in ()).throw(denied))
     warnings: list[str] = []
     monkeypatch.setattr(pulumi.log, "warn", warnings.append)
     under_mocks(program.run)()  # type: ignore[no-untyped-call]
-    assert [one for one in warnings if "default key of EBS" in one] == [
+    assert [warning for warning in warnings if "default key of EBS" in warning] == [
         "not checked: whether Auto Scaling may use the default key of EBS: arn:aws:iam::123456789012:user/local-engineer may not "
         "call ec2:GetEbsDefaultKmsKeyId"
     ]
@@ -180,7 +180,7 @@ def test_a_budget_that_warns_lets_the_stack_be_created(mocks: MotoMocks, monkeyp
     warnings: list[str] = []
     monkeypatch.setattr(pulumi.log, "warn", warnings.append)
     under_mocks(program.run)()  # type: ignore[no-untyped-call]
-    assert [one for one in warnings if one.startswith("budget.maxHourly: the stack costs")]
+    assert [warning for warning in warnings if warning.startswith("budget.maxHourly: the stack costs")]
     assert mocks.created(engine.CLUSTER)
 
 
@@ -202,7 +202,7 @@ def test_without_the_variable_a_problem_stops_before_any_write(mocks: MotoMocks)
     assert (mocks.resources, calls.writes()) == ([], {})
 
 
-def test_with_the_variable_problems_are_warnings_and_aws_refuses_itself(
+def test_with_the_variable_problems_become_warnings_and_aws_refuses_the_request(
     mocks: MotoMocks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(program.SKIP_CHECKS, "1")
@@ -212,7 +212,7 @@ def test_with_the_variable_problems_are_warnings_and_aws_refuses_itself(
     with pytest.raises(Exception, match="VcpuLimitExceeded"):
         under_mocks(program.run)()  # type: ignore[no-untyped-call]
     assert warnings[0].startswith("GPUMPI_SKIP_CHECKS=1: failed checks are only warnings")
-    assert [one for one in warnings if P_QUOTA in one]
+    assert [warning for warning in warnings if P_QUOTA in warning]
     assert mocks.created(engine.CLUSTER)
 
 

@@ -70,14 +70,14 @@ def settings(start: datetime, tmp_path_factory: pytest.TempPathFactory) -> Itera
         capacity_reservations.seed(
             "p5.48xlarge", f"{REGION}a", 2, reservation_id=BLOCK, kind="capacity-block", days=50 / (24 * 60)
         )
-        found, facts = examine_aws(RawStack("spend", REGION, VALUES)).whole
-        deploy(found, facts, mocks)
-        yield found
+        deployed_settings, facts = examine_aws(RawStack("spend", REGION, VALUES)).whole
+        deploy(deployed_settings, facts, mocks)
+        yield deployed_settings
 
 
 def groups(pool: str) -> dict[str, Any]:
-    found = Clients(REGION).autoscaling.describe_auto_scaling_groups()["AutoScalingGroups"]
-    return next(one for one in found if f"-{pool}-" in one["AutoScalingGroupName"])
+    scaling_groups = Clients(REGION).autoscaling.describe_auto_scaling_groups()["AutoScalingGroups"]
+    return next(group for group in scaling_groups if f"-{pool}-" in group["AutoScalingGroupName"])
 
 
 def scale(pool: str, size: int) -> None:
@@ -92,8 +92,8 @@ def spent(settings: Settings, since: datetime | None = None) -> Spending:
 
 
 def in_ledger(*types: str) -> float:
-    entries = [one for one in ledger.entries() if not types or one.instance_type in types]
-    return float(sum(one.usd(clock.now()) or 0 for one in entries))
+    entries = [entry for entry in ledger.entries() if not types or entry.instance_type in types]
+    return float(sum(entry.usd(clock.now()) or 0 for entry in entries))
 
 
 @pytest.fixture(scope="module")
@@ -114,18 +114,18 @@ def run(settings: Settings) -> Settings:
 
 def test_spending_is_that_of_the_ledger(run: Settings) -> None:
     assert len(ledger.entries()) == 2 + 2 + 2 + 1 + 1 + 2  # system, train, two more, a replacement, spot, block
-    found = spent(run)
-    assert float(found.total.usd) == pytest.approx(in_ledger(), rel=0.01)
-    assert float(found.pools["train"].usd) == pytest.approx(in_ledger("p4d.24xlarge"), rel=0.01)
-    assert float(found.pools["cheap"].usd) == pytest.approx(in_ledger("g6.48xlarge"), rel=0.01)
-    assert found.pools["block"].usd == 0
-    assert found.pools["block"].instance_hours > 0
-    assert set(found.cost_centers) == {"physics"}
+    spending = spent(run)
+    assert float(spending.total.usd) == pytest.approx(in_ledger(), rel=0.01)
+    assert float(spending.pools["train"].usd) == pytest.approx(in_ledger("p4d.24xlarge"), rel=0.01)
+    assert float(spending.pools["cheap"].usd) == pytest.approx(in_ledger("g6.48xlarge"), rel=0.01)
+    assert spending.pools["block"].usd == 0
+    assert spending.pools["block"].instance_hours > 0
+    assert set(spending.cost_centers) == {"physics"}
 
 
 def test_the_nodes_of_a_block_stop_counting_when_eks_removes_them(run: Settings) -> None:
     hours = float(spent(run).pools["block"].instance_hours)
-    seconds = sum(one.seconds(clock.now()) for one in ledger.entries() if one.instance_type == "p5.48xlarge")
+    seconds = sum(entry.seconds(clock.now()) for entry in ledger.entries() if entry.instance_type == "p5.48xlarge")
     assert hours == pytest.approx(seconds / 3600, rel=0.01)
     assert hours < 2 * 10 / 60
 
@@ -133,17 +133,17 @@ def test_the_nodes_of_a_block_stop_counting_when_eks_removes_them(run: Settings)
 def test_instances_that_ec2_has_forgotten_come_from_scaling_activities(run: Settings) -> None:
     before = spent(run)
     backend = backend_of("ec2", ACCOUNT, REGION)
-    kept = dict(backend.reservations)
-    over = [name for name, made in kept.items() if any(one.state_name == "terminated" for one in made.instances)]
+    saved = dict(backend.reservations)
+    over = [name for name, launch in saved.items() if any(host.state_name == "terminated" for host in launch.instances)]
     assert over
     for name in over:
         del backend.reservations[name]
     try:
         after = spent(run)
     finally:
-        backend.reservations.update(kept)
-    assert {name: one.instance_hours for name, one in after.pools.items()} == {
-        name: one.instance_hours for name, one in before.pools.items()
+        backend.reservations.update(saved)
+    assert {name: pool.instance_hours for name, pool in after.pools.items()} == {
+        name: pool.instance_hours for name, pool in before.pools.items()
     }
     assert after.total.usd == before.total.usd
 
@@ -153,9 +153,9 @@ def test_the_period_limits_what_counts(run: Settings) -> None:
 
 
 def test_without_the_cluster_only_instances_are_known(run: Settings) -> None:
-    found = spent(run)
-    assert not found.jobs and not found.idle_gpu_hours
-    assert [one for one in found.unknown if one.startswith("jobs: ")]
+    spending = spent(run)
+    assert not spending.jobs and not spending.idle_gpu_hours
+    assert [sentence for sentence in spending.unknown if sentence.startswith("jobs: ")]
 
 
 class Recorded:
@@ -172,23 +172,23 @@ class Recorded:
         return []
 
     def list_labeled(self, kind: str, label: str, namespace: str) -> Sequence[Any]:
-        found = record.new("0123456789", "gone", namespace, str(clock.now()))
-        for one in ledger.entries():
-            if one.instance_type == "p4d.24xlarge":
-                kept = {"uid": one.instance, "node": one.instance, "type": one.instance_type, "zone": one.zone, "pool": "train"}
-                kept["pod"] = f"gone-{one.instance}"
-                span = {"from": one.started.isoformat(), "to": one.ended.isoformat() if one.ended else None}
-                found["workers"].append({**kept, "capacity": "ON_DEMAND", "gpus": 4, **span})
-        return [record.config_map(found)]
+        job_record = record.new("0123456789", "gone", namespace, str(clock.now()))
+        for run in ledger.entries():
+            if run.instance_type == "p4d.24xlarge":
+                worker = {"uid": run.instance, "node": run.instance, "type": run.instance_type, "zone": run.zone, "pool": "train"}
+                worker["pod"] = f"gone-{run.instance}"
+                span = {"from": run.started.isoformat(), "to": run.ended.isoformat() if run.ended else None}
+                job_record["workers"].append({**worker, "capacity": "ON_DEMAND", "gpus": 4, **span})
+        return [record.config_map(job_record)]
 
 
 def test_a_deleted_job_has_its_share_of_the_ledger(run: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Access, "connect", lambda _: Recorded())
-    found = spent(run)
-    (job,) = found.jobs.values()
+    spending = spent(run)
+    (job,) = spending.jobs.values()
     assert float(job.usd) == pytest.approx(in_ledger("p4d.24xlarge") / 2, rel=0.01)
-    assert float(found.idle_gpu_hours["train"]) == pytest.approx(float(job.gpu_hours), rel=0.01)
-    assert found.unknown == []
+    assert float(spending.idle_gpu_hours["train"]) == pytest.approx(float(job.gpu_hours), rel=0.01)
+    assert spending.unknown == []
 
 
 # --- the verb -----------------------------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def test_a_stack_for_another_kubernetes_has_no_cost(tmp_path: Path) -> None:
 
 
 def test_status_has_a_line_with_the_spending_so_far(run: Settings, start: datetime, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = of_status.of_stack(RawStack("spend", REGION, VALUES))
-    assert isinstance(found, SpendingStatus)
-    assert float(found.usd) == pytest.approx(in_ledger(), rel=0.01)
-    assert (found.since, found.unknown) == (start, ())
+    status = of_status.of_stack(RawStack("spend", REGION, VALUES))
+    assert isinstance(status, SpendingStatus)
+    assert float(status.usd) == pytest.approx(in_ledger(), rel=0.01)
+    assert (status.since, status.unknown) == (start, ())

@@ -26,15 +26,15 @@ def usual() -> Deployment:
 
 
 def test_the_file_system_is_encrypted_with_its_own_key_and_has_elastic_throughput(usual: Deployment) -> None:
-    found = usual.only(engine.FILE_SYSTEM).inputs
-    assert found["encrypted"] is True and found["kmsKeyId"] == usual.only(engine.KEY, "storage").state["arn"]
-    assert found["throughputMode"] == "elastic" and found["performanceMode"] == "generalPurpose"
+    inputs = usual.only(engine.FILE_SYSTEM).inputs
+    assert inputs["encrypted"] is True and inputs["kmsKeyId"] == usual.only(engine.KEY, "storage").state["arn"]
+    assert inputs["throughputMode"] == "elastic" and inputs["performanceMode"] == "generalPurpose"
 
 
 def test_every_zone_has_a_mount_target_that_admits_nodes_only(usual: Deployment) -> None:
     targets = usual.created(engine.MOUNT_TARGET)
-    assert sorted(one.name for one in targets) == [f"gpumpi-test-storage-us-west-2{zone}-mount-target" for zone in "abc"]
-    (group,) = {one.inputs["securityGroups"][0] for one in targets}
+    assert sorted(target.name for target in targets) == [f"gpumpi-test-storage-us-west-2{zone}-mount-target" for zone in "abc"]
+    (group,) = {target.inputs["securityGroups"][0] for target in targets}
     rule = usual.only(engine.INGRESS_RULE, "storage").inputs
     assert rule["securityGroupId"] == group
     assert (rule["ipProtocol"], rule["fromPort"], rule["toPort"]) == ("tcp", 2049, 2049)
@@ -58,9 +58,9 @@ def test_the_file_system_rejects_unencrypted_transport(usual: Deployment, tls: b
     assert decide(request, policy) == decision
 
 
-@pytest.mark.parametrize(("backup", "made"), [(True, 1), (False, 0), (None, 0)])
-def test_backups_are_made_on_request(backup: bool | None, made: int) -> None:
-    assert len(storage(backup=backup).created(engine.BACKUP_POLICY)) == made
+@pytest.mark.parametrize(("backup", "policies"), [(True, 1), (False, 0), (None, 0)])
+def test_backups_are_made_on_request(backup: bool | None, policies: int) -> None:
+    assert len(storage(backup=backup).created(engine.BACKUP_POLICY)) == policies
 
 
 @pytest.mark.parametrize(("days", "after"), [(1, "AFTER_1_DAY"), (30, "AFTER_30_DAYS"), (365, "AFTER_365_DAYS")])
@@ -77,17 +77,17 @@ def test_files_stay_in_standard_storage_by_default(usual: Deployment) -> None:
 
 @pytest.mark.parametrize("protect", [True, False])
 def test_protect_applies_only_to_the_file_system(protect: bool) -> None:
-    found = storage(protect=protect)
-    assert {one.type for one in found.resources if one.protected} == ({engine.FILE_SYSTEM} if protect else set())
+    stack = storage(protect=protect)
+    assert {resource.type for resource in stack.resources if resource.protected} == ({engine.FILE_SYSTEM} if protect else set())
 
 
 @pytest.mark.mission("C", "EFS")
 def test_an_existing_file_system_gets_only_an_access_point() -> None:
-    found = storage(fileSystemId=world.FILE_SYSTEM)
-    assert {one.type for one in found.resources if one.type.startswith("aws:efs/")} == {engine.ACCESS_POINT}
-    assert found.only(engine.ACCESS_POINT).inputs["fileSystemId"] == world.FILE_SYSTEM
-    assert found.outputs["fileSystemId"] == world.FILE_SYSTEM
-    assert not found.created(engine.KEY, "storage")
+    deployment = storage(fileSystemId=world.FILE_SYSTEM)
+    assert {resource.type for resource in deployment.resources if resource.type.startswith("aws:efs/")} == {engine.ACCESS_POINT}
+    assert deployment.only(engine.ACCESS_POINT).inputs["fileSystemId"] == world.FILE_SYSTEM
+    assert deployment.outputs["fileSystemId"] == world.FILE_SYSTEM
+    assert not deployment.created(engine.KEY, "storage")
 
 
 # --- key bucket
@@ -111,7 +111,7 @@ def test_keys_and_their_versions_expire_after_a_day_and_sent_folders_after_a_mon
     expire = {rule["filter"]["prefix"]: rule["expiration"]["days"] for rule in rules if "expiration" in rule}
     assert expire == {"nodes/": 1, "jobs/": 1, "workdirs/": 30}
     assert [rule["filter"]["prefix"] for rule in rules if "abortIncompleteMultipartUpload" in rule] == [""], "of all objects"
-    assert not [one.type for one in usual.resources if "Versioning" in one.type or "versioning" in one.inputs]
+    assert not [resource.type for resource in usual.resources if "Versioning" in resource.type or "versioning" in resource.inputs]
 
 
 def test_the_key_bucket_does_not_block_destroy(usual: Deployment) -> None:
@@ -144,9 +144,9 @@ def existing(*, adds_rule: bool, ec2: bool = False) -> Deployment:
 
 
 def test_nothing_of_an_existing_file_system_changes_by_default() -> None:
-    made = existing(adds_rule=False)
-    assert not made.created(engine.FILE_SYSTEM) and not made.created(engine.MOUNT_TARGET)
-    assert not made.created(engine.INGRESS_RULE, "storage")
+    deployment = existing(adds_rule=False)
+    assert not deployment.created(engine.FILE_SYSTEM) and not deployment.created(engine.MOUNT_TARGET)
+    assert not deployment.created(engine.INGRESS_RULE, "storage")
 
 
 def test_on_request_nodes_are_admitted_to_one_group_of_each_mount_target_that_they_use() -> None:
@@ -158,5 +158,5 @@ def test_on_request_nodes_are_admitted_to_one_group_of_each_mount_target_that_th
 
 @pytest.mark.parametrize("token", [engine.INSTANCE, engine.GROUP])
 def test_ec2_nodes_start_after_the_rule_that_admits_them_and_end_before_it(token: str) -> None:
-    made = existing(adds_rule=True, ec2=True)
-    assert made.only(engine.INGRESS_RULE, "storage").name in made.names_before(made.only(token))
+    deployment = existing(adds_rule=True, ec2=True)
+    assert deployment.only(engine.INGRESS_RULE, "storage").name in deployment.names_before(deployment.only(token))

@@ -15,16 +15,16 @@ def stack_name(path: Path) -> str:
 
 
 @pytest.mark.parametrize("path", STACKS, ids=stack_name)
-def test_a_refresh_of_an_unchanged_stack_shows_no_change(path: Path) -> None:
+def test_refreshing_an_unchanged_stack_shows_no_change(path: Path) -> None:
     with account_for(path) as (settings, facts, mocks):
         deployed = deploy(settings, facts, mocks)
         aws = Aws(settings.region, endpoint=None)
         changes = {}
-        for one in deployed.resources:
-            if one.type in RESOURCES and one.id:
-                handler = RESOURCES[one.type]
-                state = lifecycle.read(handler, aws, one.id, {**one.state})
-                assert state is not None, one.name
-                changes[one.name] = lifecycle.difference(handler, state, dict(one.inputs), one.ignored_changes).keys
+        for entry in deployed.resources:
+            if entry.type in RESOURCES and entry.id:
+                handler = RESOURCES[entry.type]
+                state = lifecycle.read(handler, aws, entry.id, {**entry.state})
+                assert state is not None, entry.name
+                changes[entry.name] = lifecycle.difference(handler, state, dict(entry.inputs), entry.ignored_changes).keys
     assert len(changes) > 20
     assert {name: sorted(keys) for name, keys in changes.items() if keys} == {}

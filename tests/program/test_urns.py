@@ -19,7 +19,7 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "urns"
 @pytest.mark.parametrize("path", STACKS, ids=stack_name)
 def test_every_resource_keeps_its_recorded_urn(path: Path) -> None:
     urns = "".join(
-        f"{urn.partition('::')[2].partition('::')[2]}\n" for urn in sorted(one.urn for one in deployed(path).resources)
+        f"{urn.partition('::')[2].partition('::')[2]}\n" for urn in sorted(resource.urn for resource in deployed(path).resources)
     )
     file = GOLDEN / f"{stack_name(path)}.txt"
     if os.environ.get("UPDATE_GOLDEN"):

@@ -30,9 +30,9 @@ def gpu_tags(pool: str = "train") -> dict[str, str]:
 
 
 def group(name: str = "train", desired: int = 0, maximum: int = 4, **settings: Any) -> Group:
-    known: dict[str, Any] = {"minimum": 0, "instance_type": P5, "tags": gpu_tags(name), "region": "us-west-2"}
-    known |= {"zones": ("us-west-2a",), "instances": frozenset(f"i-{name}-{n}" for n in range(desired))}
-    return Group(name=name, desired=desired, maximum=maximum, **(known | settings))
+    defaults: dict[str, Any] = {"minimum": 0, "instance_type": P5, "tags": gpu_tags(name), "region": "us-west-2"}
+    defaults |= {"zones": ("us-west-2a",), "instances": frozenset(f"i-{name}-{n}" for n in range(desired))}
+    return Group(name=name, desired=desired, maximum=maximum, **(defaults | settings))
 
 
 def system(desired: int = 1) -> Group:
@@ -42,9 +42,9 @@ def system(desired: int = 1) -> Group:
 def node(of: Group, number: int = 0, **settings: Any) -> Node:
     """Return the node of one of the group's instances."""
     template = of.template
-    made = replace(template, name=f"{of.name}-{number}", instance_id=f"i-{of.name}-{number}")
-    made = replace(made, labels={**template.labels, "kubernetes.io/hostname": made.name})
-    return replace(made, **settings)
+    created = replace(template, name=f"{of.name}-{number}", instance_id=f"i-{of.name}-{number}")
+    created = replace(created, labels={**template.labels, "kubernetes.io/hostname": created.name})
+    return replace(created, **settings)
 
 
 def pod(name: str = "worker-0", *, on: Node | None = None, requests: dict[str, str] | None = None, **spec: Any) -> Pod:
@@ -92,10 +92,10 @@ class Cluster:
         return list(self.daemons_)
 
     def taint(self, name: str, taint: Taint) -> None:
-        self._change(name, lambda known: (*known, taint))
+        self._change(name, lambda taints: (*taints, taint))
 
     def untaint(self, name: str, key: str) -> None:
-        self._change(name, lambda known: tuple(taint for taint in known if taint.key != key))
+        self._change(name, lambda taints: tuple(taint for taint in taints if taint.key != key))
 
     def evict(self, pod: Pod) -> None:
         self.evicted.append(pod.full_name)
@@ -107,10 +107,10 @@ class Cluster:
         self.status = status
 
     def taints_of(self, name: str) -> list[str]:
-        return [taint.key for one in self.nodes_ if one.name == name for taint in one.taints]
+        return [taint.key for node in self.nodes_ if node.name == name for taint in node.taints]
 
     def _change(self, name: str, change: Any) -> None:
-        self.nodes_ = [replace(one, taints=change(one.taints)) if one.name == name else one for one in self.nodes_]
+        self.nodes_ = [replace(node, taints=change(node.taints)) if node.name == name else node for node in self.nodes_]
 
 
 @dataclass
@@ -132,17 +132,17 @@ class Account:
 
     def terminate(self, instance_id: str) -> None:
         self.terminated.append(instance_id)
-        for name, known in self.groups_.items():
-            if instance_id in known.instances:
-                self.groups_[name] = replace(known, desired=known.desired - 1, instances=known.instances - {instance_id})
+        for name, group in self.groups_.items():
+            if instance_id in group.instances:
+                self.groups_[name] = replace(group, desired=group.desired - 1, instances=group.instances - {instance_id})
 
     def failure(self, group: Group, since: float) -> str:
         return self.failures.get(group.name, "")
 
     def launch(self, name: str, count: int | None = None) -> None:
-        known = self.groups_[name]
-        ids = frozenset(f"i-{name}-{n}" for n in range(known.desired if count is None else count))
-        self.groups_[name] = replace(known, instances=ids)
+        group = self.groups_[name]
+        ids = frozenset(f"i-{name}-{n}" for n in range(group.desired if count is None else count))
+        self.groups_[name] = replace(group, instances=ids)
 
     def desired(self, name: str) -> int:
         return self.groups_[name].desired
@@ -153,7 +153,7 @@ class Scene:
 
     def __init__(self, *groups: Group, arguments: tuple[str, ...] = ()) -> None:
         self.now = 10_000.0
-        self.cluster, self.account = Cluster(), Account({one.name: one for one in groups})
+        self.cluster, self.account = Cluster(), Account({group.name: group for group in groups})
         options = flags.parse(["--node-group-auto-discovery=asg:tag=x", *arguments])
         self.loop = Loop(self.cluster, self.account, options, lambda: self.now)
 
@@ -164,6 +164,6 @@ class Scene:
     def boot(self, name: str) -> None:
         """Launch the group's instances and register them as nodes."""
         self.account.launch(name)
-        known = self.account.groups_[name]
-        others = [one for one in self.cluster.nodes_ if not one.name.startswith(f"{name}-")]
-        self.cluster.nodes_ = [*others, *(node(known, number) for number in range(known.desired))]
+        group = self.account.groups_[name]
+        rest = [node for node in self.cluster.nodes_ if not node.name.startswith(f"{name}-")]
+        self.cluster.nodes_ = [*rest, *(node(group, number) for number in range(group.desired))]

@@ -47,7 +47,7 @@ def prices(region: str = "us-east-1", **spot: str) -> Prices:
     ireland = region == "eu-west-1"
     instances = {name: price(usd) for name, usd in (IRELAND_INSTANCES if ireland else INSTANCES).items()}
     items = {name: price(usd) for name, usd in (IRELAND_ITEMS if ireland else ITEMS).items()}
-    return Prices(region, "Price List", DATE, instances, items, {(name, ""): one for name, one in instances.items()})
+    return Prices(region, "Price List", DATE, instances, items, {(name, ""): instance for name, instance in instances.items()})
 
 
 def stack(name: str, **changes: Any) -> Settings:
@@ -55,8 +55,8 @@ def stack(name: str, **changes: Any) -> Settings:
     raw = stack_file.read(STACKS / f"Pulumi.{name}.yaml")
     values = dict(raw.values)
     if changes:
-        first, *others = values["pools"]
-        values["pools"] = [{**first, **changes}, *others]
+        first, *rest = values["pools"]
+        values["pools"] = [{**first, **changes}, *rest]
     parsed = parse(Settings, values, stack=raw.stack, region=raw.region)
     assert parsed.model is not None and not parsed.problems
     return parsed.model

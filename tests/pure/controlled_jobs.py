@@ -77,14 +77,14 @@ def launcher(attempt: int = 1, **more: Any) -> Object:
 
 def main(launcher: str = "mpijob", policy: Object | None = None, **status: Any) -> Object:
     """Return the main object of a job with two workers."""
-    wanted = {"version": 1, "maxRestarts": 2, "workers": 2, **(policy or {})}
+    fields = {"version": 1, "maxRestarts": 2, "workers": 2, **(policy or {})}
     metadata = {
         "name": "train-launcher" if launcher == "standalone" else "train",
         "namespace": "mpi-jobs",
         "uid": "uid-train",
         "creationTimestamp": at(0),
         "labels": {JOB_LABEL: "train", ROLE_LABEL: "job", LAUNCHER_LABEL: launcher},
-        "annotations": {POLICY_ANNOTATION: json.dumps(wanted)},
+        "annotations": {POLICY_ANNOTATION: json.dumps(fields)},
     }
     spec: Object = {"mpiReplicaSpecs": {"Worker": {"replicas": 2}}} if launcher == "mpijob" else {}
     if launcher == "torchrun":
@@ -136,4 +136,4 @@ class Controlled:
 
     @property
     def outcomes(self) -> list[tuple[str | None, str]]:
-        return [(one["outcome"], one["cause"]) for one in self["attempts"]]
+        return [(attempt["outcome"], attempt["cause"]) for attempt in self["attempts"]]

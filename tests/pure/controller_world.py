@@ -48,10 +48,10 @@ class ApiServer:
         """Path of a collection -> answer to a list request, instead of the objects."""
         self._version = 1
 
-    def add(self, collection: str, found: Object) -> None:
+    def add(self, collection: str, manifest: Object) -> None:
         self._version += 1
-        metadata = {"uid": f"uid-{found['metadata']['name']}", **found["metadata"], "resourceVersion": str(self._version)}
-        self.objects.setdefault(collection, {})[metadata["name"]] = {**found, "metadata": metadata}
+        metadata = {"uid": f"uid-{manifest['metadata']['name']}", **manifest["metadata"], "resourceVersion": str(self._version)}
+        self.objects.setdefault(collection, {})[metadata["name"]] = {**manifest, "metadata": metadata}
 
     def request(self, method: str, url: str, content: bytes | None, headers: Any) -> None:
         path = url.partition("?")[0].strip("/")
@@ -84,10 +84,10 @@ class ApiServer:
             return _json(404, {"reason": "NotFound", "message": path})
         if method == "PUT":
             self.add(collection, body)
-        found = self.objects[collection][name]
+        stored = self.objects[collection][name]
         if method == "DELETE":
             del self.objects[collection][name]
-        return _json(200, found)
+        return _json(200, stored)
 
 
 def _json(status: int, content: Object) -> Answer:
@@ -137,22 +137,22 @@ class World:
             self.server.add("api/v1/nodes", self.node(name))
 
     def job(self, namespace: str) -> Object:
-        found = controlled_jobs.main("torchrun")
-        found["metadata"] |= {"namespace": namespace, "uid": f"uid-train-{namespace}"}
-        return found
+        root = controlled_jobs.main("torchrun")
+        root["metadata"] |= {"namespace": namespace, "uid": f"uid-train-{namespace}"}
+        return root
 
     def pods(self, namespace: str) -> list[Object]:
         failed, running = controlled_jobs.workers()
         failed = controlled_jobs.pod("train-worker-0", "worker", phase="Failed", code=1, until=40)
-        for one in (failed, running):
-            one["metadata"] |= {"namespace": namespace, "uid": f"{namespace}-{one['metadata']['name']}"}
+        for pod in (failed, running):
+            pod["metadata"] |= {"namespace": namespace, "uid": f"{namespace}-{pod['metadata']['name']}"}
         return [failed, running]
 
     def node(self, name: str) -> Object:
-        found = copy.deepcopy(healed_cluster.node(name))
+        manifest = copy.deepcopy(healed_cluster.node(name))
         if name == "broken":
-            found["status"]["conditions"][1] |= {"status": "False", "reason": healed_cluster.BUS}
-        return found
+            manifest["status"]["conditions"][1] |= {"status": "False", "reason": healed_cluster.BUS}
+        return manifest
 
     def record(self, namespace: str, content: Any, job: str = "train", **metadata: Any) -> None:
         """Add a ConfigMap with a record to a namespace."""
@@ -188,5 +188,5 @@ class World:
 
 
 def namespace_of(request: Request) -> str:
-    found = re.fullmatch(r"/apis?/(?:[\w.]+/)?v\w+/namespaces/([a-z0-9-]+)/[a-z]+(?:/[a-zA-Z0-9.%-]+)*", request[1])
-    return found[1] if found else ""
+    match = re.fullmatch(r"/apis?/(?:[\w.]+/)?v\w+/namespaces/([a-z0-9-]+)/[a-z]+(?:/[a-zA-Z0-9.%-]+)*", request[1])
+    return match[1] if match else ""

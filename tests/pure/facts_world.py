@@ -45,11 +45,11 @@ def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     real = BaseClient._make_api_call  # type: ignore[attr-defined]
 
     def call(self: BaseClient, operation: str, arguments: dict[str, Any]) -> Any:
-        found = answers.get(operation)
-        if isinstance(found, str):
+        canned = answers.get(operation)
+        if isinstance(canned, str):
             words = f"User: {USER} is not authorized to perform: {self.meta.service_model.signing_name}:{operation}"
-            raise ClientError({"Error": {"Code": found, "Message": words}}, operation)
-        return real(self, operation, arguments) if found is None else found
+            raise ClientError({"Error": {"Code": canned, "Message": words}}, operation)
+        return real(self, operation, arguments) if canned is None else canned
 
     monkeypatch.setattr(BaseClient, "_make_api_call", call)
     return answers.update
@@ -57,7 +57,7 @@ def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 IDENTITY = {"GetCallerIdentity": {"Account": ACCOUNT, "Arn": USER, "UserId": "AIDA"}}
 OFFERED = {
-    "DescribeClusterVersions": {"clusterVersions": [{"clusterVersion": one} for one in ("1.36", "1.9", "1.35")]},
+    "DescribeClusterVersions": {"clusterVersions": [{"clusterVersion": version} for version in ("1.36", "1.9", "1.35")]},
     "DescribeAddonVersions": {"addons": []},
     "GetServiceQuota": {"Quota": {"Value": 96.0}},
     "GetEbsDefaultKmsKeyId": {"KmsKeyId": "alias/aws/ebs"},

@@ -59,7 +59,7 @@ def _container(name: str, programs: Programs = PROGRAMS) -> st.SearchStrategy[di
 
 def _pods(name: str, programs: Programs = PROGRAMS) -> st.SearchStrategy[dict[str, Any]]:
     containers = st.builds(
-        lambda main, others: [main, *others], _container(name, programs), st.lists(_container("sidecar"), max_size=1)
+        lambda main, sidecars: [main, *sidecars], _container(name, programs), st.lists(_container("sidecar"), max_size=1)
     )
     return st.fixed_dictionaries(
         {"containers": containers},

@@ -49,16 +49,16 @@ class Cluster:
         return copy.deepcopy(self.config_map or {})
 
     def _patch(self, name: str, body: Object) -> Object:
-        found = self.nodes.get(name)
-        if found is None or found["metadata"]["resourceVersion"] != body["metadata"]["resourceVersion"]:
-            raise ApiError(409 if found else 404, "Conflict", name)
+        node = self.nodes.get(name)
+        if node is None or node["metadata"]["resourceVersion"] != body["metadata"]["resourceVersion"]:
+            raise ApiError(409 if node else 404, "Conflict", name)
         text = body["metadata"]["annotations"][TAKEN_OUT_ANNOTATION]
         if body.get("spec", {}).get("unschedulable"):
             self.cordoned.append((name, self.now))
-        found["metadata"]["annotations"] = {} if text is None else {TAKEN_OUT_ANNOTATION: text}
-        found["spec"] = {key: value for key, value in {**found["spec"], **body.get("spec", {})}.items() if value is not None}
-        found["metadata"]["resourceVersion"] += "1"
-        return found
+        node["metadata"]["annotations"] = {} if text is None else {TAKEN_OUT_ANNOTATION: text}
+        node["spec"] = {key: value for key, value in {**node["spec"], **body.get("spec", {})}.items() if value is not None}
+        node["metadata"]["resourceVersion"] += "1"
+        return node
 
     def _store(self, method: str, body: Object) -> None:
         version = (self.config_map or {}).get("metadata", {}).get("resourceVersion")
@@ -67,20 +67,20 @@ class Cluster:
         self.config_map = {**body, "metadata": {**body["metadata"], "resourceVersion": f"{version or ''}1"}}
 
     def round(
-        self, controller: Nodes | None = None, *, busy: Sequence[str] = (), grace: int = 30, wanted: Policy = POLICY
+        self, controller: Nodes | None = None, *, busy: Sequence[str] = (), grace: int = 30, policy: Policy = POLICY
     ) -> None:
-        seen = [trim_node(one) for one in copy.deepcopy(list(self.nodes.values()))]
+        trimmed = [trim_node(node) for node in copy.deepcopy(list(self.nodes.values()))]
         pods = [pod(f"on-{name}", "worker", node=name) for name in busy]
-        for one in pods:
-            one["spec"]["terminationGracePeriodSeconds"] = grace
-        (controller or self.controller(wanted)).look(seen, pods, [], self.now)
+        for busy_pod in pods:
+            busy_pod["spec"]["terminationGracePeriodSeconds"] = grace
+        (controller or self.controller(policy)).look(trimmed, pods, [], self.now)
 
     def look(self, nodes: Sequence[Object]) -> dict[str, str]:
         """Replace `Silence.look`: return the nodes that the test has marked as silent."""
         return self.silent
 
-    def controller(self, wanted: Policy = POLICY) -> Nodes:
-        return Nodes(self, "gpumpi-system", wanted, self)  # type: ignore[arg-type]  # `Nodes` only calls `call` and `look`
+    def controller(self, policy: Policy = POLICY) -> Nodes:
+        return Nodes(self, "gpumpi-system", policy, self)  # type: ignore[arg-type]  # `Nodes` only calls `call` and `look`
 
     def breaks(self, name: str, reason: str = BUS) -> None:
         since = self.now.isoformat()
@@ -98,14 +98,14 @@ class Cluster:
         self.nodes[f"n{self.made}"] = node(f"n{self.made}")
 
     def state(self, name: str) -> str:
-        found = read(self.nodes[name])
-        return found.state if found else "healthy"
+        taken_out = read(self.nodes[name])
+        return taken_out.state if taken_out else "healthy"
 
     @property
     def entries(self) -> list[Object]:
         assert self.config_map is not None
-        found: list[Object] = journal.read(self.config_map["data"][journal.KEY])["entries"]
-        return found
+        listed: list[Object] = journal.read(self.config_map["data"][journal.KEY])["entries"]
+        return listed
 
 
 def node(name: str) -> Object:

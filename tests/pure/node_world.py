@@ -39,6 +39,6 @@ def described(instance_id: str = "i-0a", kind: str = "p4d.24xlarge", address: st
 
 def machine(instance_id: str = "i-0a", kind: str = "p4d.24xlarge", user_data: str | None = None, **more: Any) -> Machine:
     text = node_user_data(huge_pages=5128) if user_data is None else user_data
-    found = machines.of(described(instance_id, kind, **more), text, INSTANCE_TYPES[kind], "usw2-az1", "us-west-2")
-    assert found is not None
-    return found
+    node = machines.of(described(instance_id, kind, **more), text, INSTANCE_TYPES[kind], "usw2-az1", "us-west-2")
+    assert node is not None
+    return node

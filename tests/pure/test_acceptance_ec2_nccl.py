@@ -71,11 +71,11 @@ def rows(shell: Shell, log: str = LOG, table: str = TABLE, efa: int = 4, **decla
     """Return the results, keyed by row name."""
     for name, text in (("log0", LOG if log != SOCKETS else log), ("log1", log), ("table", table)):
         (shell.home / name).write_text(text)
-    workers = [Instance(f"i-{one}", P4DE.name, "ami-1", "", f"10.0.0.{one}", efa) for one in range(2)]
+    workers = [Instance(f"i-{number}", P4DE.name, "ami-1", "", f"10.0.0.{number}", efa) for number in range(2)]
     remote: Any = shell
     check = Check("smoke: nccl", lambda notes: ec2_nodes.check_nccl(notes, remote, workers, P4DE, "perf.py"))
-    found = run_checks([check], lambda: declared, report=lambda line: None)
-    return {one.name: one.result if isinstance(one, Row) else "left out" for one in found}
+    results = run_checks([check], lambda: declared, report=lambda line: None)
+    return {row.name: row.result if isinstance(row, Row) else "left out" for row in results}
 
 
 SOUND = {
@@ -122,5 +122,5 @@ def test_a_missing_program_is_missing_hardware_only_where_devices_are_emulated(s
 
 def test_mpiexec_that_does_not_start_fails_with_its_output(shell: Shell) -> None:
     (shell.home / "bin/mpiexec").write_text("#!/bin/sh\necho no such host >&2; exit 1\n")
-    found = rows(shell)
-    assert (found["smoke: nccl"], found["smoke: NCCL network"]) == ("failed", "not run")
+    results = rows(shell)
+    assert (results["smoke: nccl"], results["smoke: NCCL network"]) == ("failed", "not run")

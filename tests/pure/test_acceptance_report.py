@@ -113,7 +113,7 @@ def test_both_files_have_the_rows_the_evidence_and_what_was_left_out(tmp_path: P
         complete=True,
     )
     files = report.write(tmp_path / "new")
-    assert [one.name for one in files] == ["acceptance-local-2026-11-23.json", "acceptance-local-2026-11-23.md"]
+    assert [file.name for file in files] == ["acceptance-local-2026-11-23.json", "acceptance-local-2026-11-23.md"]
     document = json.loads(files[0].read_text())
     assert (document["schema"], document["ok"], document["complete"], document["product"]) == (1, True, True, "gpumpi 0.1.0")
     assert document["date"] == "2026-11-23T03:04:05+00:00"
@@ -170,7 +170,7 @@ def test_an_interrupt_cleans_up_and_leaves_an_incomplete_report(tmp_path: Path) 
         Run(target, plan, FIRST, tmp_path).all(Check("destroy", destroyed.append), silent)
     assert target.cleaned == 1 and destroyed == []
     document = json.loads((tmp_path / f"{FIRST.file_stem}.json").read_text())
-    assert (document["complete"], document["ok"], [one["name"] for one in document["rows"]]) == (False, False, ["one"])
+    assert (document["complete"], document["ok"], [row["name"] for row in document["rows"]]) == (False, False, ["one"])
     assert "INCOMPLETE" in (tmp_path / f"{FIRST.file_stem}.md").read_text()
 
 
@@ -178,7 +178,7 @@ def test_a_complete_run_cleans_up_and_then_destroys(tmp_path: Path) -> None:
     target = FakeTarget()
     report = Run(target, Plan([Check("one", looks)], NO_COST), FIRST, tmp_path).all(Check("destroy", looks), silent)
     assert report.ok and target.cleaned == 1
-    assert [one.name for one in report.rows] == ["one", "destroy"]
+    assert [row.name for row in report.rows] == ["one", "destroy"]
 
 
 def test_what_could_not_be_cleaned_up_is_in_the_report(tmp_path: Path) -> None:

@@ -86,10 +86,10 @@ def ticking() -> Iterator[float]:
         now += 60.0
 
 
-def scaled(*sizes: int, ends: JobState | None = None, wanted: int = 0, launch: FailedLaunch | None = None) -> Notebook:
+def scaled(*sizes: int, ends: JobState | None = None, desired: int = 0, launch: FailedLaunch | None = None) -> Notebook:
     clock, notes = ticking(), Notebook()
     jobs: Any = Jobs(Api(*sizes), ends or state())
-    pool = PoolStatus("small", wanted=wanted, minimum=0, failed_launch=launch)
+    pool = PoolStatus("small", wanted=desired, minimum=0, failed_launch=launch)
     scaling = Scaling(jobs, SMALL, 1.0, lambda: pool, pause=lambda seconds: None, clock=lambda: next(clock))
     scaling.run(notes)
     assert jobs.events == ["submit acceptance-scale", "delete acceptance-scale"]
@@ -99,7 +99,7 @@ def scaled(*sizes: int, ends: JobState | None = None, wanted: int = 0, launch: F
 def test_a_pool_scales_from_zero_and_back() -> None:
     notes = scaled(0, 1, 1, 0)
     assert notes.failures == []
-    shown = {one.source: one.value for one in notes.evidence}
+    shown = {piece.source: piece.value for piece in notes.evidence}
     assert shown["autoscaling describe-auto-scaling-groups: desired size of pool small"] == "0"
     assert shown["nodes of pool small after the job"].startswith("0 after ")
     assert "node n0 of pool small: status.allocatable" in shown, "the new node's devices are checked"
@@ -108,7 +108,7 @@ def test_a_pool_scales_from_zero_and_back() -> None:
 def test_a_pool_with_nodes_is_emptied_first() -> None:
     notes = scaled(2, 2, 1, 0)
     assert notes.failures == []
-    assert any(one.source == "nodes of pool small before the job, with 2 nodes" for one in notes.evidence)
+    assert any(piece.source == "nodes of pool small before the job, with 2 nodes" for piece in notes.evidence)
 
 
 def test_nodes_that_stay_fail_the_row() -> None:
@@ -117,7 +117,7 @@ def test_nodes_that_stay_fail_the_row() -> None:
 
 
 def test_a_desired_size_that_stays_fails_the_row() -> None:
-    assert scaled(0, 0, wanted=1).failures == ["pool small: its nodes are gone, but AWS still reports desired size 1"]
+    assert scaled(0, 0, desired=1).failures == ["pool small: its nodes are gone, but AWS still reports desired size 1"]
 
 
 def test_a_job_that_never_runs_names_the_failed_launch() -> None:

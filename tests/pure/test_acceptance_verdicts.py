@@ -23,8 +23,8 @@ def silent(line: str) -> None:
     """Report nothing."""
 
 
-def rows_of(found: Iterable[Row | LeftOut]) -> list[Row]:
-    return [one for one in found if isinstance(one, Row)]
+def rows_of(results: Iterable[Row | LeftOut]) -> list[Row]:
+    return [row for row in results if isinstance(row, Row)]
 
 
 def notebook(*, saw: bool = True, fails: str = "", lacks: str = "") -> Notebook:
@@ -57,8 +57,8 @@ def node(name: str = "node-1", pool: Any = TRAIN, *, emulated: bool = False, **a
 
 
 def test_a_row_without_failures_passes_with_its_evidence() -> None:
-    found = make_row("x", notebook(), {}, 1.5)
-    assert (found.result, found.seconds, found.evidence[0].value) == ("passed", 1.5, "a value")
+    row = make_row("x", notebook(), {}, 1.5)
+    assert (row.result, row.seconds, row.evidence[0].value) == ("passed", 1.5, "a value")
 
 
 def test_a_check_that_looked_at_nothing_fails() -> None:
@@ -92,7 +92,7 @@ def test_a_check_is_not_run_only_because_an_earlier_one_did_not_pass() -> None:
 
     checks = [Check("first", breaks), Check("second", works, ("first",)), Check("third", works, ("second",)), Check("own", works)]
     rows = rows_of(run_checks(checks, dict, report=silent))
-    assert [(one.name, one.result) for one in rows] == [
+    assert [(row.name, row.result) for row in rows] == [
         ("first", "failed"),
         ("second", "not run"),
         ("third", "not run"),
@@ -109,7 +109,7 @@ def test_a_row_that_needs_other_hardware_does_not_stop_the_next_one() -> None:
         notes.saw("a command", "a value")
 
     rows = rows_of(run_checks([Check("gpu", lacks), Check("next", works, ("gpu",))], lambda: DECLARED, report=silent))
-    assert [one.result for one in rows] == ["not on this hardware", "passed"]
+    assert [row.result for row in rows] == ["not on this hardware", "passed"]
 
 
 # --- the declaration
@@ -133,19 +133,19 @@ def test_hosts_declare_emulation_only_all_together() -> None:
 
 
 def versions(kubelet: str = "v1.35.0", images: tuple[str, ...] = ("ami-1", "ami-1")) -> Notebook:
-    found = [node("a"), node("b")]
-    for one in found:
-        one["status"]["nodeInfo"]["kubeletVersion"] = kubelet
+    nodes = [node("a"), node("b")]
+    for member in nodes:
+        member["status"]["nodeInfo"]["kubeletVersion"] = kubelet
     instances = [Instance(f"i-{name}", "p4d.24xlarge", image, "train", "", 4) for name, image in zip("ab", images, strict=False)]
     notes = Notebook()
-    eks_nodes.check_versions(notes, found, instances, {"ami-1": Image("al2023", {"gpumpi:ami": "eks"})}, "v1.35.2")
+    eks_nodes.check_versions(notes, nodes, instances, {"ami-1": Image("al2023", {"gpumpi:ami": "eks"})}, "v1.35.2")
     return notes
 
 
 def test_versions_and_amis_are_the_evidence_of_every_node() -> None:
     notes = versions()
     assert notes.failures == []
-    shown = [f"{one.source}: {one.value}" for one in notes.evidence]
+    shown = [f"{piece.source}: {piece.value}" for piece in notes.evidence]
     assert "node a: ec2 describe-instances i-a: p4d.24xlarge, AMI ami-1" in shown
     assert "pool train: ec2 describe-images ami-1: al2023 (gpumpi:ami=eks)" in shown
 
@@ -163,11 +163,11 @@ def test_wrong_versions_and_amis_fail(kubelet: str, images: tuple[str, ...], fai
     assert any(failure in sentence for sentence in versions(kubelet, images).failures)
 
 
-def devices(*found: dict[str, Any], plugin: tuple[int, int] = (1, 1)) -> Notebook:
+def devices(*nodes: dict[str, Any], plugin: tuple[int, int] = (1, 1)) -> Notebook:
     notes = Notebook()
     status = {"numberReady": plugin[0], "desiredNumberScheduled": plugin[1]}
     plugins = [{"metadata": {"name": "nvidia-device-plugin-daemonset"}, "status": status}]
-    eks_nodes.check_devices(notes, cluster(), TRAIN, found, plugins)
+    eks_nodes.check_devices(notes, cluster(), TRAIN, nodes, plugins)
     return notes
 
 
@@ -221,14 +221,14 @@ def smoked(
 ) -> list[str]:
     """Return the results of row `smoke` and of each check in it."""
     checks = [
-        {"name": f"{name}{'' if number == 0 else number}", "result": one, "detail": "why"} for number, one in enumerate(results)
+        {"name": f"{name}{'' if number == 0 else number}", "result": text, "detail": "why"} for number, text in enumerate(results)
     ]
 
     def judges(notes: Notebook) -> None:
         smoke_levels.judge(notes, {"ok": ok, "failures": list(failures), "checks": checks}, "smoke", pool)
 
-    found = run_checks([Check("smoke", judges)], lambda: declared, report=silent)
-    return [one.result if isinstance(one, Row) else "left out" for one in found]
+    outcomes = run_checks([Check("smoke", judges)], lambda: declared, report=silent)
+    return [row.result if isinstance(row, Row) else "left out" for row in outcomes]
 
 
 def test_each_check_of_smoke_is_a_row() -> None:
@@ -274,7 +274,7 @@ def test_rows_after_a_failed_part_are_not_run() -> None:
         notes.part("part").fail("broken")
 
     rows = rows_of(run_checks([Check("smoke", judges), Check("next", judges, ("smoke",))], dict, report=silent))
-    assert [(one.name, one.result) for one in rows] == [("smoke", "passed"), ("part", "failed"), ("next", "not run")]
+    assert [(row.name, row.result) for row in rows] == [("smoke", "passed"), ("part", "failed"), ("next", "not run")]
 
 
 def test_levels_include_the_lower_ones() -> None:
@@ -309,9 +309,9 @@ def test_the_first_boot_must_have_seen_what_ec2_sells() -> None:
 
 def test_workers_with_different_amis_fail_but_the_head_node_may_differ() -> None:
     head, other = Instance("i-1", "c7i.large", "ami-0", "", "10.0.0.1", 0), Instance("i-3", "x", "ami-2", "", "10.0.0.3", 0)
-    for found, wrong in (([head, WORKER], 0), ([head, WORKER, other], 1)):
+    for instances, wrong in (([head, WORKER], 0), ([head, WORKER, other], 1)):
         notes = Notebook()
-        ec2_nodes.check_amis(notes, found, {}, "i-1")
+        ec2_nodes.check_amis(notes, instances, {}, "i-1")
         assert len(notes.failures) == wrong
 
 
@@ -328,16 +328,16 @@ def test_nodes_with_different_mpi_versions_fail() -> None:
 )
 def test_ranks_must_fill_the_hostfile_with_the_right_sum(reports: list[tuple[int, int]], failures: int) -> None:
     notes = Notebook()
-    found = [{"host": f"ip-10-0-0-{host}", "sum": total} for host, total in reports]
-    ec2_nodes.check_ranks(notes, found, {"ip-10-0-0-0": 1, "ip-10-0-0-1": 1})
+    printed = [{"host": f"ip-10-0-0-{host}", "sum": total} for host, total in reports]
+    ec2_nodes.check_ranks(notes, printed, {"ip-10-0-0-0": 1, "ip-10-0-0-1": 1})
     assert len(notes.failures) == failures, notes.failures
 
 
 # --- pools and other people's jobs
 
 
-def status(name: str, wanted: int, minimum: int = 0) -> PoolStatus:
-    return PoolStatus(name, wanted=wanted, minimum=minimum)
+def status(name: str, desired: int, minimum: int = 0) -> PoolStatus:
+    return PoolStatus(name, wanted=desired, minimum=minimum)
 
 
 def test_running_nodes_are_smoked_and_an_empty_pool_is_scaled() -> None:

@@ -54,9 +54,9 @@ VIEW, EDIT, ADMIN = "ViewPolicy", "EditPolicy", "AdminPolicy"
         ("NetworkingPolicy", "get", "leases", "coordination.k8s.io", False),
     ],
 )
-def test_a_policy_allows_what_aws_documents(policy: str, verb: str, resource: str, group: str, allowed: bool) -> None:
-    found = policies.allowing([association(policy)], ask(verb, resource, group))
-    assert found == (f"AmazonEKS{policy}" if allowed else None)
+def test_policies_allow_the_requests_that_aws_documents(policy: str, verb: str, resource: str, group: str, allowed: bool) -> None:
+    allowing = policies.allowing([association(policy)], ask(verb, resource, group))
+    assert allowing == (f"AmazonEKS{policy}" if allowed else None)
 
 
 @pytest.mark.parametrize(

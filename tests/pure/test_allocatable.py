@@ -50,7 +50,7 @@ def test_eks_has_its_images_in_every_region(region: str, registry: str) -> None:
 PARTITIONS = get_session().get_data("partitions")["partitions"]
 
 
-@pytest.mark.parametrize("partition", PARTITIONS, ids=lambda one: str(one["id"]))
+@pytest.mark.parametrize("partition", PARTITIONS, ids=lambda name: str(name["id"]))
 def test_an_account_s_registry_has_the_dns_suffix_of_its_partition(partition: dict[str, Any]) -> None:
     suffix = partition["outputs"]["dnsSuffix"]
     assert account_registry("123456789012", "a-b-1", partition["id"]) == f"123456789012.dkr.ecr.a-b-1.{suffix}"

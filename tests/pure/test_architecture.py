@@ -52,26 +52,26 @@ FOR_COMPONENTS = {
 
 def imports(path: Path) -> set[str]:
     """Return the modules that a file imports; `from infra import x` counts as `infra.x`."""
-    found: set[str] = set()
+    modules: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             module = node.module or ""
-            found |= {f"{module}.{alias.name}" for alias in node.names} if module == "infra" else {module}
-    return found
+            modules |= {f"{module}.{alias.name}" for alias in node.names} if module == "infra" else {module}
+    return modules
 
 
 def circle(folder: Path) -> list[str]:
     """Return the modules of an import cycle, or an empty list if there is none."""
-    known = {
+    paths = {
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in folder.rglob("*.py")
     }
     graph: dict[str, set[str]] = {}
-    for module, path in known.items():
-        nodes = [one for one in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(one, ast.ImportFrom)]
-        targets = {(f"{one.module}.{alias.name}", str(one.module)) for one in nodes for alias in one.names}
-        graph[module] = {full if full in known else parent for full, parent in targets} - {module}
+    for module, path in paths.items():
+        nodes = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.ImportFrom)]
+        targets = {(f"{node.module}.{alias.name}", str(node.module)) for node in nodes for alias in node.names}
+        graph[module] = {full if full in paths else parent for full, parent in targets} - {module}
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -89,7 +89,7 @@ def test_there_is_something_to_check() -> None:
 
 @pytest.mark.parametrize("path", MODULES, ids=name)
 def test_the_program_never_imports_the_local_cloud(path: Path) -> None:
-    assert not {one for one in imports(path) if one.split(".")[0] in ("localcloud", "cli", "moto", "tests")}
+    assert not {module for module in imports(path) if module.split(".")[0] in ("localcloud", "cli", "moto", "tests")}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name)
@@ -108,8 +108,8 @@ def package(module: str) -> str:
 @pytest.mark.parametrize("path", [path for path in MODULES if path.parent != INFRA or path.stem in ARROWS], ids=name)
 def test_imports_point_one_way(path: Path) -> None:
     own = path.relative_to(INFRA).parts[0].removesuffix(".py")
-    others = {package(one) for one in imports(path) if one.startswith("infra.")} - {own}
-    assert not others - ARROWS[own]
+    imported = {package(module) for module in imports(path) if module.startswith("infra.")} - {own}
+    assert not imported - ARROWS[own]
 
 
 def test_packages_form_a_directed_acyclic_graph() -> None:
@@ -123,14 +123,14 @@ def test_no_import_circle(folder: str) -> None:
 
 @pytest.mark.parametrize("folder", ["bench", "testkit", "localcloud"])
 def test_nothing_but_tests_imports_tests(folder: str) -> None:
-    found = {name(path): {one for one in imports(path) if one.split(".")[0] == "tests"} for path in (ROOT / folder).rglob("*.py")}
-    assert found and not {path: modules for path, modules in found.items() if modules}
+    users = {name(path): {mod for mod in imports(path) if mod.split(".")[0] == "tests"} for path in (ROOT / folder).rglob("*.py")}
+    assert users and not {path: modules for path, modules in users.items() if modules}
 
 
 @pytest.mark.parametrize("path", COMPONENTS, ids=name)
 def test_components_know_neither_settings_nor_facts(path: Path) -> None:
-    ours = {one for one in imports(path) if one.split(".")[0] == "infra"}
-    assert not {one for one in ours if not any(one == known or one.startswith(f"{known}.") for known in FOR_COMPONENTS)}
+    ours = {module for module in imports(path) if module.split(".")[0] == "infra"}
+    assert not {name for name in ours if not any(name == root or name.startswith(f"{root}.") for root in FOR_COMPONENTS)}
 
 
 @pytest.mark.parametrize("path", COMPONENTS, ids=name)
@@ -143,11 +143,11 @@ def test_components_read_no_configuration_and_look_nothing_up(path: Path) -> Non
 @pytest.mark.parametrize("path", [path for path in COMPONENTS if path.stem not in SHARED_PARTS], ids=name)
 def test_every_component_says_what_it_creates_and_ends_with_its_outputs(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    classes = [one for one in tree.body if isinstance(one, ast.ClassDef) and "ComponentResource" in ast.unparse(one)]
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and "ComponentResource" in ast.unparse(node)]
     assert len(classes) == 1, "each file defines one component"
     component = classes[0]
     assert (ast.get_docstring(component) or "").startswith("Creates")
-    init = next(one for one in component.body if isinstance(one, ast.FunctionDef) and one.name == "__init__")
+    init = next(node for node in component.body if isinstance(node, ast.FunctionDef) and node.name == "__init__")
     assert ast.unparse(init.body[-1]).startswith("self.register_outputs(")
 
 
@@ -163,7 +163,7 @@ def test_no_module_is_called_after_nothing_in_particular(path: Path) -> None:
 
 def test_the_architecture_fits_on_one_screen() -> None:
     tree = ast.parse((INFRA / "program.py").read_text(encoding="utf-8"))
-    build = next(one for one in tree.body if isinstance(one, ast.FunctionDef) and one.name == "build")
+    build = next(statement for statement in tree.body if isinstance(statement, ast.FunctionDef) and statement.name == "build")
     assert build.end_lineno is not None and build.end_lineno - build.lineno < 60
 
 

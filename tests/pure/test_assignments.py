@@ -27,13 +27,13 @@ def test_set_changes_one_field_and_keeps_the_others(text: str, changed: dict[str
     start = values(env={"EPOCHS": "1"})
     if text.startswith("volumes"):
         start["volumes"] = [{"name": "other"}]
-    found = apply_assignments(start, split_pairs("--set", [text]))
-    assert found == {**start, **changed}
+    assigned = apply_assignments(start, split_pairs("--set", [text]))
+    assert assigned == {**start, **changed}
 
 
 def test_env_wins_over_the_file_and_its_values_may_contain_equals_signs() -> None:
-    found = apply_assignments(values(env={"A": "1", "B": "2"}), [], split_pairs("--env", ["A=x=y", "C=3"]))
-    assert found["env"] == {"A": "x=y", "B": "2", "C": "3"}
+    assigned = apply_assignments(values(env={"A": "1", "B": "2"}), [], split_pairs("--env", ["A=x=y", "C=3"]))
+    assert assigned["env"] == {"A": "x=y", "B": "2", "C": "3"}
 
 
 def test_a_mistyped_path_is_reported_like_one_in_the_file() -> None:

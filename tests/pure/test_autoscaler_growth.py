@@ -39,7 +39,7 @@ def reasons(plan: scale_up.Plan) -> dict[str, str]:
 def test_two_workers_that_fill_a_node_each_need_two_nodes_of_an_empty_group() -> None:
     plan = scale_up.plan([gpu_pod("worker-0"), gpu_pod("worker-1")], [], [group()])
     assert plan.increases == {"train": 2}
-    assert {one.name for one in plan.helped["train"]} == {"worker-0", "worker-1"}
+    assert {pod.name for pod in plan.helped["train"]} == {"worker-0", "worker-1"}
     assert not plan.hopeless
 
 
@@ -290,6 +290,6 @@ def test_a_group_whose_next_node_would_be_simulated_grows_only_for_pods_that_tol
         return dict(scale_up.plan([pod], [], [group(tags=tags)]).increases)
 
     tolerant = gpu_pod(tolerations=[TOLERATION, {"key": SIMULATED.key, "operator": "Exists"}])
-    assert [increases(one, False) for one in (gpu_pod(), tolerant)] == [{}, {"train": 1}]
+    assert [increases(pod, False) for pod in (gpu_pod(), tolerant)] == [{}, {"train": 1}]
     assert increases(gpu_pod(), True) == {"train": 1}, "a node was removed, and so was the tag"
     assert len(tagged.tags) == 1

@@ -144,8 +144,8 @@ def test_pods_of_daemon_sets_hold_no_node_unless_they_are_not_safe_to_evict() ->
     scene = Scene(group(desired=2), arguments=QUICK)
     scene.boot("train")
     agent = {"requests": {"cpu": "1"}, "owner": "DaemonSet"}
-    one, two = (node(group(), number) for number in range(2))
-    scene.cluster.pods_ = [pod("a", on=one, **agent), pod("b", on=two, annotations={SAFE: "false"}, **agent)]
+    first, second = (node(group(), number) for number in range(2))
+    scene.cluster.pods_ = [pod("a", on=first, **agent), pod("b", on=second, annotations={SAFE: "false"}, **agent)]
     scene.look()
     scene.look(60)
     assert scene.account.terminated == ["i-train-0"]
@@ -154,8 +154,8 @@ def test_pods_of_daemon_sets_hold_no_node_unless_they_are_not_safe_to_evict() ->
 def test_a_node_can_be_kept_by_its_annotation() -> None:
     scene = Scene(group(desired=1), arguments=QUICK)
     scene.boot("train")
-    kept = {"cluster-autoscaler.kubernetes.io/scale-down-disabled": "true"}
-    scene.cluster.nodes_ = [replace(one, annotations=kept) for one in scene.cluster.nodes_]
+    annotation = {"cluster-autoscaler.kubernetes.io/scale-down-disabled": "true"}
+    scene.cluster.nodes_ = [replace(node, annotations=annotation) for node in scene.cluster.nodes_]
     scene.look()
     scene.look(10_000)
     assert scene.account.terminated == []
@@ -180,10 +180,10 @@ def little_used(**spec: object) -> Scene:
     """Return a scene with two system nodes, in which the pod on the second node would also fit on the first."""
     scene = Scene(system(desired=2), arguments=QUICK)
     scene.boot("system")
-    one, two = (node(system(), number) for number in range(2))
+    first, second = (node(system(), number) for number in range(2))
     scene.cluster.pods_ = [
-        pod("big", on=one, requests={"cpu": "1500m"}, owner="ReplicaSet"),
-        pod("small", on=two, requests={"cpu": "300m"}, **({"owner": "ReplicaSet"} | spec)),
+        pod("big", on=first, requests={"cpu": "1500m"}, owner="ReplicaSet"),
+        pod("small", on=second, requests={"cpu": "300m"}, **({"owner": "ReplicaSet"} | spec)),
     ]
     return scene
 
@@ -280,7 +280,7 @@ def test_a_refusal_of_aws_is_reported_and_not_repeated_at_once() -> None:
 def test_a_node_that_is_lost_is_replaced() -> None:
     scene = Scene(group(desired=1), arguments=("--max-node-provision-time=10m",))
     scene.boot("train")
-    scene.cluster.nodes_ = [replace(one, is_ready=False) for one in scene.cluster.nodes_]
+    scene.cluster.nodes_ = [replace(node, is_ready=False) for node in scene.cluster.nodes_]
     scene.cluster.pods_ = [gpu_pod()]
     scene.look()
     assert scene.account.desired("train") == 1

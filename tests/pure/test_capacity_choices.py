@@ -25,7 +25,7 @@ def reservation(available: int = 2, state: str = "active", kind: str = "default"
     return Reservation("cr-1", kind, state, "us-west-2a", 4, available, START, END)
 
 
-def found(*regions: RegionCapacity, nodes: int = 2, on_demand: str | None = "55.04") -> Found:
+def make_found(*regions: RegionCapacity, nodes: int = 2, on_demand: str | None = "55.04") -> Found:
     prices = {} if on_demand is None else {"us-west-2": Decimal(on_demand)}
     return Found(Wanted(P5, nodes, 24), regions, 8, prices, "AWS Price List")
 
@@ -35,7 +35,7 @@ def west(**values: object) -> RegionCapacity:
 
 
 def rows(*regions: RegionCapacity, **options: object) -> list[Choice]:
-    return list_choices(found(*regions, **options))  # type: ignore[arg-type]
+    return list_choices(make_found(*regions, **options))  # type: ignore[arg-type]
 
 
 def test_the_account_s_reservation_comes_first_then_the_cheapest() -> None:
@@ -100,7 +100,7 @@ def test_the_recommendation_is_the_own_reservation_or_the_cheapest_block() -> No
 
 def test_the_screen_names_every_region_that_refused_or_does_not_offer_the_type() -> None:
     refusing = RegionCapacity("eu-west-1", refusals=("offerings: you are not allowed to call ec2:DescribeInstanceTypeOfferings",))
-    everything = found(west(blocks=(), largest_block=1), refusing, RegionCapacity("eu-west-3"), RegionCapacity("sa-east-1"))
+    everything = make_found(west(blocks=(), largest_block=1), refusing, RegionCapacity("eu-west-3"), RegionCapacity("sa-east-1"))
     console = Console(file=io.StringIO(), width=200)
     console.print(render_screen(everything, list_choices(everything), everything=False))
     printed = console.file.getvalue()  # type: ignore[attr-defined]

@@ -48,11 +48,11 @@ def cluster_in(folder: Path, **changes: Any) -> Cluster:
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     monkeypatch.setattr(Cluster, "_bring_up", lambda self: self._enter("ready"))
-    made = cluster_in(tmp_path)
-    made.start()
-    yield made
-    made.end()
-    made.wait()
+    started = cluster_in(tmp_path)
+    started.start()
+    yield started
+    started.end()
+    started.wait()
     problems.forget()
 
 
@@ -110,13 +110,13 @@ def test_a_failure_that_cannot_be_published_does_not_end_the_thread(tmp_path: Pa
         raise RuntimeError("etcd does not start")
 
     monkeypatch.setattr(Cluster, "_bring_up", failing)
-    made = cluster_in(tmp_path, on_change=full)
-    made.start()
-    assert settled(made, "cluster", "demo").problem == "etcd does not start"
-    monkeypatch.setattr(made, "_on_change", lambda _: None)
-    made.end()
-    made.wait()
-    assert made.is_gone
+    cluster = cluster_in(tmp_path, on_change=full)
+    cluster.start()
+    assert settled(cluster, "cluster", "demo").problem == "etcd does not start"
+    monkeypatch.setattr(cluster, "_on_change", lambda _: None)
+    cluster.end()
+    cluster.wait()
+    assert cluster.is_gone
     problems.forget()
 
 
@@ -134,8 +134,8 @@ def test_a_state_that_cannot_be_published_fails_the_cluster(
         realizer._clusters[(WHERE["account"], WHERE["region"], "demo")] = cluster
         assert not realizer.progress("cluster", "demo", **WHERE).done
         realizer._changes.put(cluster)
-        found = wait_while(lambda: realizer.progress("cluster", "demo", **WHERE), lambda progress: not progress.done)
-        assert found.problem == "publishing the state of cluster demo failed: KeyError('demo')"
+        state = wait_while(lambda: realizer.progress("cluster", "demo", **WHERE), lambda progress: not progress.done)
+        assert state.problem == "publishing the state of cluster demo failed: KeyError('demo')"
     finally:
         realizer._clusters.clear()
         realizer.close()

@@ -19,7 +19,7 @@ def side(**more: Any) -> Side:
 
 
 @pytest.mark.parametrize(
-    ("ours", "theirs", "found"),
+    ("ours", "theirs", "paths"),
     [
         ({"a": [1, {"b": 2}]}, {"a": [1, {"b": 2}]}, []),
         ({"a": [1, {"b": 2}]}, {"a": [1, {"b": 3}]}, ["a[1].b: ours 2, theirs 3"]),
@@ -28,12 +28,12 @@ def side(**more: Any) -> Side:
         ({"a": 0}, {"a": False}, ["a: ours 0, theirs False"]),
     ],
 )
-def test_every_difference_has_a_path(ours: Any, theirs: Any, found: list[str]) -> None:
-    assert differences(ours, theirs) == found
+def test_every_difference_has_a_path(ours: Any, theirs: Any, paths: list[str]) -> None:
+    assert differences(ours, theirs) == paths
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "other"),
     [
         ("vpc-0123456789abcdef0 is in use", "vpc-0fedcba9876543210 is in use"),
         ({"metadata": {"uid": "a", "name": "x"}}, {"metadata": {"uid": "b", "name": "x"}}),
@@ -46,8 +46,8 @@ def test_every_difference_has_a_path(ours: Any, theirs: Any, found: list[str]) -
         ("http://127.0.0.1:4711/x", "http://127.0.0.1:4712/x"),
     ],
 )
-def test_what_differs_between_any_two_runs_is_left_out(one: Any, other: Any) -> None:
-    assert normal(one) == normal(other)
+def test_normalizing_removes_values_that_differ_between_runs(first: Any, other: Any) -> None:
+    assert normal(first) == normal(other)
     assert normal({"replicas": 1}) != normal({"replicas": 2})
 
 

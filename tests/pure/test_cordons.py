@@ -24,23 +24,23 @@ def node(number: int, reason: str = "", *, kind: str = GPU_CONDITION, minute: in
     return {"metadata": {"name": f"n{number}", "resourceVersion": "1"}, "spec": spec, "status": {"conditions": [condition]}}
 
 
-def patched(one: dict[str, Any], cordon: cordons.Cordon, now: datetime) -> None:
+def patched(manifest: dict[str, Any], cordon: cordons.Cordon, now: datetime) -> None:
     """Apply the patch as the API server would."""
     change = cordon.patch(now)
-    assert change["metadata"]["resourceVersion"] == one["metadata"]["resourceVersion"]
-    one["metadata"]["annotations"] = {**one["metadata"].get("annotations", {}), **change["metadata"]["annotations"]}
-    one["metadata"]["resourceVersion"] += "1"
-    one["spec"] |= change["spec"]
+    assert change["metadata"]["resourceVersion"] == manifest["metadata"]["resourceVersion"]
+    manifest["metadata"]["annotations"] = {**manifest["metadata"].get("annotations", {}), **change["metadata"]["annotations"]}
+    manifest["metadata"]["resourceVersion"] += "1"
+    manifest["spec"] |= change["spec"]
 
 
 def decided(nodes: list[dict[str, Any]], now: datetime = START, **more: Any) -> tuple[list[str], list[str]]:
-    found = cordons.decide(nodes, Before(more.pop("gone", {}), more.pop("counted", {})), now, **more)
-    return [one.node for one in found.cordons], list(found.held)
+    verdict = cordons.decide(nodes, Before(more.pop("gone", {}), more.pop("counted", {})), now, **more)
+    return [cordon.node for cordon in verdict.cordons], list(verdict.held)
 
 
 def test_a_broken_node_becomes_unschedulable_and_says_why() -> None:
-    (found,) = cordons.decide([node(0), node(1, BUS)], Before(), START).cordons
-    change = found.patch(START)
+    (cordon,) = cordons.decide([node(0), node(1, BUS)], Before(), START).cordons
+    change = cordon.patch(START)
     assert change["spec"] == {"unschedulable": True}
     assert json.loads(change["metadata"]["annotations"][TAKEN_OUT_ANNOTATION]) == {
         "at": "2026-11-23T12:00:00+00:00",
@@ -56,14 +56,14 @@ def test_a_broken_node_becomes_unschedulable_and_says_why() -> None:
 
 def test_harmless_faults_and_those_of_eks_take_out_no_node() -> None:
     harmless = [node(number, f"NvidiaXID{xid}Error") for number, xid in enumerate((13, 31, 43, 45, 94))]
-    others = [node(5, "DCGMError"), node(6, "KernelBug", kind="KernelReady"), node(7, "KubeletNotReady", kind="Ready"), node(8)]
-    assert decided([*harmless, *others]) == ([], [])
+    by_eks = [node(5, "DCGMError"), node(6, "KernelBug", kind="KernelReady"), node(7, "KubeletNotReady", kind="Ready"), node(8)]
+    assert decided([*harmless, *by_eks]) == ([], [])
 
 
 def test_on_an_existing_cluster_nodes_are_only_cordoned() -> None:
     nodes = [node(0, BUS), node(1, "ForkFailedOutOfPIDs", kind="KernelReady"), *map(node, range(2, 20))]
-    found = cordons.decide(nodes, Before(), START, existing=True).cordons
-    assert [(one.node, one.action) for one in found] == [("n0", "cordon"), ("n1", "cordon")]
+    decisions = cordons.decide(nodes, Before(), START, existing=True).cordons
+    assert [(cordon.node, cordon.action) for cordon in decisions] == [("n0", "cordon"), ("n1", "cordon")]
 
 
 def test_the_brake_holds_the_nodes_that_broke_last() -> None:
@@ -105,12 +105,12 @@ def test_killed_at_any_moment_it_takes_out_no_node_twice_and_keeps_to_the_brake(
         for number in breaking & set(range(size)):
             nodes[number]["status"] = node(number, APPLICATION if number % 5 == 4 else BUS)["status"]
         for cordon in cordons.decide(nodes, Before(), now).cordons[:survives]:
-            patched(next(one for one in nodes if one["metadata"]["name"] == cordon.node), cordon, now)
+            patched(next(node for node in nodes if node["metadata"]["name"] == cordon.node), cordon, now)
             history.append((cordon.node, now))
     names = [name for name, _ in history]
     assert len(names) == len(set(names))
     for _, when in history:
-        assert len([one for one in history if when - WINDOW < one[1] <= when]) <= brake.limit(size)
+        assert len([entry for entry in history if when - WINDOW < entry[1] <= when]) <= brake.limit(size)
     assert not {f"n{number}" for number in range(4, 20, 5)} & set(names)
 
 
@@ -120,6 +120,6 @@ def test_every_broken_node_is_taken_out_in_the_end(size: int, breaking: set[int]
     nodes, now = [node(number, BUS if number in broken else "") for number in range(size)], START
     for _ in range(size):
         for cordon in cordons.decide(nodes, Before(), now).cordons:
-            patched(next(one for one in nodes if one["metadata"]["name"] == cordon.node), cordon, now)
+            patched(next(node for node in nodes if node["metadata"]["name"] == cordon.node), cordon, now)
         now += WINDOW
-    assert {one["metadata"]["name"] for one in nodes if one["spec"].get("unschedulable")} == {f"n{number}" for number in broken}
+    assert {raw["metadata"]["name"] for raw in nodes if raw["spec"].get("unschedulable")} == {f"n{number}" for number in broken}

@@ -29,7 +29,7 @@ def job(**more: Any) -> Job:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "where", "text"),
+    ("options", "where", "text"),
     [
         ({}, {}, "cost: 2 x p4d.24xlarge: 43.92 USD per hour (snapshot, 2026-09-24, not verified)"),
         ({"gpusPerWorker": 4}, {}, "cost: 1 x p4d.24xlarge: 21.96 USD per hour (snapshot, 2026-09-24, not verified)"),
@@ -39,20 +39,20 @@ def job(**more: Any) -> Job:
         ({}, {"instance_type": ""}, None),
     ],
 )
-def test_submit_says_what_the_nodes_of_a_job_cost(wanted: dict[str, Any], where: dict[str, str], text: str | None) -> None:
-    assert lines.of_job(job(**wanted), cluster(**where)) == text
+def test_submit_says_what_the_nodes_of_a_job_cost(options: dict[str, Any], where: dict[str, str], text: str | None) -> None:
+    assert lines.of_job(job(**options), cluster(**where)) == text
 
 
 def test_a_spot_pool_costs_the_spot_price() -> None:
-    found = lines.of_job(job(), cluster(market="spot"))
-    assert found is not None and found.startswith("cost: 2 x p4d.24xlarge, spot: 16.00 USD per hour")
+    line = lines.of_job(job(), cluster(market="spot"))
+    assert line is not None and line.startswith("cost: 2 x p4d.24xlarge, spot: 16.00 USD per hour")
 
 
 def test_init_says_what_the_stack_costs() -> None:
-    found = lines.of_stack(stack("02-p4d-efa"), None, prices())
-    assert found == "cost in USD per hour: 0.37 idle, 44.30 configured, 88.35 maximum (AWS Price List, 2026-11-22)"
+    line = lines.of_stack(stack("02-p4d-efa"), None, prices())
+    assert line == "cost in USD per hour: 0.37 idle, 44.30 configured, 88.35 maximum (AWS Price List, 2026-11-22)"
 
 
-def test_init_names_what_it_does_not_know() -> None:
-    found = lines.of_stack(stack("07-targeted-odcr"), None, prices())
-    assert "idle unknown (the size of cr-0fedcba9876543210)" in found
+def test_init_names_the_unknown_parts_of_the_cost() -> None:
+    line = lines.of_stack(stack("07-targeted-odcr"), None, prices())
+    assert "idle unknown (the size of cr-0fedcba9876543210)" in line

@@ -12,14 +12,14 @@ from tests.pure.world import facts, pool, settings
 
 def planned(**more: Any) -> tuple[PoolPlan, ClusterDescription]:
     """Return the plan of a CPU pool in a stack that also has a GPU pool, and the cluster's description."""
-    wanted = settings(pool(), pool("cpu", **more), platform={"install": True})
-    plans = plan(wanted, facts(wanted))
-    return plans["cpu"], describe(wanted, facts(wanted), plans)
+    configured = settings(pool(), pool("cpu", **more), platform={"install": True})
+    plans = plan(configured, facts(configured))
+    return plans["cpu"], describe(configured, facts(configured), plans)
 
 
 def test_a_type_without_gpus_is_valid_and_gets_the_standard_ami_without_the_gpu_taint() -> None:
-    wanted = settings(pool("cpu", "c7i.8xlarge"))
-    assert not [one for one in validation.check(wanted, facts(wanted)) if one.is_error]
+    configured = settings(pool("cpu", "c7i.8xlarge"))
+    assert not [problem for problem in validation.check(configured, facts(configured)) if problem.is_error]
     spec = planned(instance_type="c7i.8xlarge")[0].spec
     assert spec.ami_type == "AL2023_x86_64_STANDARD"
     assert spec.taints == () and spec.labels == {"gpumpi.io/pool": "cpu"}
@@ -40,6 +40,6 @@ def test_local_disks_are_striped_and_counted() -> None:
 
 def test_jobs_and_the_queue_see_a_pool_of_vcpus() -> None:
     described = planned(instance_type="c7i.8xlarge")[1]
-    found = described.pool("cpu")
-    assert found is not None and (found.gpus, found.slots, found.taints) == (0, 32, ())
-    assert admission.flavor(found) == {"nodeLabels": {"gpumpi.io/pool": "cpu"}}
+    cpu_pool = described.pool("cpu")
+    assert cpu_pool is not None and (cpu_pool.gpus, cpu_pool.slots, cpu_pool.taints) == (0, 32, ())
+    assert admission.flavor(cpu_pool) == {"nodeLabels": {"gpumpi.io/pool": "cpu"}}

@@ -22,16 +22,16 @@ BROKEN = replace(NODES[4], state="broken", taken_out=None, next="EKS replaces it
 REASON = "context ada may not list Nodes; ask for access"
 
 
-def shown(seen: Seen = SEEN) -> dict[str, Any]:
+def shown(snapshot: Seen = SEEN) -> dict[str, Any]:
     """Return the page's JSON document as a browser receives it."""
-    document: dict[str, Any] = json.loads(json.dumps(page(seen, NOW)))
+    document: dict[str, Any] = json.loads(json.dumps(page(snapshot, NOW)))
     return document
 
 
 def row(document: dict[str, Any], section: str, name: str) -> dict[str, Any]:
     """Return the cells of the row whose first cell is `name`."""
-    (found,) = [one["cells"] for one in document[section]["rows"] if next(iter(one["cells"].values()))["text"] == name]
-    cells: dict[str, Any] = found
+    (match,) = [row["cells"] for row in document[section]["rows"] if next(iter(row["cells"].values()))["text"] == name]
+    cells: dict[str, Any] = match
     return cells
 
 
@@ -56,35 +56,35 @@ def test_every_column_of_the_page_has_a_cell_in_every_row() -> None:
     document = shown()
     for section, columns in Columns().found.items():
         assert document[section]["rows"], f"the sample has no {section}"
-        for one in document[section]["rows"]:
-            assert columns <= set(one["cells"]), section
-            assert all(set(value) >= {"text", "note", "tone"} for value in one["cells"].values())
+        for row in document[section]["rows"]:
+            assert columns <= set(row["cells"]), section
+            assert all(set(value) >= {"text", "note", "tone"} for value in row["cells"].values())
 
 
 def test_rows_have_keys_that_identify_them() -> None:
     document = shown()
     for section in Columns().found:
-        keys = [one["key"] for one in document[section]["rows"]]
+        keys = [row["key"] for row in document[section]["rows"]]
         assert len(set(keys)) == len(keys), section
 
 
 def test_a_job_shows_its_phases_progress_and_why_it_restarted() -> None:
-    found = row(shown(), "jobs", "llm-pretrain")
-    assert (found["phase"]["text"], found["restarts"]["text"], found["progress"]["text"]) == ("Running", "1", "step 41,250")
-    assert found["phase"]["note"].startswith("restarted: llm-pretrain-worker-1: its node ip-10-0-1-17")
-    assert found["time"]["note"].partition("; ")[2] == (
+    cells = row(shown(), "jobs", "llm-pretrain")
+    assert (cells["phase"]["text"], cells["restarts"]["text"], cells["progress"]["text"]) == ("Running", "1", "step 41,250")
+    assert cells["phase"]["note"].startswith("restarted: llm-pretrain-worker-1: its node ip-10-0-1-17")
+    assert cells["time"]["note"].partition("; ")[2] == (
         "queued 7m0s, starting 11m0s, training 2h31m, checkpointing 9m0s, lost 4m18s, recovering 9m0s"
     )
-    assert sum(part["seconds"] for part in found["time"]["parts"]) == 192 * 60
-    assert found["hours"]["text"] == "46.93"
+    assert sum(part["seconds"] for part in cells["time"]["parts"]) == 192 * 60
+    assert cells["hours"]["text"] == "46.93"
 
 
 def test_goodput_and_phases_of_a_job_are_those_of_the_goodput_command() -> None:
     assert not isinstance(SEEN.records, str)
     document = shown()
-    for section, one in [("jobs", SEEN.records[0]), ("ended", SEEN.records[3])]:
-        spent = time_account.account_for(one.content, NOW)
-        cell = row(document, section, one.content["name"])["time"]
+    for section, record in [("jobs", SEEN.records[0]), ("ended", SEEN.records[3])]:
+        spent = time_account.account_for(record.content, NOW)
+        cell = row(document, section, record.content["name"])["time"]
         assert f"goodput {spent.share}" in cell["note"].split("; ")
         assert {part["name"]: part["seconds"] for part in cell["parts"]} == {
             phase: spent.spent[phase].total_seconds() for phase in PARTS if spent.spent[phase]
@@ -93,8 +93,8 @@ def test_goodput_and_phases_of_a_job_are_those_of_the_goodput_command() -> None:
 
 def test_phases_have_the_same_order_in_every_job() -> None:
     document = shown()
-    for one in (*document["jobs"]["rows"], *document["ended"]["rows"]):
-        names = [part["name"] for part in one["cells"]["time"]["parts"]]
+    for row in (*document["jobs"]["rows"], *document["ended"]["rows"]):
+        names = [part["name"] for part in row["cells"]["time"]["parts"]]
         assert names == [phase for phase in PARTS if phase in names] and names
 
 
@@ -108,7 +108,7 @@ def test_lost_time_of_a_job_without_steps_is_unknown() -> None:
 def test_the_total_goodput_is_that_of_the_running_and_ended_jobs() -> None:
     assert not isinstance(SEEN.records, str)
     (note,) = shown()["jobs"]["notes"]
-    total = time_account.sum_accounts([time_account.account_for(one.content, NOW) for one in SEEN.records])
+    total = time_account.sum_accounts([time_account.account_for(record.content, NOW) for record in SEEN.records])
     assert note.startswith(f"Goodput of these and the most recently ended jobs: {total.share}, weighted by GPUs.")
     assert note.endswith("Lost time is unknown for 2 of 4 jobs, and counts as training.")
     assert shown(replace(SEEN, records=SEEN.records[2:3]))["jobs"]["notes"] == [], "a job in the queue has no goodput"
@@ -116,9 +116,9 @@ def test_the_total_goodput_is_that_of_the_running_and_ended_jobs() -> None:
 
 def test_a_job_that_hung_is_named_in_its_row_also_after_it_ended() -> None:
     assert not isinstance(SEEN.records, str)
-    found = row(shown(), "ended", "resnet-a")
-    assert found["phase"]["note"] == "restarted after a hang: no new step for 630 s after step 8120"
-    assert (found["restarts"]["text"], found["restarts"]["note"]) == ("1", "1 failed attempt, 1 hang")
+    cells = row(shown(), "ended", "resnet-a")
+    assert cells["phase"]["note"] == "restarted after a hang: no new step for 630 s after step 8120"
+    assert (cells["restarts"]["text"], cells["restarts"]["note"]) == ("1", "1 failed attempt, 1 hang")
     hung = {**SEEN.records[3].content, "ended": None, "phase": "Running", "name": "mnist"}
     record = replace(SEEN.records[3], content={**hung, "created": SEEN.records[2].content["created"]})
     assert row(shown(replace(SEEN, records=[record])), "jobs", "mnist")["restarts"]["note"] == "1 hang"
@@ -127,14 +127,14 @@ def test_a_job_that_hung_is_named_in_its_row_also_after_it_ended() -> None:
 def test_a_job_that_failed_without_a_reason_shows_why_its_last_attempt_failed() -> None:
     assert not isinstance(SEEN.records, str)
     record = replace(SEEN.records[4], content={**SEEN.records[4].content, "reason": ""})
-    found = row(shown(replace(SEEN, records=[record])), "ended", "resnet-b")
-    assert found["phase"]["note"] == "resnet-b-launcher-1: exit code 1"
+    cells = row(shown(replace(SEEN, records=[record])), "ended", "resnet-b")
+    assert cells["phase"]["note"] == "resnet-b-launcher-1: exit code 1"
 
 
 def test_a_waiting_job_shows_what_it_waits_for_below_the_running_ones() -> None:
     document = shown()
     assert row(document, "jobs", "mnist")["phase"]["note"] == "waits in the queue: 8 more nvidia.com/gpu of pool train needed"
-    assert [one["cells"]["phase"]["text"] for one in document["jobs"]["rows"]] == ["Running", "Running", "Queued"]
+    assert [row["cells"]["phase"]["text"] for row in document["jobs"]["rows"]] == ["Running", "Running", "Queued"]
 
 
 def test_what_no_source_reports_is_not_invented() -> None:
@@ -182,9 +182,9 @@ def test_the_page_knows_every_state_that_a_node_can_have() -> None:
 def test_nodes_that_the_job_controller_took_out_come_before_healthy_ones_with_what_is_next() -> None:
     states: tuple[State, ...] = ("healthy", "verifying", "draining", "not ready")
     document = shown(replace(SEEN, nodes=[node(number, state=state) for number, state in enumerate(states)]))
-    cells = [one["cells"]["state"] for one in document["nodes"]["rows"]]
-    assert [one["text"] for one in cells] == ["not ready", "draining", "verifying", "healthy"]
-    assert [one["tone"] for one in cells] == ["bad", "doubtful", "doubtful", "good"]
+    cells = [row["cells"]["state"] for row in document["nodes"]["rows"]]
+    assert [cell["text"] for cell in cells] == ["not ready", "draining", "verifying", "healthy"]
+    assert [cell["tone"] for cell in cells] == ["bad", "doubtful", "doubtful", "good"]
     assert NODES[4].taken_out is not None
     recovered = replace(NODES[4], state="verifying", faults=(), next="accepts jobs again at 12:00:30 UTC")
     what = row(shown(replace(SEEN, nodes=[recovered])), "nodes", recovered.name)["what"]
@@ -193,9 +193,9 @@ def test_nodes_that_the_job_controller_took_out_come_before_healthy_ones_with_wh
 
 def test_thousands_of_nodes_leave_out_only_healthy_ones() -> None:
     many = [node(number) for number in range(1000)] + [replace(BROKEN, name=f"broken-{number}") for number in range(3)]
-    found = shown(replace(SEEN, nodes=many))["nodes"]
-    assert [one["cells"]["state"]["text"] for one in found["rows"][:4]] == ["broken, cordoned"] * 3 + ["healthy"]
-    assert (len(found["rows"]), found["more"]) == (100, "903 more nodes, all of them healthy")
+    section = shown(replace(SEEN, nodes=many))["nodes"]
+    assert [row["cells"]["state"]["text"] for row in section["rows"][:4]] == ["broken, cordoned"] * 3 + ["healthy"]
+    assert (len(section["rows"]), section["more"]) == (100, "903 more nodes, all of them healthy")
 
 
 def test_the_cost_is_a_lower_bound_if_a_price_is_unknown() -> None:
@@ -219,7 +219,7 @@ def test_a_stack_without_instances_has_cost_nothing() -> None:
 
 def test_jobs_that_ended_come_from_their_records_newest_first() -> None:
     document = shown()
-    assert [one["cells"]["job"]["text"] for one in document["ended"]["rows"]] == ["resnet-a", "resnet-b"]
+    assert [row["cells"]["job"]["text"] for row in document["ended"]["rows"]] == ["resnet-a", "resnet-b"]
     assert row(document, "ended", "resnet-b")["phase"]["note"].startswith("BackoffLimitExceeded")
     assert document["ended"]["notes"] == ["ended and not deleted: 7 succeeded, 1 failed"]
 
@@ -244,7 +244,7 @@ def test_an_ec2_cluster_names_the_commands_for_its_runs_and_nodes() -> None:
 def test_a_log_that_cannot_be_watched_is_named_where_the_step_would_be() -> None:
     assert not isinstance(SEEN.records, str)
     problem = "progress.pattern takes too long, so the job is not watched"
-    records = [replace(one, content={**one.content, "progressProblem": problem}) for one in SEEN.records]
+    records = [replace(record, content={**record.content, "progressProblem": problem}) for record in SEEN.records]
     document = shown(replace(SEEN, records=records))
     assert row(document, "jobs", "llm-pretrain")["progress"] == {"text": "step 41,250", "note": problem, "tone": "doubtful"}
     assert row(document, "jobs", "mnist")["progress"] == {"text": "not reported", "note": problem, "tone": "doubtful"}
@@ -253,10 +253,10 @@ def test_a_log_that_cannot_be_watched_is_named_where_the_step_would_be() -> None
 def test_why_a_job_is_not_watched_is_written_once_although_status_reports_it_too() -> None:
     assert not isinstance(SEEN.records, str)
     problem = "progress.pattern takes too long, so the job is not watched"
-    records = [replace(one, content={**one.content, "progressProblem": problem}) for one in SEEN.records]
+    records = [replace(record, content={**record.content, "progressProblem": problem}) for record in SEEN.records]
     jobs = tuple(replace(line, waits_for=problem) for line in STATUS.jobs)
     document = shown(replace(SEEN, records=records, status=replace(STATUS, jobs=jobs)))
-    assert [one["cells"]["phase"]["note"] for one in document["jobs"]["rows"][1:]] == ["", ""]
+    assert [row["cells"]["phase"]["note"] for row in document["jobs"]["rows"][1:]] == ["", ""]
     assert row(document, "jobs", "allreduce-bench")["progress"]["note"] == problem
 
 
@@ -266,7 +266,7 @@ def test_why_a_job_is_not_watched_is_written_once_although_status_reports_it_too
 def luminance(color: str) -> float:
     """https://www.w3.org/TR/WCAG22/#dfn-relative-luminance"""
     parts = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-    red, green, blue = (one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in parts)
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
@@ -278,5 +278,5 @@ def test_every_phase_has_a_color_of_its_own_that_stands_out(scheme: int) -> None
     assert len({colors[phase] for phase in PARTS}) == len(PARTS)
     for phase in PARTS:
         assert f'.bar i[data-phase="{phase}"] {{\n  background: var(--{phase});' in style
-        low, high = sorted(luminance(colors[one]) for one in (phase, "box"))
+        low, high = sorted(luminance(colors[name]) for name in (phase, "box"))
         assert (high + 0.05) / (low + 0.05) >= 3, phase

@@ -31,11 +31,11 @@ DOCUMENT = {"title": "a secret of the cluster"}
 
 @pytest.fixture
 def server() -> Iterator[DashboardServer]:
-    with DashboardServer(0, lambda: DOCUMENT) as one:
-        thread = threading.Thread(target=one.serve_forever, kwargs={"poll_interval": 0.01})
+    with DashboardServer(0, lambda: DOCUMENT) as dashboard:
+        thread = threading.Thread(target=dashboard.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
-        yield one
-        one.shutdown()
+        yield dashboard
+        dashboard.shutdown()
         thread.join()
 
 
@@ -196,8 +196,8 @@ def test_a_cluster_that_stops_answering_keeps_its_last_data_and_the_reason() -> 
     reader = world.reader()
     reader.start()
     world.now, world.error = EVERY_SECONDS, CommandError("no cluster answers at https://a", UNREACHABLE)
-    found = reader.page()
-    assert (found["stale"], found["title"], len(found["jobs"]["rows"])) == ("no cluster answers at https://a", "gpumpi-mine", 3)
+    page = reader.page()
+    assert (page["stale"], page["title"], len(page["jobs"]["rows"])) == ("no cluster answers at https://a", "gpumpi-mine", 3)
     world.now, world.error = 2 * EVERY_SECONDS, None
     assert reader.page()["stale"] == ""
 
@@ -214,8 +214,8 @@ def test_a_caller_who_may_read_nothing_gets_a_page_with_the_reason() -> None:
     world.error = Forbidden("ada may not read ConfigMap gpumpi-cluster", UNREACHABLE)
     reader = world.reader()
     reader.start()
-    found = reader.page()
-    assert (found["title"], found["unknown"]) == ("unknown cluster", ["ada may not read ConfigMap gpumpi-cluster"])
+    page = reader.page()
+    assert (page["title"], page["unknown"]) == ("unknown cluster", ["ada may not read ConfigMap gpumpi-cluster"])
 
 
 class Permitted:
@@ -254,8 +254,8 @@ def kubernetes(*allowed: str) -> Kubernetes:
 
 
 def test_records_of_one_namespace_are_read_if_another_is_forbidden() -> None:
-    found = kubernetes("ConfigMap", "ConfigMap blue")
-    assert found.records() == [] and found.unknown == ["records of jobs: ada may not list ConfigMap red"]
+    reader = kubernetes("ConfigMap", "ConfigMap blue")
+    assert reader.records() == [] and reader.unknown == ["records of jobs: ada may not list ConfigMap red"]
 
 
 def test_no_readable_records_are_not_an_empty_list() -> None:
@@ -266,16 +266,16 @@ def test_no_readable_records_are_not_an_empty_list() -> None:
 
 
 def test_nodes_need_no_events_and_no_records() -> None:
-    found = kubernetes("Node")
-    nodes = found.nodes(found.records(), NOW)
+    reader = kubernetes("Node")
+    nodes = reader.nodes(reader.records(), NOW)
     assert not isinstance(nodes, str) and [node.name for node in nodes] == ["one"]
-    assert found.unknown == ["events of nodes: ada may not list Event", "journal of nodes: ada may not list gpumpi-node-health"]
+    assert reader.unknown == ["events of nodes: ada may not list Event", "journal of nodes: ada may not list gpumpi-node-health"]
     assert kubernetes().nodes([], NOW) == "ada may not list Node"
 
 
 def test_what_the_job_controller_does_about_a_broken_node_comes_from_its_journal() -> None:
-    (one,) = kubernetes("Node", "Event", "gpumpi-node-health").nodes([], NOW)
-    assert not isinstance(one, str) and one.next == repair_rows.HELD
+    (node,) = kubernetes("Node", "Event", "gpumpi-node-health").nodes([], NOW)
+    assert not isinstance(node, str) and node.next == repair_rows.HELD
 
 
 def test_the_spending_is_read_in_the_background_once_per_minute(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -327,9 +327,9 @@ def interrupted(server: DashboardServer) -> None:
 def ask_once(server: DashboardServer) -> Any:
     thread = threading.Thread(target=server.handle_request)
     thread.start()
-    found = json.loads(ask(server, f"/{server.token}/data.json")[2])
+    data = json.loads(ask(server, f"/{server.token}/data.json")[2])
     thread.join()
-    return found
+    return data
 
 
 @pytest.mark.parametrize("arguments", [[], ["--json"]], ids=["text", "json"])

@@ -35,26 +35,26 @@ class Cluster:
         return None
 
     def list(self, kind: str, namespace: str, selector: dict[str, str] | None = None, **more: Any) -> list[Object]:
-        found = self.config_maps if kind == "ConfigMap" else []
-        return [one for one in found if (selector or {}).items() <= one["metadata"]["labels"].items()]
+        listed = self.config_maps if kind == "ConfigMap" else []
+        return [manifest for manifest in listed if (selector or {}).items() <= manifest["metadata"]["labels"].items()]
 
     def list_labeled(self, kind: str, label: str, namespace: str) -> Sequence[Object]:
-        return [one for one in self.config_maps if label in one["metadata"]["labels"]]
+        return [config_map for config_map in self.config_maps if label in config_map["metadata"]["labels"]]
 
     def create(self, manifest: Object) -> None:
         self.created.append(manifest)
 
     def delete(self, kind: str, name: str, namespace: str) -> None:
         assert kind == "ConfigMap"
-        (gone,) = [one for one in self.config_maps if one["metadata"]["name"] == name]
+        (gone,) = [config_map for config_map in self.config_maps if config_map["metadata"]["name"] == name]
         self.config_maps.remove(gone)
 
 
 def files_of(name: str) -> Object:
     """Return the ConfigMap that lists a job's folder and logs."""
     placed = placed_job(name=name)
-    found = files.locate(placed, "1")
-    assert found is not None
+    located = files.locate(placed, "1")
+    assert located is not None
     return files.build_record(placed, ID)
 
 
@@ -71,11 +71,11 @@ def delete(running: Cluster, monkeypatch: pytest.MonkeyPatch, *options: str) -> 
 def test_delete_removes_folder_and_logs_of_a_job_that_is_already_gone(
     records: list[Object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    others = [files_of("other"), record_of("other")]
-    running = Cluster(files_of(NAME), *records, *others)
+    unrelated = [files_of("other"), record_of("other")]
+    running = Cluster(files_of(NAME), *records, *unrelated)
     done = delete(running, monkeypatch)
     assert done.exit_code == OK, done.output
-    assert running.config_maps == others
+    assert running.config_maps == unrelated
     (remover,) = running.created
     (container,) = remover["spec"]["template"]["spec"]["containers"]
     assert container["command"][-1] == f"/shared/.gpumpi/jobs/{NAMESPACE}/{NAME}.{ID}"

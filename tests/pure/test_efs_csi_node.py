@@ -147,7 +147,7 @@ def test_the_driver_tells_who_it_is_and_what_it_can(scene: Scene) -> None:
     assert scene.call("csi.v1.Identity/Probe", answer="csi.v1.ProbeResponse").ready.value
     assert scene.call("csi.v1.Node/NodeGetInfo", answer="csi.v1.NodeGetInfoResponse").node_id == "i-1"
     able = scene.call("csi.v1.Node/NodeGetCapabilities", answer="csi.v1.NodeGetCapabilitiesResponse")
-    assert [one.rpc.type for one in able.capabilities] == [2], "statistics, and no staging"
+    assert [capability.rpc.type for capability in able.capabilities] == [2], "statistics, and no staging"
 
 
 def test_a_request_has_the_bytes_that_kubernetes_sends() -> None:

@@ -11,10 +11,10 @@ UID = "0f2c4a86-1111-4222-8333-444455556666"
 
 
 def storage_class(**parameters: str) -> dict[str, Any]:
-    known = {"provisioningMode": "efs-ap", "fileSystemId": "fs-1", "directoryPerms": "700"} | parameters
+    merged = {"provisioningMode": "efs-ap", "fileSystemId": "fs-1", "directoryPerms": "700"} | parameters
     return {
         "metadata": {"name": "efs"},
-        "parameters": {name: value for name, value in known.items() if value},
+        "parameters": {name: value for name, value in merged.items() if value},
         "reclaimPolicy": "Delete",
         "mountOptions": ["tls"],
     }
@@ -67,8 +67,8 @@ def test_the_directory_follows_base_path_and_pattern(parameters: dict[str, str],
     ],
 )
 def test_user_and_group_are_those_of_the_class_or_the_next_free_one(parameters: dict[str, str], uid: int, gid: int) -> None:
-    wanted = provisioning.wanted(storage_class(**parameters), claim(), {7})
-    assert (wanted.uid, wanted.gid) == (uid, gid)
+    volume = provisioning.wanted(storage_class(**parameters), claim(), {7})
+    assert (volume.uid, volume.gid) == (uid, gid)
 
 
 @pytest.mark.parametrize(

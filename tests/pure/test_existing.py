@@ -20,8 +20,8 @@ ROOT = Path(__file__).parents[2]
 TAINTED = Taint("nvidia.com/gpu", "present")
 
 
-def problems(values: Mapping[str, Any], found: ClusterFacts | None = None) -> list[str]:
-    return [str(problem) for problem in examined({**LEAST, **values}, found).problems]
+def problems(values: Mapping[str, Any], facts: ClusterFacts | None = None) -> list[str]:
+    return [str(problem) for problem in examined({**LEAST, **values}, facts).problems]
 
 
 def pool(**more: Any) -> dict[str, Any]:
@@ -242,10 +242,10 @@ def test_what_a_file_says_wrong_is_one_sentence(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", IN_CLUSTER)
-def test_what_does_not_fit_the_cluster_is_one_sentence(case: str) -> None:
-    values, found, expected = IN_CLUSTER[case]
-    (told,) = problems(values, found)
-    assert told == expected or told.startswith(f"{expected}: ")
+def test_each_setting_that_does_not_fit_the_cluster_gets_one_sentence(case: str) -> None:
+    values, facts, expected = IN_CLUSTER[case]
+    (problem,) = problems(values, facts)
+    assert problem == expected or problem.startswith(f"{expected}: ")
 
 
 def test_the_least_that_one_can_write_is_fine() -> None:
@@ -257,7 +257,7 @@ def test_what_pulumi_fills_in_for_stacks_in_aws_is_no_mistake() -> None:
     assert preflight.examine_existing(stack_file.RawStack("test", "", values)).problems == ()
 
 
-def test_a_node_is_read_as_kubernetes_shows_it() -> None:
+def test_node_facts_match_the_node_object_of_kubernetes() -> None:
     taints = [
         {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"},
         {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"},
@@ -267,19 +267,19 @@ def test_a_node_is_read_as_kubernetes_shows_it() -> None:
         "spec": {"taints": taints},
         "status": {"allocatable": {"cpu": "63900m", "memory": "528Mi", "nvidia.com/gpu": "8"}},
     }
-    found = node_of(shown, ["gpu1"])
-    assert (found.cpu_millis, found.memory_mib, found.gpus, found.has_plugin) == (63_900, 528, 8, True)
-    assert found.taints == (TAINTED,), "a temporary not-ready taint must not become a toleration"
+    parsed = node_of(shown, ["gpu1"])
+    assert (parsed.cpu_millis, parsed.memory_mib, parsed.gpus, parsed.has_plugin) == (63_900, 528, 8, True)
+    assert parsed.taints == (TAINTED,), "a temporary not-ready taint must not become a toleration"
 
 
 def test_gpus_of_a_node_that_lost_its_plugin_are_not_judged_before_the_new_one_runs() -> None:
     """After `pulumi destroy` removes the plugin, the kubelet reports 0 GPUs until the kubelet restarts."""
     lost = cluster(node("gpu1", gpus=0), node("gpu2", gpus=8))
-    found = examined(LEAST, lost)
-    assert found.settings is not None
-    assert (found.problems, nodes_without_reported_gpus(found.settings, lost)) == ((), ["gpu1"])
-    (told,) = problems({"platform": {"devicePlugin": False}}, lost)
-    assert told.startswith("pools[0].gpusPerNode: is 8, but gpu1 offers no GPU")
+    examination = examined(LEAST, lost)
+    assert examination.settings is not None
+    assert (examination.problems, nodes_without_reported_gpus(examination.settings, lost)) == ((), ["gpu1"])
+    (problem,) = problems({"platform": {"devicePlugin": False}}, lost)
+    assert problem.startswith("pools[0].gpusPerNode: is 8, but gpu1 offers no GPU")
 
 
 def test_aws_is_not_told_a_region(tmp_path: Path) -> None:
@@ -364,6 +364,6 @@ def test_the_example_is_fine_by_itself() -> None:
 
 
 def test_an_rdma_resource_that_nothing_uses_is_a_warning() -> None:
-    (told,) = examined({**LEAST, **pool(rdmaResource="rdma/ib")}).warnings
-    assert told.path == "pools[0].rdmaResource"
-    assert told.message.startswith("has no effect, because platform.transport is tcp. ")
+    (warning,) = examined({**LEAST, **pool(rdmaResource="rdma/ib")}).warnings
+    assert warning.path == "pools[0].rdmaResource"
+    assert warning.message.startswith("has no effect, because platform.transport is tcp. ")

@@ -58,11 +58,11 @@ class _Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server() -> Iterator[Answering]:
-    with Answering() as made:
-        thread = threading.Thread(target=made.serve_forever, args=(0.01,))
+    with Answering() as stub:
+        thread = threading.Thread(target=stub.serve_forever, args=(0.01,))
         thread.start()
-        yield made
-        made.shutdown()
+        yield stub
+        stub.shutdown()
         thread.join()
 
 
@@ -108,10 +108,10 @@ ANSWERS: dict[str, tuple[int, Any, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", ANSWERS)
-def test_an_answer_that_is_not_the_clusters_is_reported(server: Answering, tmp_path: Path, case: str) -> None:
+def test_responses_from_something_other_than_the_cluster_are_reported(server: Answering, tmp_path: Path, case: str) -> None:
     server.status, server.answers["/version"], user, expected = ANSWERS[case]
-    found = asked(tmp_path, f"http://{server.address}", user)
-    assert (found.not_queried, found.problems) == (f"target.kubeconfig: {expected.format(server.address)}", ())
+    answer = asked(tmp_path, f"http://{server.address}", user)
+    assert (answer.not_queried, answer.problems) == (f"target.kubeconfig: {expected.format(server.address)}", ())
 
 
 def test_an_old_kubernetes_is_reported_with_the_one_that_is_needed(server: Answering, tmp_path: Path) -> None:
@@ -128,11 +128,11 @@ def test_an_old_kubernetes_is_reported_with_the_one_that_is_needed(server: Answe
     )
 
 
-def test_a_server_that_takes_the_question_and_says_nothing_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_accepts_a_request_and_never_responds_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kubeconfigs, "TIMEOUT", (5, 0.05))
     with Answering() as silent:  # listens, but never answers
-        told = asked(tmp_path, f"http://{silent.address}", TOKEN).not_queried
-        assert told == (
+        reason = asked(tmp_path, f"http://{silent.address}", TOKEN).not_queried
+        assert reason == (
             f"target.kubeconfig: http://{silent.address} does not respond (timeout). "
             "Check that the cluster is up and that its address in the kubeconfig is current"
         )

@@ -24,8 +24,8 @@ def beijing() -> Clients:
 
 
 def test_the_names_of_endpoint_services_are_read_because_their_prefixes_differ() -> None:
-    found = ec2.endpoint_services(beijing())
-    assert found == {
+    services = ec2.endpoint_services(beijing())
+    assert services == {
         "ecr.api": EndpointService(BEIJING[0][0], frozenset({"cn-north-1a", "cn-north-1b"})),
         "ssm": EndpointService(BEIJING[1][0], frozenset({"cn-north-1a"})),
     }
@@ -34,5 +34,5 @@ def test_the_names_of_endpoint_services_are_read_because_their_prefixes_differ()
 def test_endpoints_have_the_names_that_aws_reports() -> None:
     closed: dict[str, Any] = {"natGateways": "none", "interfaceEndpoints": True}
     stack = settings(region="cn-north-1", network=closed)
-    known = facts(stack, partition="aws-cn", endpoint_services=ec2.endpoint_services(beijing()))
-    assert endpoint_names(stack, known) == {"ecr.api": BEIJING[0][0], "ssm": BEIJING[1][0]}
+    observed = facts(stack, partition="aws-cn", endpoint_services=ec2.endpoint_services(beijing()))
+    assert endpoint_names(stack, observed) == {"ecr.api": BEIJING[0][0], "ssm": BEIJING[1][0]}

@@ -14,7 +14,7 @@ __all__ = ["answer", "aws", "credentials"]
 
 
 @pytest.mark.usefixtures("aws")
-def test_what_may_not_be_read_is_named_where_one_can_do_without(answer: Callable[..., None]) -> None:
+def test_denied_optional_queries_are_listed_as_not_checked(answer: Callable[..., None]) -> None:
     answer(
         GetCallerIdentity={"Account": ACCOUNT, "Arn": f"arn:aws:sts::{ACCOUNT}:assumed-role/Ops/ada"},
         GetServiceQuota="AccessDeniedException",
@@ -23,10 +23,10 @@ def test_what_may_not_be_read_is_named_where_one_can_do_without(answer: Callable
         GetRole="AccessDenied",
         GetEbsDefaultKmsKeyId="UnauthorizedOperation",
     )
-    found = gather(settings())
+    facts = gather(settings())
     who = f"arn:aws:sts::{ACCOUNT}:assumed-role/Ops/ada"
-    assert (found.quotas, found.kubernetes_versions, found.addon_versions, found.caller.principal_arn) == ({}, (), {}, None)
-    versions, addons, *further = found.unchecked_sentences
+    assert (facts.quotas, facts.kubernetes_versions, facts.addon_versions, facts.caller.principal_arn) == ({}, (), {}, None)
+    versions, addons, *further = facts.unchecked_sentences
     assert versions.startswith("Kubernetes versions: "), versions
     assert addons.startswith("add-on versions: AWS could not be queried: An error occurred (ServiceUnavailable)")
     assert further == [
@@ -34,7 +34,7 @@ def test_what_may_not_be_read_is_named_where_one_can_do_without(answer: Callable
         f"vCPU quotas: {who} may not call servicequotas:GetServiceQuota",
         f"whether Auto Scaling may use the default key of EBS: {who} may not call ec2:GetEbsDefaultKmsKeyId",
     ]
-    assert {query.name for query in found.unchecked} == {
+    assert {query.name for query in facts.unchecked} == {
         *("KUBERNETES_VERSIONS", "ADDON_VERSIONS", "CALLER_ROLE", "VCPU_QUOTAS", "EBS_KEY")
     }
 
@@ -50,8 +50,8 @@ def test_what_may_not_be_read_ends_it_where_one_cannot_do_without(answer: Callab
 @pytest.mark.usefixtures("aws")
 def test_a_quota_that_no_list_names_is_reported(answer: Callable[..., None]) -> None:
     answer(**IDENTITY, **OFFERED)
-    found = gather(settings(pool(instance_type="p6-b200.48xlarge", capacity={"kind": "spot"})))
-    assert found.unchecked_sentences == ("vCPU quota of p6-b200.48xlarge as spot: not in AWS's list of quotas",)
+    observed = gather(settings(pool(instance_type="p6-b200.48xlarge", capacity={"kind": "spot"})))
+    assert observed.unchecked_sentences == ("vCPU quota of p6-b200.48xlarge as spot: not in AWS's list of quotas",)
 
 
 @pytest.mark.usefixtures("aws")

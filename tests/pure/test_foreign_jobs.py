@@ -16,7 +16,7 @@ def condition(kind: str) -> dict[str, Any]:
     return {"conditions": [{"type": kind, "status": "True", "message": f"{kind}!", "lastTransitionTime": END}]}
 
 
-def found(kind: str, spec: dict[str, Any], status: dict[str, Any] | None = None, **metadata: Any) -> dict[str, Any]:
+def make_job(kind: str, spec: dict[str, Any], status: dict[str, Any] | None = None, **metadata: Any) -> dict[str, Any]:
     about = {"name": "a", "namespace": "foreign", "creationTimestamp": CREATED, **metadata}
     return {"kind": kind, "metadata": about, "spec": spec, "status": status or {}}
 
@@ -33,28 +33,28 @@ RAY = {"rayClusterSpec": {"workerGroupSpecs": [{"replicas": 3}]}}
 READY = [{"name": "node", "ready": 1}]
 
 PHASES = [
-    (found("PyTorchJob", PYTORCH), "Starting"),
-    (found("PyTorchJob", {**PYTORCH, "runPolicy": {"suspend": True}}), "Queued"),
-    (found("PyTorchJob", PYTORCH, condition("Running")), "Running"),
-    (found("PyTorchJob", PYTORCH, {**condition("Succeeded"), "completionTime": END}), "Succeeded"),
-    (found("PyTorchJob", PYTORCH, condition("Failed")), "Failed"),
-    (found("TrainJob", TRAIN), "Starting"),
-    (found("TrainJob", {**TRAIN, "suspend": True}), "Queued"),
-    (found("TrainJob", TRAIN, {"jobsStatus": [{"name": "node", "ready": 0, "active": 1}]}), "Starting"),
-    (found("TrainJob", TRAIN, {"jobsStatus": READY}), "Running"),
-    (found("TrainJob", TRAIN, condition("Complete")), "Succeeded"),
-    (found("TrainJob", TRAIN, condition("Failed")), "Failed"),
-    (found("JobSet", JOB_SET, {"replicatedJobsStatus": READY}), "Running"),
-    (found("JobSet", JOB_SET, {"replicatedJobsStatus": [*READY, {"name": "launcher", "ready": 0}]}), "Starting"),
-    (found("JobSet", JOB_SET, condition("Completed")), "Succeeded"),
-    (found("RayJob", RAY, {"jobDeploymentStatus": "Initializing"}), "Starting"),
-    (found("RayJob", RAY, {"jobDeploymentStatus": "Running", "jobStatus": "RUNNING"}), "Running"),
-    (found("RayJob", RAY, {"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED", "endTime": END}), "Succeeded"),
-    (found("RayJob", RAY, {"jobDeploymentStatus": "Complete", "jobStatus": "FAILED", "message": "Failed!"}), "Failed"),
+    (make_job("PyTorchJob", PYTORCH), "Starting"),
+    (make_job("PyTorchJob", {**PYTORCH, "runPolicy": {"suspend": True}}), "Queued"),
+    (make_job("PyTorchJob", PYTORCH, condition("Running")), "Running"),
+    (make_job("PyTorchJob", PYTORCH, {**condition("Succeeded"), "completionTime": END}), "Succeeded"),
+    (make_job("PyTorchJob", PYTORCH, condition("Failed")), "Failed"),
+    (make_job("TrainJob", TRAIN), "Starting"),
+    (make_job("TrainJob", {**TRAIN, "suspend": True}), "Queued"),
+    (make_job("TrainJob", TRAIN, {"jobsStatus": [{"name": "node", "ready": 0, "active": 1}]}), "Starting"),
+    (make_job("TrainJob", TRAIN, {"jobsStatus": READY}), "Running"),
+    (make_job("TrainJob", TRAIN, condition("Complete")), "Succeeded"),
+    (make_job("TrainJob", TRAIN, condition("Failed")), "Failed"),
+    (make_job("JobSet", JOB_SET, {"replicatedJobsStatus": READY}), "Running"),
+    (make_job("JobSet", JOB_SET, {"replicatedJobsStatus": [*READY, {"name": "launcher", "ready": 0}]}), "Starting"),
+    (make_job("JobSet", JOB_SET, condition("Completed")), "Succeeded"),
+    (make_job("RayJob", RAY, {"jobDeploymentStatus": "Initializing"}), "Starting"),
+    (make_job("RayJob", RAY, {"jobDeploymentStatus": "Running", "jobStatus": "RUNNING"}), "Running"),
+    (make_job("RayJob", RAY, {"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED", "endTime": END}), "Succeeded"),
+    (make_job("RayJob", RAY, {"jobDeploymentStatus": "Complete", "jobStatus": "FAILED", "message": "Failed!"}), "Failed"),
 ]
 
 
-@pytest.mark.parametrize(("job", "phase"), PHASES, ids=[f"{one['kind']}-{number}" for number, (one, _) in enumerate(PHASES)])
+@pytest.mark.parametrize(("job", "phase"), PHASES, ids=[f"{spec['kind']}-{number}" for number, (spec, _) in enumerate(PHASES)])
 def test_every_kind_has_the_phases_of_our_jobs(job: dict[str, Any], phase: str) -> None:
     state = derive_foreign_state(job)
     assert (state.phase, state.workers, state.launcher) == (phase, 4, job["kind"].lower())
@@ -73,7 +73,7 @@ def test_every_kind_has_the_phases_of_our_jobs(job: dict[str, Any], phase: str) 
     ids=["alone", "part of a TrainJob", "with an owner that does not control it", "from submit"],
 )
 def test_parts_of_other_jobs_are_no_jobs(metadata: dict[str, Any], foreign: bool) -> None:
-    assert foreign_jobs.is_foreign(found("JobSet", JOB_SET, **metadata)) == foreign
+    assert foreign_jobs.is_foreign(make_job("JobSet", JOB_SET, **metadata)) == foreign
 
 
 def pod(name: str, labels: dict[str, str], index: str | None = None, **status: Any) -> dict[str, Any]:
@@ -117,11 +117,11 @@ PODS = {
 @pytest.mark.parametrize("kind", PODS)
 def test_the_log_is_that_of_the_first_rank(kind: str) -> None:
     spec, pods, first = PODS[kind]
-    state = derive_foreign_state(found(kind, spec))
-    assert {foreign_jobs.find_job_name(one) for one in pods} == {"a"} and {foreign_jobs.find_role(one) for one in pods} == {
+    state = derive_foreign_state(make_job(kind, spec))
+    assert {foreign_jobs.find_job_name(pod) for pod in pods} == {"a"} and {foreign_jobs.find_role(pod) for pod in pods} == {
         "worker"
     }
-    assert [one["metadata"]["name"] for one in select_log_pods(pods, state)] == [first]
+    assert [pod["metadata"]["name"] for pod in select_log_pods(pods, state)] == [first]
 
 
 def test_the_reason_why_pods_are_refused_comes_from_the_jobs_of_a_job_set() -> None:
@@ -133,7 +133,7 @@ def test_the_reason_why_pods_are_refused_comes_from_the_jobs_of_a_job_set() -> N
         "lastTimestamp": END,
         "metadata": {},
     }
-    state = derive_foreign_state(found("TrainJob", TRAIN))
+    state = derive_foreign_state(make_job("TrainJob", TRAIN))
     assert explain_wait(state, [], None, [refused]).startswith("0 of 4 workers ready: Job a-node-0: FailedCreate: pods ")
     assert "violates PodSecurity" in explain_stuck(state, [], [refused])
     other = {**refused, "involvedObject": {"kind": "Job", "name": "b-node-0"}}
@@ -142,6 +142,6 @@ def test_the_reason_why_pods_are_refused_comes_from_the_jobs_of_a_job_set() -> N
 
 def test_an_image_that_cannot_be_pulled_is_the_reason() -> None:
     waiting = {"state": {"waiting": {"reason": "ErrImagePull", "message": "not found"}}}
-    state = derive_foreign_state(found("PyTorchJob", PYTORCH))
+    state = derive_foreign_state(make_job("PyTorchJob", PYTORCH))
     bad = pod("a-worker-0", {**PYTORCH_LABELS, "training.kubeflow.org/replica-type": "worker"}, containerStatuses=[waiting])
     assert explain_stuck(state, [bad], []) == "a-worker-0: ErrImagePull: not found"

@@ -61,7 +61,7 @@ def test_a_full_file_system_is_reported_in_one_line_and_keeps_its_files(tmp_path
         "$@"; code=$?
         cp {disk}/config {tmp_path}/after; ls -A {disk} > {tmp_path}/listed; exit $code
     """
-    filled = [one.format(disk=disk) for one in arguments]
+    filled = [argument.format(disk=disk) for argument in arguments]
     done = run(f"exec unshare -m sh -c '{script}' sh \"$@\"", *filled)
     assert done.returncode not in (0, 99) and done.stdout == ""
     (line,) = done.stderr.splitlines()
@@ -133,7 +133,7 @@ def test_every_error_of_a_disk_is_one_line_and_keeps_the_old_file(
     assert (done.exit_code, done.exception.__class__) == (FAILED, SystemExit)
     assert done.output.startswith(f"cluster kubeconfig: {file}: {os.strerror(number).lower()}.")
     assert len(done.output.splitlines()) == 1
-    assert yaml.safe_load(file.read_text()) == OTHER and [one.name for one in tmp_path.iterdir()] == ["config"]
+    assert yaml.safe_load(file.read_text()) == OTHER and [path.name for path in tmp_path.iterdir()] == ["config"]
 
 
 def test_a_network_error_is_not_reported_as_a_file_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,39 +24,39 @@ NOW = datetime(2026, 11, 23, 13, tzinfo=UTC)
 POLICY = {"progress": {"pattern": r"(\d+)", "within": 60}, "maxRestarts": 50}
 
 
-def seconds(found: Account) -> dict[str, float]:
-    return {phase: spent.total_seconds() for phase, spent in found.spent.items() if spent}
+def seconds(account: Account) -> dict[str, float]:
+    return {phase: spent.total_seconds() for phase, spent in account.spent.items() if spent}
 
 
 def run(*attempts: dict[int, int], ended: str = "Succeeded", end: int = 0, saved_ms: int = 0) -> Controlled:
     """Return the controller of a job whose attempts printed these steps (second -> step). All attempts before the last
     one fail at their last step.
     """
-    seen = Controlled()
+    loop = Controlled()
     queued = main_object(policy=POLICY)
     queued["spec"]["runPolicy"] = {"suspend": True}
-    seen.look(job(queued, []), 1)
-    seen.look(job(main_object(policy=POLICY, startTime=at(5)), []), 7)
-    gone, found, pods = [], main_object(policy=POLICY, startTime=at(5)), workers()
+    loop.look(job(queued, []), 1)
+    loop.look(job(main_object(policy=POLICY, startTime=at(5)), []), 7)
+    gone, root, pods = [], main_object(policy=POLICY, startTime=at(5)), workers()
     for number, steps in enumerate(attempts, 1):
         first, last = min(steps), max(steps)
         running = launcher(number, since=first - 8)
         log = Seen(running["metadata"]["uid"], [Step(at(second), step, saved_ms) for second, step in steps.items()])
-        seen.look(job(found, [*pods, *gone, running]), last, seen=log)
+        loop.look(job(root, [*pods, *gone, running]), last, seen=log)
         if number < len(attempts) or ended == "Failed":
             gone.append(launcher(number, since=first - 8, phase="Failed", code=1, until=last))
-            seen.look(job(found, [*pods, *gone]), last, seen=log)
+            loop.look(job(root, [*pods, *gone]), last, seen=log)
     if ended == "Succeeded":
         done = main_object(policy=POLICY, completionTime=at(end), conditions=[condition("Succeeded", end)])
-        seen.look(job(done, [*pods, *gone]), end)
+        loop.look(job(done, [*pods, *gone]), end)
     elif ended == "Canceled":
-        seen.gone(end)
-    return seen
+        loop.gone(end)
+    return loop
 
 
-def account_of(seen: Controlled) -> Account:
-    assert seen.record is not None
-    return time_account.account_for(seen.record, NOW)
+def account_of(loop: Controlled) -> Account:
+    assert loop.record is not None
+    return time_account.account_for(loop.record, NOW)
 
 
 def test_a_job_that_never_restarts_starts_and_trains() -> None:
@@ -65,44 +65,44 @@ def test_a_job_that_never_restarts_starts_and_trains() -> None:
 
 def test_repeated_steps_are_lost_and_the_way_to_them_is_recovering() -> None:
     """The checkpoint contains step 2. The second attempt completes step 4 again at second 130."""
-    found = account_of(run({40: 1, 50: 2, 60: 3, 70: 4}, {120: 3, 130: 4, 140: 5}, end=150))
-    assert seconds(found) == {"queued": 5, "starting": 35, "training": 30 + 20, "lost": 10, "recovering": 50}
-    assert found.goodput == 50 / 145
+    account = account_of(run({40: 1, 50: 2, 60: 3, 70: 4}, {120: 3, 130: 4, 140: 5}, end=150))
+    assert seconds(account) == {"queued": 5, "starting": 35, "training": 30 + 20, "lost": 10, "recovering": 50}
+    assert account.goodput == 50 / 145
 
 
 def test_a_job_that_resumes_at_its_last_step_loses_no_time() -> None:
-    found = account_of(run({40: 1, 50: 2}, {120: 2, 130: 3}, end=150))
-    assert seconds(found) == {"queued": 5, "starting": 35, "training": 10 + 30, "recovering": 70}
+    account = account_of(run({40: 1, 50: 2}, {120: 2, 130: 3}, end=150))
+    assert seconds(account) == {"queued": 5, "starting": 35, "training": 10 + 30, "recovering": 70}
 
 
 def test_an_attempt_that_fails_before_it_has_regained_the_steps_adds_to_the_lost_time() -> None:
-    found = account_of(run({40: 0, 70: 30}, {120: 0, 130: 10}, {200: 0, 230: 30, 240: 40}, end=240))
-    assert seconds(found) == {"queued": 5, "starting": 35, "training": 40, "lost": 10 + 30, "recovering": 50 + 70}
+    account = account_of(run({40: 0, 70: 30}, {120: 0, 130: 10}, {200: 0, 230: 30, 240: 40}, end=240))
+    assert seconds(account) == {"queued": 5, "starting": 35, "training": 40, "lost": 10 + 30, "recovering": 50 + 70}
 
 
 def test_the_time_of_checkpoints_is_not_training() -> None:
-    found = account_of(run({40: 1, 50: 2, 60: 3}, end=70, saved_ms=1500))
-    assert seconds(found) == {"queued": 5, "starting": 35, "training": 27, "checkpointing": 3}
+    account = account_of(run({40: 1, 50: 2, 60: 3}, end=70, saved_ms=1500))
+    assert seconds(account) == {"queued": 5, "starting": 35, "training": 27, "checkpointing": 3}
 
 
 @pytest.mark.parametrize("ended", ["Failed", "Canceled"])
 def test_what_comes_after_the_last_step_of_a_job_that_does_not_finish_is_lost(ended: str) -> None:
-    seen = run({40: 1, 50: 2}, ended=ended, end=80)
+    loop = run({40: 1, 50: 2}, ended=ended, end=80)
     if ended == "Failed":
         failed = main_object(policy=POLICY, conditions=[condition("Failed", 80)])
-        seen.look(job(failed, []), 80)
-    assert seconds(account_of(seen)) == {"queued": 5, "starting": 35, "training": 10, "lost": 30}
+        loop.look(job(failed, []), 80)
+    assert seconds(account_of(loop)) == {"queued": 5, "starting": 35, "training": 10, "lost": 30}
 
 
 def test_without_steps_the_phases_decide_and_lost_time_is_unknown() -> None:
-    seen = Controlled()
-    found = main_object()
-    seen.look(job(found, []), 1)
-    seen.look(job(found, [*workers(), launcher()]), 20)
-    seen.look(job(found, [*workers(), launcher(phase="Failed", code=1, until=40)]), 41)
-    seen.look(job(found, [*workers(), launcher(phase="Failed", code=1, until=40), launcher(5)]), 60)
-    seen.gone(90)
-    found_account = account_of(seen)
+    loop = Controlled()
+    root = main_object()
+    loop.look(job(root, []), 1)
+    loop.look(job(root, [*workers(), launcher()]), 20)
+    loop.look(job(root, [*workers(), launcher(phase="Failed", code=1, until=40)]), 41)
+    loop.look(job(root, [*workers(), launcher(phase="Failed", code=1, until=40), launcher(5)]), 60)
+    loop.gone(90)
+    found_account = account_of(loop)
     assert seconds(found_account) == {"queued": 1, "starting": 14, "training": 25 + 35, "recovering": 15}
     assert not found_account.has_steps
 
@@ -132,16 +132,16 @@ def test_lost_and_recovering_time_agree_with_the_steps_of_the_program(
         recovering += pause if number else 0
         second += pause if number else 0
         lines = {second: step}
-        for one in durations:
-            step, second = step + 1, second + one
-            lost += one if step <= reached else 0
+        for duration in durations:
+            step, second = step + 1, second + duration
+            lost += duration if step <= reached else 0
             lines[second] = step
         reached = max(reached, step)
         printed.append(lines)
     created, spent = datetime(2026, 11, 23, 12, tzinfo=UTC), timedelta(seconds=second)
-    found = time_account.account_for(run(*printed, ended=ended, end=second).record or {}, created + spent)
-    assert (found.spent["lost"], found.spent["recovering"]) == (timedelta(seconds=lost), timedelta(seconds=recovering))
-    assert found.wall == spent
+    account = time_account.account_for(run(*printed, ended=ended, end=second).record or {}, created + spent)
+    assert (account.spent["lost"], account.spent["recovering"]) == (timedelta(seconds=lost), timedelta(seconds=recovering))
+    assert account.wall == spent
 
 
 moments = st.integers(0, 10_000_000).map(
@@ -178,16 +178,16 @@ def test_the_phases_of_any_record_sum_to_the_wall_clock(
     ends = [*times[1:], times[-1] if has_ended else None]
     phases = [{"phase": name, "from": begin, "to": end} for name, begin, end in zip(names, times, ends, strict=False)]
     sums: dict[str, float] = {}
-    for one in phases:
-        if one["to"]:
-            spent = (datetime.fromisoformat(one["to"]) - datetime.fromisoformat(str(one["from"]))).total_seconds()
-            sums[str(one["phase"])] = sums.get(str(one["phase"]), 0.0) + spent
+    for phase in phases:
+        if phase["to"]:
+            spent = (datetime.fromisoformat(phase["to"]) - datetime.fromisoformat(str(phase["from"]))).total_seconds()
+            sums[str(phase["phase"])] = sums.get(str(phase["phase"]), 0.0) + spent
     phases = phases[min(dropped, len(phases) - 1) :]
     record = {"created": times[0], "phases": phases, "seconds": sums, "attempts": attempts, "workers": []}
-    found = time_account.account_for({**record, "ended": times[-1] if has_ended else None}, NOW)
+    account = time_account.account_for({**record, "ended": times[-1] if has_ended else None}, NOW)
     end = datetime.fromisoformat(times[-1]) if has_ended else NOW
-    assert found.wall == end - datetime.fromisoformat(times[0])
-    assert all(spent >= timedelta() for spent in found.spent.values()) and set(found.spent) == set(PARTS)
+    assert account.wall == end - datetime.fromisoformat(times[0])
+    assert all(spent >= timedelta() for spent in account.spent.values()) and set(account.spent) == set(PARTS)
 
 
 # --- the verb ----------------------------------------------------------------------------------------------------------
@@ -201,9 +201,9 @@ def two_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     other.look(job(main_object(), [*workers(), launcher()]), 20)
     other.gone(115)
     assert first and other.record
-    made = [JobRecord("a", first), JobRecord("b", {**other.record, "name": "plain", "namespace": "vision"})]
+    job_records = [JobRecord("a", first), JobRecord("b", {**other.record, "name": "plain", "namespace": "vision"})]
     monkeypatch.setattr(kubernetes_access.Access, "connect", lambda self: None)
-    monkeypatch.setattr(records, "all_records", lambda cluster, namespace: made)
+    monkeypatch.setattr(records, "all_records", lambda cluster, namespace: job_records)
 
 
 @pytest.mark.usefixtures("two_jobs")
@@ -225,15 +225,15 @@ def test_the_table_has_jobs_namespaces_and_the_cluster() -> None:
 
 @pytest.mark.usefixtures("two_jobs")
 def test_json_has_the_same_numbers_and_totals_are_weighted_by_gpus() -> None:
-    found = json.loads(CliRunner().invoke(main.app, ["goodput", "--json"]).stdout)
-    train, plain = found["jobs"]
+    report = json.loads(CliRunner().invoke(main.app, ["goodput", "--json"]).stdout)
+    train, plain = report["jobs"]
     assert (train["step"], train["restarts"], train["lostIsKnown"], plain["lostIsKnown"]) == (5, 1, True, False)
-    for one in (train, plain, found["total"], *found["namespaces"].values()):
-        assert sum(one["seconds"].values()) == one["wallSeconds"]
-    assert found["total"]["wallSeconds"] == train["wallSeconds"] + plain["wallSeconds"]
-    useful = sum(one["seconds"]["training"] for one in (train, plain))
-    held = sum(one["wallSeconds"] - one["seconds"]["queued"] for one in (train, plain))
-    assert found["total"]["goodput"] == round(useful / held, 4)
+    for namespace in (train, plain, report["total"], *report["namespaces"].values()):
+        assert sum(namespace["seconds"].values()) == namespace["wallSeconds"]
+    assert report["total"]["wallSeconds"] == train["wallSeconds"] + plain["wallSeconds"]
+    useful = sum(row["seconds"]["training"] for row in (train, plain))
+    admitted = sum(row["wallSeconds"] - row["seconds"]["queued"] for row in (train, plain))
+    assert report["total"]["goodput"] == round(useful / admitted, 4)
 
 
 @pytest.mark.usefixtures("two_jobs")

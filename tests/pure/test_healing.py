@@ -22,20 +22,20 @@ EXISTING = Policy(POLICY.pools, existing=True)
 APPLICATION = "NvidiaXID31Error"
 
 
-def test_a_broken_node_is_drained_repaired_verified_and_back_in_service() -> None:
+def test_controller_drains_repairs_verifies_and_returns_a_broken_node() -> None:
     cluster = Cluster(2)
     controller = cluster.controller()
     cluster.breaks("n0")
-    seen = []
+    states = []
     for busy, repaired, seconds in ((True, False, 1), (True, False, 1), (False, False, 1), (False, True, 1), (False, True, 40)):
         if repaired:
             cluster.repair("n0")
         cluster.now += timedelta(seconds=seconds)
         cluster.round(controller, busy=["n0"] if busy else [])
-        seen.append((cluster.state("n0"), bool(cluster.nodes["n0"]["spec"].get("unschedulable"))))
-    assert [*dict.fromkeys(seen)] == [("draining", True), ("repairing", True), ("verifying", True), ("healthy", False)]
+        states.append((cluster.state("n0"), bool(cluster.nodes["n0"]["spec"].get("unschedulable"))))
+    assert [*dict.fromkeys(states)] == [("draining", True), ("repairing", True), ("verifying", True), ("healthy", False)]
     (entry,) = cluster.entries
-    assert [one["state"] for one in entry["steps"]] == ["draining", "repairing", "verifying", "healthy"]
+    assert [step["state"] for step in entry["steps"]] == ["draining", "repairing", "verifying", "healthy"]
     assert (entry["instance"], entry["reason"], entry["action"]) == ("i-n0", BUS, "replace")
 
 
@@ -73,40 +73,40 @@ def test_a_node_that_was_silent_stays_out_until_its_kubelet_has_ended_the_delete
     cluster.round(controller)
     cluster.silent = {}
     cluster.round(controller)
-    seen = []
+    states = []
     for _ in range(5):
-        seen.append(cluster.state("n0"))
+        states.append(cluster.state("n0"))
         cluster.now += timedelta(seconds=30)
         cluster.round(controller)
-    assert seen == ["verifying"] * 4 + ["healthy"], "30 seconds of verification, and 90 of the pods' grace period"
+    assert states == ["verifying"] * 4 + ["healthy"], "30 seconds of verification, and 90 of the pods' grace period"
 
 
 def test_in_an_existing_cluster_jobs_stay_on_a_cordoned_node() -> None:
     cluster = Cluster(2)
     cluster.breaks("n0")
-    cluster.round(busy=["n0"], wanted=EXISTING)
+    cluster.round(busy=["n0"], policy=EXISTING)
     here = job(main(), workers())
     here.nodes["one"]["spec"] = {}
     assert cluster.nodes["n0"]["spec"]["unschedulable"] and cluster.state("n0") == "draining"
-    found = {**cluster.nodes["n0"], "metadata": {**cluster.nodes["n0"]["metadata"], "name": "one"}}
-    assert end_leaving_pods([found], [here]) == []
+    cordoned = {**cluster.nodes["n0"], "metadata": {**cluster.nodes["n0"]["metadata"], "name": "one"}}
+    assert end_leaving_pods([cordoned], [here]) == []
 
 
 def test_a_job_leaves_a_broken_node_at_once_and_no_failure_is_counted() -> None:
-    cluster, seen = Cluster(3), Controlled()
+    cluster, loop = Cluster(3), Controlled()
     cluster.breaks("n0")
     cluster.round()
     out = {**cluster.nodes["n0"], "metadata": {**cluster.nodes["n0"]["metadata"], "name": "one"}}
     running = job(main("torchrun"), workers())
-    seen.look(running, 20)
+    loop.look(running, 20)
     broken = job(main("torchrun"), workers())
     assert isinstance(broken.nodes, dict)
     broken.nodes["one"] = out
-    assert [one.name for one in end_leaving_pods([out], [broken]) if hasattr(one, "name")] == ["train-worker-0"]
-    ended = seen.look(broken, 30)
+    assert [pod.name for pod in end_leaving_pods([out], [broken]) if hasattr(pod, "name")] == ["train-worker-0"]
+    ended = loop.look(broken, 30)
     assert len(ended) == 2, "all ranks end and then restart together"
-    assert (seen["failures"], seen["disruptions"]) == (0, 1)
-    assert BUS in seen["attempts"][0]["cause"] and "taken out of service" in seen["attempts"][0]["cause"]
+    assert (loop["failures"], loop["disruptions"]) == (0, 1)
+    assert BUS in loop["attempts"][0]["cause"] and "taken out of service" in loop["attempts"][0]["cause"]
 
 
 @pytest.mark.parametrize(
@@ -118,8 +118,8 @@ def test_a_deleted_worker_is_removed_at_once_if_no_kubelet_can_end_it(*, ready: 
     here, other = node("one"), node("other")
     here["status"]["conditions"][0]["status"] = ready
     worker = pod("train-worker-0", "worker", node="one", deleting=deleting)
-    found = end_stranded_pods([other, *([here] if ready else [])], [job(main(), [worker])])
-    assert [(one.name, one.seconds) for one in found if isinstance(one, DeletePod)] == [("train-worker-0", 0)] * removed
+    actions = end_stranded_pods([other, *([here] if ready else [])], [job(main(), [worker])])
+    assert [(item.name, item.seconds) for item in actions if isinstance(item, DeletePod)] == [("train-worker-0", 0)] * removed
 
 
 def test_a_worker_that_never_started_is_removed_like_any_other_but_does_not_end_the_attempt() -> None:
@@ -144,10 +144,10 @@ def test_pods_of_others_are_never_removed_by_force() -> None:
 def test_a_worker_that_ends_with_an_error_on_a_drained_node_is_no_failure_even_if_the_launcher_ends_later(
     *, deleting: bool
 ) -> None:
-    cluster, seen = Cluster(3), Controlled()
+    cluster, loop = Cluster(3), Controlled()
     cluster.breaks("n0")
     cluster.round()
-    seen.look(job(main(), [launcher(node="three"), *workers()]), 20)
+    loop.look(job(main(), [launcher(node="three"), *workers()]), 20)
     for second, state, failed in ((30, "draining", {}), (31, "repairing", {"phase": "Failed", "code": 1, "until": 31})):
         assert cluster.state("n0") == state
         out = {**cluster.nodes["n0"], "metadata": {**cluster.nodes["n0"]["metadata"], "name": "one"}}
@@ -155,10 +155,10 @@ def test_a_worker_that_ends_with_an_error_on_a_drained_node_is_no_failure_even_i
         broken = job(main(), [launcher(node="three", **failed), ended, workers()[1]])
         assert isinstance(broken.nodes, dict)
         broken.nodes["one"] = out
-        seen.look(broken, second)
+        loop.look(broken, second)
         cluster.round()
-    assert (seen["failures"], seen["disruptions"]) == (0, 1)
-    assert "taken out of service" in seen["attempts"][0]["cause"]
+    assert (loop["failures"], loop["disruptions"]) == (0, 1)
+    assert "taken out of service" in loop["attempts"][0]["cause"]
 
 
 def test_pods_of_other_tools_are_left_to_people() -> None:
@@ -189,7 +189,7 @@ def test_a_replaced_node_is_noted_as_gone_and_still_counts_for_the_brake() -> No
     cluster.replace("n0")
     cluster.breaks("n1")
     cluster.round(controller)
-    assert [(one["node"], one["state"]) for one in cluster.entries] == [("n0", "gone")]
+    assert [(entry["node"], entry["state"]) for entry in cluster.entries] == [("n0", "gone")]
     assert journal.read((cluster.config_map or {})["data"][journal.KEY])["held"] == ["n1"]
     cluster.now += WINDOW
     cluster.round(controller)
@@ -265,7 +265,7 @@ def test_killed_at_any_moment_it_cordons_no_node_twice_and_keeps_to_the_brake(
     controller = cluster.controller()
     for minutes, what, numbers, requests, lives in changes:
         cluster.now += timedelta(minutes=minutes)
-        for name in [one for one in list(cluster.nodes) if int(one[1:]) in numbers]:
+        for name in [key for key in list(cluster.nodes) if int(key[1:]) in numbers]:
             if what in ("break", "application"):
                 cluster.breaks(name, BUS if what == "break" else APPLICATION)
             elif what == "repair":
@@ -281,7 +281,7 @@ def test_killed_at_any_moment_it_cordons_no_node_twice_and_keeps_to_the_brake(
         restored |= {(name, len(cluster.cordoned)) for name in before & cluster.nodes.keys() if cluster.state(name) == "healthy"}
     names = [name for name, _ in cluster.cordoned]
     for name in set(names):
-        back = len([one for one, _ in restored if one == name])
+        back = len([node for node, _ in restored if node == name])
         assert names.count(name) <= 1 + back, "cordoned again only after it was back in service"
     for _, when in cluster.cordoned:
         assert len({name for name, at in cluster.cordoned if when - WINDOW < at <= when}) <= brake.limit(size)

@@ -79,7 +79,7 @@ def test_every_statement_is_one_that_the_judge_understands(name: str) -> None:
 def test_only_what_aws_cannot_scope_is_allowed_on_everything(name: str) -> None:
     for statement in statements(IDENTITY[name]):
         if "*" in as_list(statement["Resource"]) and statement["Effect"] == "Allow":
-            scopable = [one for one in as_list(statement["Action"]) if not any(fnmatchcase(one, known) for known in UNSCOPABLE)]
+            scopable = [act for act in as_list(statement["Action"]) if not any(fnmatchcase(act, glob) for glob in UNSCOPABLE)]
             assert scopable == []
 
 
@@ -95,9 +95,9 @@ def test_wildcard_actions_on_a_key_are_those_that_cloudwatch_logs_documents() ->
 
     https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-overview.html
     """
-    wild = {action for one in KEYS.values() for part in statements(one) for action in as_list(part["Action"]) if "*" in action}
+    wild = {action for key in KEYS.values() for part in statements(key) for action in as_list(part["Action"]) if "*" in action}
     assert wild == {"kms:Decrypt*", "kms:Describe*", "kms:Encrypt*", "kms:GenerateDataKey*", "kms:ReEncrypt*"}
-    wild_statements = [part["Sid"] for one in KEYS.values() for part in statements(one) if wild & set(as_list(part["Action"]))]
+    wild_statements = [part["Sid"] for key in KEYS.values() for part in statements(key) if wild & set(as_list(part["Action"]))]
     assert wild_statements == ["CloudWatchLogs"]
 
 

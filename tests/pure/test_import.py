@@ -59,10 +59,10 @@ def _is_a_job(case: str) -> bool:
 @pytest.mark.parametrize("case", CASES)
 def test_a_case_is_imported_as_recorded(case: str) -> None:
     golden = CORPUS / f"{case}.out"
-    found = printed((CORPUS / case).read_text(encoding="utf-8"))
+    output = printed((CORPUS / case).read_text(encoding="utf-8"))
     if os.environ.get("UPDATE_GOLDEN"):
-        golden.write_text(found, encoding="utf-8")
-    assert found == golden.read_text(encoding="utf-8")
+        golden.write_text(output, encoding="utf-8")
+    assert output == golden.read_text(encoding="utf-8")
 
 
 def test_every_case_has_a_source() -> None:

@@ -88,7 +88,7 @@ def test_any_batch_script_ends_without_a_traceback(tmp_path: Path, text: str, sh
 @given(
     content=st.binary(max_size=60)
     | st.text(max_size=60).map(str.encode)
-    | st.binary(max_size=40).map(lambda one: b"#!/bin/sh\n" + one)
+    | st.binary(max_size=40).map(lambda content: b"#!/bin/sh\n" + content)
 )
 def test_any_bytes_end_without_a_traceback(tmp_path: Path, content: bytes) -> None:
     check(run(tmp_path, content))
@@ -105,14 +105,14 @@ VALUES = st.recursive(
     max_leaves=8,
 )
 SAMPLES: list[Any] = [
-    [one for one in yaml.safe_load_all(path.read_text()) if one]
+    [document for document in yaml.safe_load_all(path.read_text()) if document]
     for path in sorted((Path(__file__).parents[1] / "corpus").glob("*.y*ml"))
 ]
 
 
 def paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [path, *(inner for key, one in items for inner in paths(one, (*path, key)))]
+    return [path, *(inner for key, child in items for inner in paths(child, (*path, key)))]
 
 
 @st.composite

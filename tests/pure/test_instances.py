@@ -9,7 +9,7 @@ from infra.facts.service_quotas import quota
 from infra.plan.efa_interfaces import Interface, efa_layout, layout_is_known
 from tests.pure.world import described_types, instance_type
 
-EFA_TYPES = sorted(name for name, one in described_types().items() if one["NetworkInfo"].get("EfaSupported"))
+EFA_TYPES = sorted(name for name, type_facts in described_types().items() if type_facts["NetworkInfo"].get("EfaSupported"))
 
 FEWER_THAN_AWS_ALLOWS = {
     # AWS allows two EFA interfaces, but only one interface per card, and the primary interface occupies card 0.
@@ -29,17 +29,17 @@ def test_the_data_has_every_efa_type_of_the_study() -> None:
 
 @pytest.mark.parametrize("name", EFA_TYPES)
 def test_every_type_gets_all_the_efa_interfaces_that_aws_allows(name: str) -> None:
-    found = instance_type(name)
-    layout = efa_layout(found)
-    assert len(efa_only(layout)) == FEWER_THAN_AWS_ALLOWS.get(name, found.efa_maximum)
+    instance = instance_type(name)
+    layout = efa_layout(instance)
+    assert len(efa_only(layout)) == FEWER_THAN_AWS_ALLOWS.get(name, instance.efa_maximum)
 
 
 @pytest.mark.parametrize("name", EFA_TYPES)
 def test_every_layout_obeys_ec2(name: str) -> None:
-    found = instance_type(name)
-    layout = efa_layout(found)
+    instance = instance_type(name)
+    layout = efa_layout(instance)
     places = [(interface.network_card, interface.device) for interface in layout]
-    room = {card.index: card.maximum_interfaces for card in found.network_cards}
+    room = {card.index: card.maximum_interfaces for card in instance.network_cards}
     assert layout[0] == Interface(0, 0, "interface"), "the primary interface must not be an EFA interface"
     assert len(set(places)) == len(places), "two interfaces share a card and device index"
     assert all(device < room[card] for card, device in places), "a card has more interfaces than it supports"
@@ -91,15 +91,15 @@ def test_the_layout_of_p4d_in_full() -> None:
     )
 
 
-def test_facts_of_a_type() -> None:
-    found = instance_type("p5.48xlarge")
-    assert (found.architecture, found.vcpus, found.memory_mib) == ("x86_64", 192, 2097152)
-    assert (found.gpus, found.gpu_manufacturer, found.gpu_name, found.gpu_memory_mib) == (8, "NVIDIA", "H100", 81920)
-    assert (found.efa_maximum, len(found.network_cards), found.line_rate_gbps) == (32, 32, 3200)
-    assert found.network_cards[0] == NetworkCard(0, 2, efa=True)
-    assert found.instance_store_gb == 30400
-    assert "cluster" in found.placement_strategies
-    assert found.usage_classes == {"on-demand", "spot", "capacity-block"}
+def test_instance_type_has_the_published_facts_of_p5() -> None:
+    instance = instance_type("p5.48xlarge")
+    assert (instance.architecture, instance.vcpus, instance.memory_mib) == ("x86_64", 192, 2097152)
+    assert (instance.gpus, instance.gpu_manufacturer, instance.gpu_name, instance.gpu_memory_mib) == (8, "NVIDIA", "H100", 81920)
+    assert (instance.efa_maximum, len(instance.network_cards), instance.line_rate_gbps) == (32, 32, 3200)
+    assert instance.network_cards[0] == NetworkCard(0, 2, efa=True)
+    assert instance.instance_store_gb == 30400
+    assert "cluster" in instance.placement_strategies
+    assert instance.usage_classes == {"on-demand", "spot", "capacity-block"}
 
 
 @pytest.mark.parametrize(
@@ -112,8 +112,8 @@ def test_facts_of_a_type() -> None:
     ],
 )
 def test_slots_are_gpus_or_else_vcpus(name: str, gpus: int, slots: int, nvidia: bool) -> None:
-    found = instance_type(name)
-    assert (found.gpus, found.slots, found.has_nvidia_gpus) == (gpus, slots, nvidia)
+    instance = instance_type(name)
+    assert (instance.gpus, instance.slots, instance.has_nvidia_gpus) == (gpus, slots, nvidia)
 
 
 @pytest.mark.parametrize(
@@ -144,9 +144,9 @@ def test_a_line_rate_is_a_number_where_aws_promises_one(text: str, rate: float |
         ("", None, None),
     ],
 )
-def test_the_quota_of_a_type(name: str, on_demand: str | None, spot: str | None) -> None:
-    found = [quota(name, spot=False), quota(name, spot=True)]
-    assert [limit.code if limit else None for limit in found] == [on_demand, spot]
+def test_each_type_counts_toward_its_vcpu_quota(name: str, on_demand: str | None, spot: str | None) -> None:
+    quotas = [quota(name, spot=False), quota(name, spot=True)]
+    assert [limit.code if limit else None for limit in quotas] == [on_demand, spot]
 
 
 def test_every_gpu_type_has_an_on_demand_quota() -> None:

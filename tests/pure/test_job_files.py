@@ -18,9 +18,9 @@ from tests.pure.job_world import placed
 
 def containers(manifest: dict[str, Any]) -> list[dict[str, Any]]:
     spec = manifest.get("spec", {})
-    templates = [one["template"] for one in spec.get("mpiReplicaSpecs", {}).values()] + [spec.get("template", {})]
-    pods = [one.get("spec", {}) for one in templates]
-    return [one for pod in pods for one in (*pod.get("initContainers", ()), *pod.get("containers", ()))]
+    templates = [replica["template"] for replica in spec.get("mpiReplicaSpecs", {}).values()] + [spec.get("template", {})]
+    pods = [template.get("spec", {}) for template in templates]
+    return [container for pod in pods for container in (*pod.get("initContainers", ()), *pod.get("containers", ()))]
 
 
 def test_the_folder_is_on_the_first_volume_of_the_cluster_that_is_mounted_writable() -> None:
@@ -32,12 +32,12 @@ def test_the_folder_is_on_the_first_volume_of_the_cluster_that_is_mounted_writab
 
 
 def test_pods_that_access_the_files_have_no_secrets_no_gpus_and_delete_themselves() -> None:
-    one = files.build_waiting_job(placed(env={"A": "b"}, secretEnv={"TOKEN": {"name": "s", "key": "k"}}), "7")
-    (main,) = containers(one)
+    waiting = files.build_waiting_job(placed(env={"A": "b"}, secretEnv={"TOKEN": {"name": "s", "key": "k"}}), "7")
+    (main,) = containers(waiting)
     assert [variable["name"] for variable in main["env"]] == ["HOME", "USER", "LOGNAME"]
     assert set(main["resources"]["limits"]) == {"cpu", "memory"}
-    assert one["spec"]["ttlSecondsAfterFinished"] == 0 and one["spec"]["activeDeadlineSeconds"] > 0
-    assert one["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "jobs"
+    assert waiting["spec"]["ttlSecondsAfterFinished"] == 0 and waiting["spec"]["activeDeadlineSeconds"] > 0
+    assert waiting["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "jobs"
 
 
 @pytest.mark.parametrize(
@@ -45,13 +45,13 @@ def test_pods_that_access_the_files_have_no_secrets_no_gpus_and_delete_themselve
     [{}, {"priority": "high", "imagePullSecrets": ["login", "other.login"]}, {"imagePullSecrets": [], "namespace": "team-a"}],
 )
 def test_the_record_of_a_job_is_enough_to_remove_its_files(more: dict[str, Any]) -> None:
-    one = placed(launcher="standalone", **more)
-    record = files.build_record(one, "0123abcd")
+    placement = placed(launcher="standalone", **more)
+    record = files.build_record(placement, "0123abcd")
     labels, namespace = record["metadata"]["labels"], record["metadata"]["namespace"]
-    again, folder = files.read_record(labels["gpumpi.io/job"], record["data"], one.cluster, namespace)
-    assert folder == files.locate(one, "0123abcd")
-    assert files.build_removing_job(again, folder, "1") == files.build_removing_job(one, folder, "1")
-    assert files.build_waiting_job(again, "1") == files.build_waiting_job(one, "1")
+    again, folder = files.read_record(labels["gpumpi.io/job"], record["data"], placement.cluster, namespace)
+    assert folder == files.locate(placement, "0123abcd")
+    assert files.build_removing_job(again, folder, "1") == files.build_removing_job(placement, folder, "1")
+    assert files.build_waiting_job(again, "1") == files.build_waiting_job(placement, "1")
     assert "ownerReferences" not in record["metadata"]
 
 
@@ -60,8 +60,8 @@ def test_a_record_of_files_contains_no_manifest_and_no_path() -> None:
 
 
 def test_a_folder_at_another_mount_path_is_removed_from_the_same_volume() -> None:
-    one = placed(volumes=[{"name": "shared", "mountPath": "/data"}])
-    again, folder = files.read_record("mnist", files.build_record(one, "0123abcd")["data"], one.cluster, "mpi-jobs")
+    placement = placed(volumes=[{"name": "shared", "mountPath": "/data"}])
+    again, folder = files.read_record("mnist", files.build_record(placement, "0123abcd")["data"], placement.cluster, "mpi-jobs")
     (main,) = containers(files.build_removing_job(again, folder, "1"))
     assert main["command"][-1] == "/shared/.gpumpi/jobs/mpi-jobs/mnist.0123abcd"
     assert {"name": "gpumpi-shared", "mountPath": "/shared"} in main["volumeMounts"]

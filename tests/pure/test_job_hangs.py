@@ -27,68 +27,68 @@ WHERE = "rank 0: step (train.py:9); rank 1: stopped in load (data.py:7)"
 def pods_of(kind: str, attempt: int = 1) -> list[Object]:
     """Return the pods of a running attempt."""
     named = workers(uid="") if attempt == 1 else workers(since=10 * attempt)
-    for index, one in enumerate(named):
-        one["metadata"]["uid"] = f"worker-{attempt}-{index}"
-        one["metadata"]["labels"][COMPLETION_INDEX] = str(index)
+    for index, resource in enumerate(named):
+        resource["metadata"]["uid"] = f"worker-{attempt}-{index}"
+        resource["metadata"]["labels"][COMPLETION_INDEX] = str(index)
     if kind == "torchrun":
         return named
-    made = launcher(attempt)
-    made["status"]["conditions"].append({"type": "Ready", "status": "True", "lastTransitionTime": at(10 * attempt + 5)})
-    return [*named, made]
+    main_pod = launcher(attempt)
+    main_pod["status"]["conditions"].append({"type": "Ready", "status": "True", "lastTransitionTime": at(10 * attempt + 5)})
+    return [*named, main_pod]
 
 
-def seen_of(kind: str, *found: tuple[int, int], until: int, attempt: int = 1, tail: tuple[str, ...] = ()) -> Seen:
+def seen_of(kind: str, *pairs: tuple[int, int], until: int, attempt: int = 1, tail: tuple[str, ...] = ()) -> Seen:
     """Return a log with these steps, given as (second, step)."""
     uid = f"worker-{attempt}-0" if kind == "torchrun" else f"uid-train-launcher-{attempt}"
-    return Seen(uid, [Step(at(second), number) for second, number in found], tail, at(until))
+    return Seen(uid, [Step(at(second), number) for second, number in pairs], tail, at(until))
 
 
 def hanging(kind: str = "mpijob", **more: Any) -> Controlled:
     """Return the controller of a job that prints step 7 at second 30. The controller detects the hang at second 91."""
-    seen = Controlled()
-    found = job(main(kind, {**WITHIN, **more}), pods_of(kind))
-    seen.look(found, 20)
-    assert seen.look(found, 90, seen=seen_of(kind, (25, 6), (30, 7), until=90)) == []
-    return seen
+    loop = Controlled()
+    managed = job(main(kind, {**WITHIN, **more}), pods_of(kind))
+    loop.look(managed, 20)
+    assert loop.look(managed, 90, seen=seen_of(kind, (25, 6), (30, 7), until=90)) == []
+    return loop
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_job_without_a_new_step_is_ended_and_starts_again(kind: str) -> None:
-    seen = hanging(kind)
-    found = job(main(kind, WITHIN), pods_of(kind))
-    (report,) = seen.look(found, 91, seen=seen_of(kind, (30, 7), until=91, tail=("step 6", "step 7")))
+    loop = hanging(kind)
+    managed = job(main(kind, WITHIN), pods_of(kind))
+    (report,) = loop.look(managed, 91, seen=seen_of(kind, (30, 7), until=91, tail=("step 6", "step 7")))
     cause = "hang: no new step for 61 s after step 7"
-    same, *deleted = seen.look(found, 93, dump=DUMP)
+    same, *deleted = loop.look(managed, 93, dump=DUMP)
     assert isinstance(report, Report) and same == report
     assert (report.reason, report.message) == ("Hang", f"{cause}. All ranks are ended, which counts as a failure.")
-    assert [one.uid for one in deleted if isinstance(one, DeletePod)] == [one["metadata"]["uid"] for one in pods_of(kind)]
-    assert seen.outcomes == [("Failed", cause)]
+    assert [item.uid for item in deleted if isinstance(item, DeletePod)] == [pod["metadata"]["uid"] for pod in pods_of(kind)]
+    assert loop.outcomes == [("Failed", cause)]
     hang = {"at": at(91), "step": 7, "log": ["step 6", "step 7"], "where": WHERE}
-    assert {key: seen["attempts"][0]["hang"][key] for key in hang} == hang
-    assert (seen["phase"], seen["failures"]) == ("Restarting", 1)
+    assert {key: loop["attempts"][0]["hang"][key] for key in hang} == hang
+    assert (loop["phase"], loop["failures"]) == ("Restarting", 1)
     again = job(main(kind, WITHIN), pods_of(kind, 12))
-    assert seen.look(again, 130, seen=seen_of(kind, (128, 5), until=130, attempt=12)) == []
-    assert (seen["phase"], seen["restarts"], seen["failures"]) == ("Running", 1, 1)
+    assert loop.look(again, 130, seen=seen_of(kind, (128, 5), until=130, attempt=12)) == []
+    assert (loop["phase"], loop["restarts"], loop["failures"]) == ("Running", 1, 1)
 
 
 def test_jobs_and_status_show_why_the_job_restarted() -> None:
-    seen = hanging()
-    found = job(main(policy=WITHIN), pods_of("mpijob"))
-    seen.look(found, 91, seen=seen_of("mpijob", (30, 7), until=91))
-    assert seen.record is not None
-    shown = JobRecord("train-record", seen.record)
+    loop = hanging()
+    managed = job(main(policy=WITHIN), pods_of("mpijob"))
+    loop.look(managed, 91, seen=seen_of("mpijob", (30, 7), until=91))
+    assert loop.record is not None
+    shown = JobRecord("train-record", loop.record)
     assert shown.hang == "restarted after a hang: no new step for 61 s after step 7"
-    seen.look(found, 93, dump=DUMP)
-    assert JobRecord("train-record", seen.record).hang == f"{shown.hang}; {WHERE}"
+    loop.look(managed, 93, dump=DUMP)
+    assert JobRecord("train-record", loop.record).hang == f"{shown.hang}; {WHERE}"
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_hang_counts_toward_the_restarts(kind: str) -> None:
-    seen = hanging(kind, maxRestarts=0)
-    found = job(main(kind, {**WITHIN, "maxRestarts": 0}), pods_of(kind))
-    (report,) = seen.look(found, 92, seen=seen_of(kind, (30, 7), until=92))
+    loop = hanging(kind, maxRestarts=0)
+    managed = job(main(kind, {**WITHIN, "maxRestarts": 0}), pods_of(kind))
+    (report,) = loop.look(managed, 92, seen=seen_of(kind, (30, 7), until=92))
     assert isinstance(report, Report), "the job fails only after its ranks' stacks were requested"
-    (action,) = seen.look(found, 94, dump=DUMP)
+    (action,) = loop.look(managed, 94, dump=DUMP)
     assert isinstance(action, FailJob)
     message = "the job failed once, the last time with hang: no new step for 62 s after step 7; maxRestarts is 0"
     assert (action.reason, action.message) == ("MaxRestartsExceeded", message)
@@ -96,24 +96,24 @@ def test_a_hang_counts_toward_the_restarts(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_job_with_steps_does_not_hang(kind: str) -> None:
-    seen = Controlled()
-    found = job(main(kind, WITHIN), pods_of(kind))
+    loop = Controlled()
+    managed = job(main(kind, WITHIN), pods_of(kind))
     for second in range(20, 900, 50):
-        assert seen.look(found, second, seen=seen_of(kind, (second, second), until=second + 1)) == []
-    assert seen.outcomes == [(None, "")]
+        assert loop.look(managed, second, seen=seen_of(kind, (second, second), until=second + 1)) == []
+    assert loop.outcomes == [(None, "")]
 
 
 def test_steps_that_start_again_in_each_epoch_are_new_steps() -> None:
-    seen = Controlled()
-    found = job(main(policy=WITHIN), pods_of("mpijob"))
+    loop = Controlled()
+    managed = job(main(policy=WITHIN), pods_of("mpijob"))
     for second in range(20, 900, 50):
-        assert seen.look(found, second, seen=seen_of("mpijob", (second, second % 3), until=second)) == []
+        assert loop.look(managed, second, seen=seen_of("mpijob", (second, second % 3), until=second)) == []
 
 
 @pytest.mark.parametrize("why", ["log not read", "worker not ready", "node not ready", "pod ends", "suspended", "no progress"])
 def test_silence_that_something_else_explains_is_no_hang(why: str) -> None:
-    seen = hanging()
-    pods, found, log, lost = pods_of("mpijob"), main(policy=WITHIN), seen_of("mpijob", (30, 7), until=300), ""
+    loop = hanging()
+    pods, root, log, lost = pods_of("mpijob"), main(policy=WITHIN), seen_of("mpijob", (30, 7), until=300), ""
     if why == "log not read":
         log = Seen(log.uid, log.steps, (), at(89))
     elif why == "worker not ready":
@@ -123,41 +123,41 @@ def test_silence_that_something_else_explains_is_no_hang(why: str) -> None:
     elif why == "pod ends":
         pods[1]["metadata"]["deletionTimestamp"] = at(80)
     elif why == "suspended":
-        found["spec"]["runPolicy"] = {"suspend": True}
+        root["spec"]["runPolicy"] = {"suspend": True}
     else:
-        found = main()
-    assert not [one for one in seen.look(job(found, pods, lost=lost), 300, seen=log) if isinstance(one, Report)]
-    assert not seen["attempts"][0].get("hang")
+        root = main()
+    assert not [action for action in loop.look(job(root, pods, lost=lost), 300, seen=log) if isinstance(action, Report)]
+    assert not loop["attempts"][0].get("hang")
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_first_step_of_an_attempt_may_take_ten_minutes_longer(kind: str) -> None:
-    seen = Controlled()
-    found = job(main(kind, WITHIN), pods_of(kind))
-    seen.look(found, 20)
-    assert seen.look(found, 675, seen=seen_of(kind, until=675)) == []
-    assert seen.look(found, 677, seen=seen_of(kind, until=677))
-    assert seen.outcomes == [("Failed", "hang: no step in the first 662 s")]
+    loop = Controlled()
+    managed = job(main(kind, WITHIN), pods_of(kind))
+    loop.look(managed, 20)
+    assert loop.look(managed, 675, seen=seen_of(kind, until=675)) == []
+    assert loop.look(managed, 677, seen=seen_of(kind, until=677))
+    assert loop.outcomes == [("Failed", "hang: no step in the first 662 s")]
 
 
 def test_a_node_that_turns_out_to_be_lost_explains_the_hang() -> None:
-    seen = hanging()
-    found = main(policy=WITHIN)
-    seen.look(job(found, pods_of("mpijob")), 91, seen=seen_of("mpijob", (30, 7), until=91))
-    assert seen["failures"] == 1
-    seen.look(job(found, pods_of("mpijob"), lost="two"), 120)
-    assert (seen["failures"], seen["disruptions"], seen["attempts"][0]["outcome"]) == (0, 1, "Disrupted")
+    loop = hanging()
+    root = main(policy=WITHIN)
+    loop.look(job(root, pods_of("mpijob")), 91, seen=seen_of("mpijob", (30, 7), until=91))
+    assert loop["failures"] == 1
+    loop.look(job(root, pods_of("mpijob"), lost="two"), 120)
+    assert (loop["failures"], loop["disruptions"], loop["attempts"][0]["outcome"]) == (0, 1, "Disrupted")
 
 
 @pytest.mark.parametrize("kind", ["mpijob", "standalone"])
 def test_workers_that_a_hang_ended_do_not_explain_the_next_failure(kind: str) -> None:
-    seen = hanging(kind)
-    found, old = main(kind, WITHIN), pods_of(kind)
-    seen.look(job(found, old), 91, seen=seen_of(kind, (30, 7), until=91))
-    ending = [{**one, "metadata": {**one["metadata"], "deletionTimestamp": at(92)}} for one in old[:2]]
-    seen.look(job(found, [*ending, launcher(10)]), 101)
-    seen.look(job(found, [*pods_of(kind, 11)[:2], launcher(10, phase="Failed", code=1, until=120)]), 121)
-    assert [outcome for outcome, _ in seen.outcomes] == ["Failed", "Failed"]
+    loop = hanging(kind)
+    root, old = main(kind, WITHIN), pods_of(kind)
+    loop.look(job(root, old), 91, seen=seen_of(kind, (30, 7), until=91))
+    ending = [{**pod, "metadata": {**pod["metadata"], "deletionTimestamp": at(92)}} for pod in old[:2]]
+    loop.look(job(root, [*ending, launcher(10)]), 101)
+    loop.look(job(root, [*pods_of(kind, 11)[:2], launcher(10, phase="Failed", code=1, until=120)]), 121)
+    assert [outcome for outcome, _ in loop.outcomes] == ["Failed", "Failed"]
 
 
 # --- killed at any moment ----------------------------------------------------------------------------------------------
@@ -178,10 +178,10 @@ class World:
         """
         first = self.pods[0]["metadata"]["uid"].startswith("worker-1-")
         log = seen_of(self.kind, (25, 6), (30, 7), until=second) if first else None
-        found = job(main(self.kind, WITHIN), copy.deepcopy(self.pods))
+        managed = job(main(self.kind, WITHIN), copy.deepcopy(self.pods))
         dump = DUMP if self.record and stacks.find_awaited_attempt(self.record, at(second)) else None
-        after = reconcile.observe(self.record, found, at(second), log, dump)
-        actions = reconcile.decide(after, found, {}, at(second))
+        after = reconcile.observe(self.record, managed, at(second), log, dump)
+        actions = reconcile.decide(after, managed, {}, at(second))
         done = 0
         if after != self.record:
             if done == limit:
@@ -193,7 +193,7 @@ class World:
             done += 1
             if isinstance(action, DeletePod):
                 self.deleted.append(action.uid)
-                self.pods = [one for one in self.pods if one["metadata"]["uid"] != action.uid]
+                self.pods = [pod for pod in self.pods if pod["metadata"]["uid"] != action.uid]
             elif isinstance(action, Report):
                 self.events.add(action.name)
         if not self.pods:
@@ -211,9 +211,9 @@ def test_a_controller_that_is_killed_at_any_moment_ends_a_hang_once(kind: str) -
         for turn in range(3):
             world.run(130 + turn, 9)
         assert world.record is not None
-        hangs = [one for one in world.record["attempts"] if one.get("hang")]
+        hangs = [attempt for attempt in world.record["attempts"] if attempt.get("hang")]
         assert len(hangs) == 1 and world.record["failures"] == 1, limits
-        assert sorted(world.deleted) == sorted(one["metadata"]["uid"] for one in pods_of(kind)), limits
+        assert sorted(world.deleted) == sorted(pod["metadata"]["uid"] for pod in pods_of(kind)), limits
         assert world.events == {"train.hang-1.uid-trai"}, limits
 
 
@@ -221,25 +221,25 @@ def test_a_controller_that_is_killed_at_any_moment_ends_a_hang_once(kind: str) -
 
 
 def test_a_record_knows_when_an_attempt_had_regained_the_steps_of_the_one_before() -> None:
-    seen = hanging()
-    found = main(policy=WITHIN)
-    seen.look(job(found, pods_of("mpijob")), 91, seen=seen_of("mpijob", (30, 7), until=91))
-    again = job(found, pods_of("mpijob", 12))
+    loop = hanging()
+    root = main(policy=WITHIN)
+    loop.look(job(root, pods_of("mpijob")), 91, seen=seen_of("mpijob", (30, 7), until=91))
+    again = job(root, pods_of("mpijob", 12))
     lines = [Step(at(130), 5), Step(at(135), 6), Step(at(140), 7, 900), Step(at(141), 8, 1200)]
-    seen.look(again, 141, seen=Seen("uid-train-launcher-12", lines, (), at(141)))
+    loop.look(again, 141, seen=Seen("uid-train-launcher-12", lines, (), at(141)))
     point = {"goal": 7, "first": {"step": 5, "at": at(130)}, "last": {"step": 8, "at": at(141)}, "highest": 8}
-    assert seen["attempts"][1]["steps"] == {**point, "until": at(141), "regained": at(140), "savedMs": 1200}
+    assert loop["attempts"][1]["steps"] == {**point, "until": at(141), "regained": at(140), "savedMs": 1200}
 
 
 def test_a_record_is_written_for_the_first_step_and_then_every_half_minute() -> None:
-    seen = Controlled()
-    found = job(main(policy=WITHIN), pods_of("mpijob"))
+    loop = Controlled()
+    managed = job(main(policy=WITHIN), pods_of("mpijob"))
     written = []
     for second in range(20, 120):
-        before = copy.deepcopy(seen.record)
-        lines = [(one, one) for one in range(20, second + 1)]
-        seen.look(found, second, seen=seen_of("mpijob", *lines, until=second))
-        if seen.record != before:
+        before = copy.deepcopy(loop.record)
+        lines = [(number, number) for number in range(20, second + 1)]
+        loop.look(managed, second, seen=seen_of("mpijob", *lines, until=second))
+        if loop.record != before:
             written.append(second)
     assert written == [20, 50, 80, 110]
 
@@ -249,28 +249,28 @@ def test_a_record_is_written_for_the_first_step_and_then_every_half_minute() -> 
     ["x", [], {}, {"pattern": 1, "within": 60}, {"pattern": "x", "within": "1m"}, {"pattern": "x" * 999, "within": 60}],
 )
 def test_a_policy_that_no_command_of_ours_wrote_is_ignored(progress_of: Any) -> None:
-    seen = Controlled()
-    found = job(main(policy={"progress": progress_of}), pods_of("mpijob"))
-    seen.look(found, 20)
-    assert seen.record is not None and progress.find_log(seen.record, found) is None
-    assert seen.look(found, 900, seen=seen_of("mpijob", (30, 7), until=900)) == []
+    loop = Controlled()
+    managed = job(main(policy={"progress": progress_of}), pods_of("mpijob"))
+    loop.look(managed, 20)
+    assert loop.record is not None and progress.find_log(loop.record, managed) is None
+    assert loop.look(managed, 900, seen=seen_of("mpijob", (30, 7), until=900)) == []
 
 
 def test_lines_that_were_read_twice_count_once() -> None:
-    seen = Controlled()
-    found = job(main(policy=WITHIN), pods_of("mpijob"))
+    loop = Controlled()
+    managed = job(main(policy=WITHIN), pods_of("mpijob"))
     lines = [Step(at(20), 1), Step(at(60), 2, 500)]
     for _ in range(3):
-        seen.look(found, 61, seen=Seen("uid-train-launcher-1", lines, (), at(61)))
-    assert seen["attempts"][0]["steps"]["savedMs"] == 500
+        loop.look(managed, 61, seen=Seen("uid-train-launcher-1", lines, (), at(61)))
+    assert loop["attempts"][0]["steps"]["savedMs"] == 500
 
 
 def test_the_log_of_torchrun_is_that_of_rank_0() -> None:
-    seen = Controlled()
-    found = job(main("torchrun", WITHIN), pods_of("torchrun"))
-    seen.look(found, 20)
-    assert seen.record is not None
-    assert progress.find_log(seen.record, found) == Source("mpi-jobs", "train-worker-0", "worker-1-0", "worker", "")
+    loop = Controlled()
+    managed = job(main("torchrun", WITHIN), pods_of("torchrun"))
+    loop.look(managed, 20)
+    assert loop.record is not None
+    assert progress.find_log(loop.record, managed) == Source("mpi-jobs", "train-worker-0", "worker-1-0", "worker", "")
 
 
 # --- logs -------------------------------------------------------------------------------------------------------------
@@ -291,8 +291,8 @@ class Log:
         if self.error:
             raise ApiError(self.error, "", "")
         since = query.get("sinceTime", "")
-        lines = [one for one in self.lines if one[:19] >= since[:19]]
-        return "".join(f"{one}\n" for one in lines).encode()[: int(query["limitBytes"])]
+        lines = [line for line in self.lines if line[:19] >= since[:19]]
+        return "".join(f"{line}\n" for line in lines).encode()[: int(query["limitBytes"])]
 
 
 SOURCE = Source("mpi-jobs", "train-launcher", "uid", "launcher", "")
@@ -300,65 +300,65 @@ SOURCE = Source("mpi-jobs", "train-launcher", "uid", "launcher", "")
 
 def reading(lines: list[str]) -> tuple[Any, Log]:
     log = Log(lines)
-    made: Any = Logs(log)  # type: ignore[arg-type]
-    made.follow({"job": SOURCE})
-    return made, log
+    reader: Any = Logs(log)  # type: ignore[arg-type]
+    reader.follow({"job": SOURCE})
+    return reader, log
 
 
-def read(made: Any) -> logs.NewLines:
-    for one in made._readings.values():
-        made._read(one)
-    found: logs.NewLines = made.take(SOURCE)
-    return found
+def read(reader: Any) -> logs.NewLines:
+    for reading in reader._readings.values():
+        reader._read(reading)
+    batch: logs.NewLines = reader.take(SOURCE)
+    return batch
 
 
 def test_each_line_of_a_log_is_read_once() -> None:
     lines = [f"2026-11-23T12:00:{second:02}.5Z step {second}" for second in range(30)]
-    made, log = reading(lines[:20])
-    first = read(made)
+    reader, log = reading(lines[:20])
+    first = read(reader)
     log.lines = lines
-    second = read(made)
+    second = read(reader)
     assert [text for _, text in (*first.lines, *second.lines)] == [f"step {number}" for number in range(30)]
     assert first.complete and second.complete
-    assert read(made).lines == []
+    assert read(reader).lines == []
 
 
 def test_a_log_that_is_longer_than_a_request_is_read_in_several(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "CHUNK_BYTES", 200)
     lines = [f"2026-11-23T12:{second // 60:02}:{second % 60:02}.5Z step {second}" for second in range(100)]
-    made, _ = reading(lines)
-    found, rounds = list[str](), 0
-    while not (new := read(made)).complete:
-        found += [text for _, text in new.lines]
+    reader, _ = reading(lines)
+    texts, rounds = list[str](), 0
+    while not (new := read(reader)).complete:
+        texts += [text for _, text in new.lines]
         rounds += 1
-    found += [text for _, text in new.lines]
-    assert found == [f"step {number}" for number in range(100)] and rounds > 1
+    texts += [text for _, text in new.lines]
+    assert texts == [f"step {number}" for number in range(100)] and rounds > 1
 
 
 def test_a_flood_within_a_second_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "CHUNK_BYTES", 200)
     flood = [f"2026-11-23T12:00:00.{number:06}Z noise" for number in range(100)]
-    made, _ = reading([*flood, "2026-11-23T12:00:01.5Z step 9"])
-    (*noise, last) = (text for _, text in read(made).lines)
+    reader, _ = reading([*flood, "2026-11-23T12:00:01.5Z step 9"])
+    (*noise, last) = (text for _, text in read(reader).lines)
     assert last == "step 9" and set(noise) == {"noise"} and len(noise) < 100
 
 
 def test_a_log_that_cannot_be_read_proves_nothing() -> None:
-    made, log = reading(["2026-11-23T12:00:00.5Z step 1"])
+    reader, log = reading(["2026-11-23T12:00:00.5Z step 1"])
     log.error = 400
-    assert read(made) == logs.NewLines([], "")
+    assert read(reader) == logs.NewLines([], "")
 
 
 def test_a_new_controller_learns_the_steps_again() -> None:
-    seen = hanging()
-    found = job(main(policy=WITHIN), pods_of("mpijob"))
+    loop = hanging()
+    managed = job(main(policy=WITHIN), pods_of("mpijob"))
     lines = [f"2026-11-23T12:00:{second:02}.5Z step {second}" for second in range(20, 60)]
     follower: Any = following.Following(Log(lines))  # type: ignore[arg-type]
-    assert seen.record is not None
-    assert follower.look(found, seen.record) == Seen("uid-train-launcher-1")
+    assert loop.record is not None
+    assert follower.look(managed, loop.record) == Seen("uid-train-launcher-1")
     follower.end_round()
-    for one in follower._logs._readings.values():
-        follower._logs._read(one)
-    known = follower.look(found, seen.record)
-    assert [one.number for one in known.steps] == list(range(31, 60)), "the record contains the step of second 30"
-    assert known.tail[-1] == "step 59" and known.complete
+    for reading in follower._logs._readings.values():
+        follower._logs._read(reading)
+    progress = follower.look(managed, loop.record)
+    assert [step.number for step in progress.steps] == list(range(31, 60)), "the record contains the step of second 30"
+    assert progress.tail[-1] == "step 59" and progress.complete

@@ -126,20 +126,20 @@ ONE_CHECK = {
 
 @pytest.mark.parametrize("name", ONE_CHECK)
 def test_one_fault_fails_one_check_and_the_others_pass(name: str) -> None:
-    found = checks(reports(change=FLIPPED[name][0]), EXPECTED)
-    assert {one.name for one in found if one.result == "failed"} == {ONE_CHECK[name]}
-    assert {one.name for one in found if one.result == "not on this hardware"} == {"EFA devices"}
+    results = checks(reports(change=FLIPPED[name][0]), EXPECTED)
+    assert {check.name for check in results if check.result == "failed"} == {ONE_CHECK[name]}
+    assert {check.name for check in results if check.result == "not on this hardware"} == {"EFA devices"}
 
 
 @pytest.mark.parametrize("name", FLIPPED)
-def test_one_thing_that_is_wrong_is_reported_and_nothing_else(name: str) -> None:
-    change, wanted = FLIPPED[name]
-    assert failures(reports(change=change), EXPECTED) == wanted
+def test_a_single_fault_is_the_only_one_reported(name: str) -> None:
+    change, expected = FLIPPED[name]
+    assert failures(reports(change=change), EXPECTED) == expected
 
 
-def test_a_rank_that_did_not_report_is_missed() -> None:
-    found = failures(reports()[:7], EXPECTED)
-    assert found == ["of 8 ranks 1 did not report: 7", "smoke-worker-1 has 3 ranks, not 4"]
+def test_the_check_names_ranks_that_did_not_report() -> None:
+    messages = failures(reports()[:7], EXPECTED)
+    assert messages == ["of 8 ranks 1 did not report: 7", "smoke-worker-1 has 3 ranks, not 4"]
 
 
 def test_too_few_ranks_that_agree_with_each_other_are_a_failure() -> None:
@@ -182,23 +182,23 @@ NO_FILES = {"gpu_files": 0, "efa_files": 0, "cuda": {"error": "libcuda.so.1 is m
 HARDWARE = ("GPU devices", "EFA devices", "CUDA kernel")
 
 
-def on_hardware(found: list[Check]) -> dict[str, str]:
-    return {one.name: one.result for one in found if one.name in HARDWARE}
+def on_hardware(results: list[Check]) -> dict[str, str]:
+    return {check.name: check.result for check in results if check.name in HARDWARE}
 
 
 def test_devices_of_nodes_marked_as_emulated_never_count_as_passed() -> None:
     both = replace(WITH_EFA, level="cuda", emulated=("node-0", "node-1"))
-    found = checks(reports(change=lambda rank: NO_FILES | {"transports": ["efa"]}), both)
-    assert on_hardware(found) == dict.fromkeys(HARDWARE, "not on this hardware")
-    assert {one.result for one in found if one.name not in HARDWARE} == {"passed"}
-    assert "emulated" in found[2].detail
+    results = checks(reports(change=lambda rank: NO_FILES | {"transports": ["efa"]}), both)
+    assert on_hardware(results) == dict.fromkeys(HARDWARE, "not on this hardware")
+    assert {check.result for check in results if check.name not in HARDWARE} == {"passed"}
+    assert "emulated" in results[2].detail
 
 
 def test_a_node_without_the_mark_fails_wherever_hardware_is_absent() -> None:
-    one = replace(WITH_EFA, level="cuda", emulated=("node-0",))
-    found = checks(reports(change=lambda rank: NO_FILES | {"transports": ["efa"]}), one)
-    assert on_hardware(found) == dict.fromkeys(HARDWARE, "failed")
-    assert all("smoke-worker-0" not in sentence for check in found for sentence in check.failures)
+    expected = replace(WITH_EFA, level="cuda", emulated=("node-0",))
+    results = checks(reports(change=lambda rank: NO_FILES | {"transports": ["efa"]}), expected)
+    assert on_hardware(results) == dict.fromkeys(HARDWARE, "failed")
+    assert all("smoke-worker-0" not in sentence for check in results for sentence in check.failures)
 
 
 def test_an_emulated_device_plugin_that_assigns_too_few_gpus_fails() -> None:
@@ -215,9 +215,9 @@ CUDA = replace(EXPECTED, level="cuda")
 
 
 def gpus(number: int = 4, **third: str) -> dict[str, Any]:
-    found = [{"name": "NVIDIA A10G", "bus": f"0000:0{index}:00.0", "error": ""} for index in range(number)]
-    found[2] |= third
-    return {"error": "", "gpus": found}
+    devices = [{"name": "NVIDIA A10G", "bus": f"0000:0{index}:00.0", "error": ""} for index in range(number)]
+    devices[2] |= third
+    return {"error": "", "gpus": devices}
 
 
 def with_cuda(second: Any) -> list[Report]:
@@ -250,8 +250,8 @@ CUDA_FAULTS: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize("name", CUDA_FAULTS)
 def test_a_fault_of_cuda_fails_only_the_check_of_the_kernel(name: str) -> None:
     second, sentence = CUDA_FAULTS[name]
-    found = checks(with_cuda(second), CUDA)
-    assert {one.name: one.failures for one in found if one.failures} == {"CUDA kernel": (f"smoke-worker-1: {sentence}",)}
+    results = checks(with_cuda(second), CUDA)
+    assert {case.name: case.failures for case in results if case.failures} == {"CUDA kernel": (f"smoke-worker-1: {sentence}",)}
 
 
 def test_a_kernel_that_ran_on_every_gpu_is_reported_with_their_names() -> None:
@@ -269,12 +269,12 @@ def exchanges(slow: int | None, number: int = 4) -> list[Report]:
     """Return reports from one rank per worker, in which every exchange with the slow node is slow."""
     hosts = [f"smoke-worker-{index}" for index in range(number)]
 
-    def one(rank: int) -> Report:
+    def make_report(rank: int) -> Report:
         rates = {host: 2.0 if slow in (rank, other) else 10.0 for other, host in enumerate(hosts) if other != rank}
         own = {"host": hosts[rank], "node": f"node-{rank}", "size": number, "sum": number * (number + 1) / 2, "rates": rates}
         return report(rank) | own | {"cuda": gpus()}
 
-    return [one(rank) for rank in range(number)]
+    return [make_report(rank) for rank in range(number)]
 
 
 EVERY_NODE = replace(EXPECTED, workers=4, slots=1, level="nccl")
@@ -299,10 +299,10 @@ def test_two_nodes_do_not_show_which_one_is_slow() -> None:
 def test_every_pair_of_workers_exchanges_once_and_no_worker_twice_at_a_time() -> None:
     for number in range(1, 9):
         hosts = [f"w{index}" for index in range(number)]
-        made = rounds(hosts)
-        pairs = [frozenset(pair) for one in made for pair in one]
+        pairings = rounds(hosts)
+        pairs = [frozenset(pair) for turn in pairings for pair in turn]
         assert len(pairs) == len(set(pairs)) == number * (number - 1) // 2
-        assert all(len({host for pair in one for host in pair}) == 2 * len(one) for one in made)
+        assert all(len({host for pair in turn for host in pair}) == 2 * len(turn) for turn in pairings)
 
 
 # --- transports in the logs of MPI libraries ---------------------------------------------------------------------------
@@ -321,9 +321,9 @@ SAYINGS = {
 
 
 @pytest.mark.parametrize("name", SAYINGS)
-def test_what_a_library_says_of_its_transport_is_understood(name: str) -> None:
-    lines, wanted = SAYINGS[name]
-    assert transports(lines, remote_ranks=[4, 5, 6, 7]) == wanted
+def test_transports_are_read_from_the_log_lines_of_libraries(name: str) -> None:
+    lines, expected = SAYINGS[name]
+    assert transports(lines, remote_ranks=[4, 5, 6, 7]) == expected
 
 
 # --- the job -----------------------------------------------------------------------------------------------------------

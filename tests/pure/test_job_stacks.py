@@ -64,23 +64,23 @@ def test_ranks_that_do_the_same_are_one_group_and_the_odd_one_comes_first() -> N
 
 
 def test_a_program_without_threads_has_a_thread_without_a_name() -> None:
-    (found,) = stacks.parse(["gpumpi-rank 0 R python3\nPython v3.11.2\n\nThread 9 (idle)\n    f (a.py:1)\n"]).groups()
-    assert (found["at"], found["lines"]) == ("f (a.py:1)", ["Thread", "    f (a.py:1)"])
+    (group,) = stacks.parse(["gpumpi-rank 0 R python3\nPython v3.11.2\n\nThread 9 (idle)\n    f (a.py:1)\n"]).groups()
+    assert (group["at"], group["lines"]) == ("f (a.py:1)", ["Thread", "    f (a.py:1)"])
 
 
 @pytest.mark.parametrize("line", ["the image has no py-spy", "Error: Permission Denied"])
 def test_a_rank_without_a_stack_shows_why(line: str) -> None:
-    (found,) = stacks.parse([f"gpumpi-rank 0 S train\n{line}\n", f"gpumpi-rank 1 S train\n{line}\n"]).groups()
-    assert found == {"ranks": [0, 1], "at": "", "lines": [line]}
-    assert stacks.describe_places([found]) == ""
+    (group,) = stacks.parse([f"gpumpi-rank 0 S train\n{line}\n", f"gpumpi-rank 1 S train\n{line}\n"]).groups()
+    assert group == {"ranks": [0, 1], "at": "", "lines": [line]}
+    assert stacks.describe_places([group]) == ""
 
 
 def test_a_record_keeps_a_limited_number_of_lines() -> None:
     many = [f"gpumpi-rank {rank} S python3\n    f{rank} (a.py:1)\n" + 99 * f"    {'x' * 999} (a.py:2)\n" for rank in range(99)]
     groups = stacks.parse(many).groups()
     assert len(groups) == stacks.GROUPS
-    assert max(len(one["lines"]) for one in groups) == stacks.LINES
-    assert max(len(line) for one in groups for line in one["lines"]) == stacks.CHARACTERS
+    assert max(len(group["lines"]) for group in groups) == stacks.LINES
+    assert max(len(line) for group in groups for line in group["lines"]) == stacks.CHARACTERS
 
 
 # --- asking pods -------------------------------------------------------------------------------------------------------
@@ -114,63 +114,63 @@ def framed(message: bytes) -> bytes:
     return bytes([0x82, 126]) + length.to_bytes(2, "big") + message
 
 
-def awaited(asking: Stacks, found: Any, record: Any) -> stacks.Dump:
-    asking.look(found, record, at(92))
+def awaited(asking: Stacks, managed: Any, record: Any) -> stacks.Dump:
+    asking.look(managed, record, at(92))
     wait(asking._running["uid-train", 1])
-    dump = asking.look(found, record, at(92))
+    dump = asking.look(managed, record, at(92))
     assert dump is not None
     return dump
 
 
 def hung() -> tuple[Controlled, Any]:
-    seen = hanging()
-    found = job(main(policy=WITHIN), pods_of("mpijob"))
-    seen.look(found, 91, seen=seen_of("mpijob", (30, 7), until=91))
-    return seen, found
+    loop = hanging()
+    managed = job(main(policy=WITHIN), pods_of("mpijob"))
+    loop.look(managed, 91, seen=seen_of("mpijob", (30, 7), until=91))
+    return loop, managed
 
 
 def test_each_worker_is_asked_once_and_nccl_only_on_the_first() -> None:
-    seen, found = hung()
+    loop, managed = hung()
     pods = Pods({"train-worker-0": FIRST, "train-worker-1": SECOND})
     asking = Stacks(pods)  # type: ignore[arg-type]
-    dump = awaited(asking, found, seen.record)
+    dump = awaited(asking, managed, loop.record)
     assert [group["ranks"] for group in dump.groups()] == [[1], [0, 2]]
     assert sorted(path for path, _, _ in pods.asked) == [
         f"api/v1/namespaces/mpi-jobs/pods/train-worker-{index}/exec" for index in (0, 1)
     ]
     assert sorted(words for _, _, words in pods.asked) == [8, 9]
-    seen.look(found, 93, dump=dump)
-    assert seen.record is not None and asking.look(found, seen.record, at(94)) is None and len(pods.asked) == 2
+    loop.look(managed, 93, dump=dump)
+    assert loop.record is not None and asking.look(managed, loop.record, at(94)) is None and len(pods.asked) == 2
 
 
 def test_pods_that_do_not_respond_at_all_delay_the_end_of_the_ranks_no_further() -> None:
-    seen, found = hung()
-    dump = awaited(Stacks(Pods({})), found, seen.record)  # type: ignore[arg-type]
-    assert dump.groups() == [] and set(dump.unknown) == {f"{one}: 404 NotFound: {one}" for one in WORKERS}
-    _, *deleted = seen.look(found, 93, dump=dump)
+    loop, managed = hung()
+    dump = awaited(Stacks(Pods({})), managed, loop.record)  # type: ignore[arg-type]
+    assert dump.groups() == [] and set(dump.unknown) == {f"{worker}: 404 NotFound: {worker}" for worker in WORKERS}
+    _, *deleted = loop.look(managed, 93, dump=dump)
     assert len(deleted) == 3
 
 
 def test_ranks_that_do_not_answer_are_ended_after_24_seconds() -> None:
-    seen, found = hung()
-    assert len(seen.look(found, 114)) == 1
-    assert len(seen.look(found, 115)) == 4
+    loop, managed = hung()
+    assert len(loop.look(managed, 114)) == 1
+    assert len(loop.look(managed, 115)) == 4
 
 
 def test_a_pod_that_does_not_respond_is_left_out() -> None:
-    seen, found = hung()
+    loop, managed = hung()
     silent, asking = threading.Event(), Stacks(Pods({"train-worker-0": FIRST}))  # type: ignore[arg-type]
     ask = asking._ask
     asking._ask = lambda place, pod, command: (  # type: ignore[method-assign]
         ask(place, pod, command) if pod.endswith("0") else str(silent.wait(60))
     )
     try:
-        assert seen.record is not None and asking.look(found, seen.record, at(92)) is None
+        assert loop.record is not None and asking.look(managed, loop.record, at(92)) is None
         wait(asking._running["uid-train", 1], return_when="FIRST_COMPLETED")
-        dump = asking.look(found, seen.record, at(91 + stacks.ENOUGH_SECONDS))
+        dump = asking.look(managed, loop.record, at(91 + stacks.ENOUGH_SECONDS))
     finally:
         silent.set()
-    assert dump is not None and [one.number for one in dump.ranks] == [0, 2]
+    assert dump is not None and [rank.number for rank in dump.ranks] == [0, 2]
     assert dump.unknown == ("1 of 2 pods did not answer in 18 s",)
 
 
@@ -188,10 +188,10 @@ def test_a_connection_that_breaks_keeps_what_was_read() -> None:
             self.content = BytesIO(content)
 
         def read(self, size: int) -> bytes:
-            found = self.content.read(size)
-            if not found:
+            chunk = self.content.read(size)
+            if not chunk:
                 raise TimeoutError("timed out")
-            return found
+            return chunk
 
     api: Any = Pods({})
     api.upgraded = lambda *_: Broken(framed(b"\x01half"))
@@ -238,7 +238,7 @@ def ras() -> Iterator[str]:
 def test_the_report_of_ras_is_kept_apart_from_the_stacks(ras: str) -> None:
     dump = stacks.parse([FIRST + dump_nccl.query_ras(ras), SECOND])
     assert "Rank 0 has launched up to operation 6" in dump.nccl[-2]
-    assert [len(one.lines) for one in dump.ranks] == [5, 3, 3]
+    assert [len(rank.lines) for rank in dump.ranks] == [5, 3, 3]
 
 
 def test_without_ras_nothing_is_printed(ras: str) -> None:
@@ -283,11 +283,11 @@ def test_pytorch_writes_its_recorder_when_its_pipe_is_written_to(tmp_path: Path)
     thread.start()
     try:
         assert opened.wait(10)
-        found = dump_nccl.query_recorder(str(tmp_path / "pipe-"), str(tmp_path / "trace-"), "3", "60")
+        summary = dump_nccl.query_recorder(str(tmp_path / "pipe-"), str(tmp_path / "trace-"), "3", "60")
     finally:
         os.close(writer)
     thread.join(10)
-    assert found == "flight recorder: started: nccl:all_reduce 7, from backward (train.py:47)"
+    assert summary == "flight recorder: started: nccl:all_reduce 7, from backward (train.py:47)"
     assert "flight recorder: [Errno" in dump_nccl.query_recorder(str(tmp_path / "none-"), str(tmp_path / "trace-"), "3", "60")
 
 
@@ -301,14 +301,14 @@ class Records:
         self.record = record
 
     def list_labeled(self, *_: Any) -> list[dict[str, Any]]:
-        found = record_format.config_map(self.record)
-        return [{**found, "metadata": {**found["metadata"], "name": "train-record"}}]
+        config_map = record_format.config_map(self.record)
+        return [{**config_map, "metadata": {**config_map["metadata"], "name": "train-record"}}]
 
 
 def test_logs_shows_each_group_of_ranks_below_the_last_lines_of_the_log() -> None:
-    seen, found = hung()
-    seen.look(found, 93, dump=stacks.parse([FIRST, SECOND, f"{stacks.NCCL}\n{recorded_on_gpu.RAS}"]))
-    shown = "\n".join(records.format_report(records.find_last_hang(Records(seen.record), "mpi-jobs", "train")))  # type: ignore[arg-type]
+    loop, managed = hung()
+    loop.look(managed, 93, dump=stacks.parse([FIRST, SECOND, f"{stacks.NCCL}\n{recorded_on_gpu.RAS}"]))
+    shown = "\n".join(records.format_report(records.find_last_hang(Records(loop.record), "mpi-jobs", "train")))  # type: ignore[arg-type]
     head, log, odd, waiting, nccl = shown.split("\n\n")
     assert head == f"attempt 1, {at(91)}: hang: no new step for 61 s after step 7"
     assert log == "last lines of the log:\n    none"
@@ -318,8 +318,8 @@ def test_logs_shows_each_group_of_ranks_below_the_last_lines_of_the_log() -> Non
 
 
 def test_logs_says_if_no_pod_answered_and_if_nothing_hung() -> None:
-    seen, _ = hung()
-    shown = list(records.format_report(records.find_last_hang(Records(seen.record), "mpi-jobs", "train")))  # type: ignore[arg-type]
+    loop, _ = hung()
+    shown = list(records.format_report(records.find_last_hang(Records(loop.record), "mpi-jobs", "train")))  # type: ignore[arg-type]
     assert shown[-1] == "the ranks' stacks are unknown: no pod answered in time"
     fine = hanging()
     with pytest.raises(NotFound, match="no attempt of train ended because of a hang"):

@@ -32,12 +32,12 @@ def mpi_job(*conditions: tuple[str, str], suspend: bool = False, **status: Any) 
 def batch_job(*conditions: tuple[str, str], spec: dict[str, Any] | None = None, **status: Any) -> dict[str, Any]:
     labels = {"gpumpi.io/job": "a", "gpumpi.io/launcher": "standalone", "gpumpi.io/role": "job"}
     end = "2026-11-21T10:01:00Z"
-    told = [{"type": kind, "status": is_so, "message": f"{kind}!", "lastTransitionTime": end} for kind, is_so in conditions]
+    entries = [{"type": kind, "status": is_so, "message": f"{kind}!", "lastTransitionTime": end} for kind, is_so in conditions]
     return {
         "kind": "Job",
         "metadata": {"name": "a-launcher", "namespace": "mpi-jobs", "labels": labels, "creationTimestamp": CREATED},
         "spec": {"template": {"spec": {}}, **(spec or {})},
-        "status": {"conditions": told, **status},
+        "status": {"conditions": entries, **status},
     }
 
 
@@ -147,8 +147,8 @@ def test_workers_without_a_node_or_image_are_named() -> None:
     state = state_from(mpi_job())
     unplaced = {"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."}
     pods = [pod("a-worker-0", "worker", ready=True), pod("a-worker-1", "worker", conditions=[unplaced])]
-    wanted = "1 of 2 workers ready: a-worker-1 has no node: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
-    assert explain_wait(state, pods, None) == wanted
+    expected = "1 of 2 workers ready: a-worker-1 has no node: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
+    assert explain_wait(state, pods, None) == expected
     waiting = {"waiting": {"reason": "ErrImagePull", "message": "not\nfound"}}
     pods = [pod("a-worker-0", "worker", containerStatuses=[{"state": waiting}])]
     assert explain_wait(state, pods, None) == "0 of 2 workers ready: a-worker-0: ErrImagePull: not found"

@@ -11,9 +11,9 @@ from tests.pure.job_world import cluster, job, values
 from tests.pure.mistakes.jobs import REFUSED
 
 
-def messages(given: dict[str, Any], **described: Any) -> str:
+def messages(job_values: dict[str, Any], **described: Any) -> str:
     with pytest.raises(JobRefused) as refused:
-        validate(given, cluster(**described))
+        validate(job_values, cluster(**described))
     return str(refused.value)
 
 
@@ -27,14 +27,14 @@ def test_a_job_that_cannot_be_is_refused_with_a_fix(more: dict[str, Any], messag
 
 
 def test_all_problems_are_reported_at_once() -> None:
-    told = messages({"name": "A", "pool": "smal", "workers": "2", "comand": ["x"]}).splitlines()
-    assert [line.partition(":")[0] for line in told] == ["workers", "image", "command", "comand", "name", "pool"]
+    lines = messages({"name": "A", "pool": "smal", "workers": "2", "comand": ["x"]}).splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["workers", "image", "command", "comand", "name", "pool"]
 
 
 @pytest.mark.parametrize("image", ["openmpi:5", "ubuntu:24.04", "gpumpi/openmpi:5", f"train@sha256:{'0' * 64}"])
 def test_without_a_repository_a_short_image_name_is_refused(image: str) -> None:
-    told = messages(values(image=image), image_repository="")
-    assert told.startswith(f'image: "{image[:9]}') and told.endswith(
+    message = messages(values(image=image), image_repository="")
+    assert message.startswith(f'image: "{image[:9]}') and message.endswith(
         "has no registry, and gpumpi-test has no image repository. Write the full name, such as "
         "docker.io/library/ubuntu:24.04, or set platform.imageRepositories (target eks) or platform.imageRepository and run "
         "`pulumi up`."
@@ -47,8 +47,8 @@ def test_a_full_image_name_needs_no_repository(image: str) -> None:
 
 
 def test_without_an_operator_mpijob_is_refused() -> None:
-    wanted = "launcher: mpijob needs mpi-operator, which gpumpi-test does not have. Use standalone or torchrun."
-    assert messages(values(), mpi_operator=False) == wanted
+    expected = "launcher: mpijob needs mpi-operator, which gpumpi-test does not have. Use standalone or torchrun."
+    assert messages(values(), mpi_operator=False) == expected
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_the_clusters_own_entries_are_replaced_in_place_and_keep_the_default_nam
     file.write_text(yaml.safe_dump(before))
     assert run("-o", file).exit_code == OK
     after = read(file)
-    assert [one["name"] for one in after["clusters"]] == [NAME, "a"]
+    assert [cluster["name"] for cluster in after["clusters"]] == [NAME, "a"]
     assert after["clusters"][0] == OWN["clusters"][0]
     assert after["contexts"][0]["context"] == {"cluster": NAME, "user": NAME, "namespace": "team-a"}
 
@@ -105,7 +105,7 @@ def test_a_link_stays_and_its_target_is_changed(tmp_path: Path) -> None:
     assert run("-o", link).exit_code == OK
     assert link.is_symlink() and not target.is_symlink()
     assert read(target)["current-context"] == NAME and mode(target) == 0o600
-    assert [one.name for one in target.parent.iterdir()] == ["config"]
+    assert [path.name for path in target.parent.iterdir()] == ["config"]
 
 
 def test_a_dangling_link_gets_its_target(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_an_interrupted_write_leaves_the_old_file(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(whole_files.os, "fsync", interrupt)
     run("-o", file)
-    assert read(file) == OTHER and [one.name for one in tmp_path.iterdir()] == ["config"]
+    assert read(file) == OTHER and [path.name for path in tmp_path.iterdir()] == ["config"]
 
 
 ENTRIES = st.lists(st.sampled_from([NAME, "a", "b", "Ü"]), unique=True)
@@ -177,5 +177,5 @@ def test_any_other_entry_of_any_kubeconfig_stays(tmp_path: Path, names: dict[str
     assert run("-o", file).exit_code == OK
     after = read(file)
     for kind, entries in content.items():
-        assert [one for one in after[kind] if one["name"] != NAME] == [one for one in entries if one["name"] != NAME]
-        assert len([one for one in after[kind] if one["name"] == NAME]) == 1
+        assert [entry for entry in after[kind] if entry["name"] != NAME] == [entry for entry in entries if entry["name"] != NAME]
+        assert len([entry for entry in after[kind] if entry["name"] == NAME]) == 1

@@ -32,14 +32,14 @@ class Server:
             return copy.deepcopy(self.lease)
         meanwhile, self.before_write = self.before_write, lambda: None
         meanwhile()
-        made = copy.deepcopy(body or {})
+        lease = copy.deepcopy(body or {})
         version = self.lease["metadata"]["resourceVersion"] if self.lease else None
-        if made["metadata"].get("resourceVersion") != version:
+        if lease["metadata"].get("resourceVersion") != version:
             raise ApiError(CONFLICT, "Conflict" if method == "PUT" else "AlreadyExists", path)
         self.writes += 1
-        made["metadata"]["resourceVersion"] = str(self.writes)
-        self.lease = made
-        return made
+        lease["metadata"]["resourceVersion"] = str(self.writes)
+        self.lease = lease
+        return lease
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -58,18 +58,18 @@ def controller(server: Server, identity: str) -> Election:
 
 
 def test_a_controller_does_not_lead_while_another_one_renews_the_lease(server: Server) -> None:
-    one, two = controller(server, "one"), controller(server, "two")
+    first, other = controller(server, "one"), controller(server, "two")
     for second in range(0, 10 * LEASE_SECONDS, RENEW_SECONDS):
-        assert one.holds(after(second))
+        assert first.holds(after(second))
         before = copy.deepcopy(server.spec)
-        assert not two.holds(after(second + RENEW_SECONDS - 1))
+        assert not other.holds(after(second + RENEW_SECONDS - 1))
         assert server.spec == before
 
 
 def test_a_leader_that_renews_keeps_the_time_at_which_it_acquired_the_lease(server: Server) -> None:
-    one = controller(server, "one")
-    assert one.holds(START)
-    assert one.holds(after(RENEW_SECONDS))
+    leader = controller(server, "one")
+    assert leader.holds(START)
+    assert leader.holds(after(RENEW_SECONDS))
     assert (server.spec["acquireTime"], server.spec["renewTime"]) == (
         "2026-11-25T12:00:00.000000Z",
         "2026-11-25T12:00:05.000000Z",
@@ -78,32 +78,32 @@ def test_a_leader_that_renews_keeps_the_time_at_which_it_acquired_the_lease(serv
 
 
 def test_another_controller_leads_when_the_lease_expires_and_the_first_one_does_not(server: Server) -> None:
-    one, two = controller(server, "one"), controller(server, "two")
-    assert one.holds(START)
-    assert not two.holds(after(LEASE_SECONDS - 0.001))
-    assert two.holds(after(LEASE_SECONDS))
-    assert not one.holds(after(LEASE_SECONDS))
+    first, second = controller(server, "one"), controller(server, "two")
+    assert first.holds(START)
+    assert not second.holds(after(LEASE_SECONDS - 0.001))
+    assert second.holds(after(LEASE_SECONDS))
+    assert not first.holds(after(LEASE_SECONDS))
     assert (server.spec["holderIdentity"], server.spec["leaseTransitions"]) == ("two", 1)
     assert server.spec["acquireTime"] == server.spec["renewTime"] == "2026-11-25T12:00:15.000000Z"
 
 
 def test_a_controller_that_stops_lets_another_one_lead_at_once(server: Server) -> None:
-    one, two = controller(server, "one"), controller(server, "two")
-    assert one.holds(START)
-    two.release(after(1))
-    assert not two.holds(after(1)), "only the holder can release the Lease"
-    one.release(after(1))
-    assert two.holds(after(1))
+    first, second = controller(server, "one"), controller(server, "two")
+    assert first.holds(START)
+    second.release(after(1))
+    assert not second.holds(after(1)), "only the holder can release the Lease"
+    first.release(after(1))
+    assert second.holds(after(1))
 
 
 @pytest.mark.parametrize("expired", [False, True], ids=["no lease yet", "expired lease"])
 def test_of_two_controllers_that_read_the_same_lease_only_the_first_to_write_leads(server: Server, *, expired: bool) -> None:
-    one, two, former = (controller(server, name) for name in ("one", "two", "former"))
+    first, second, former = (controller(server, name) for name in ("one", "two", "former"))
     if expired:
         assert former.holds(START)
     now, led = after(LEASE_SECONDS), []
-    server.before_write = lambda: led.append(one.holds(now))
-    assert not two.holds(now)
+    server.before_write = lambda: led.append(first.holds(now))
+    assert not second.holds(now)
     assert led == [True]
     assert server.spec["holderIdentity"] == "one"
 

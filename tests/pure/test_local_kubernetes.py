@@ -37,7 +37,7 @@ def test_pods_have_addresses_of_nobody_else(vpc: str, services: str, pods: str) 
     plan = Addresses(IPv4Network(vpc), IPv4Network(services))
     assert plan.pods == IPv4Network(pods)
     networks = [plan.vpc, plan.services, plan.pods_of_node(1), plan.pods_of_node(255)]
-    assert not any(one.overlaps(two) for one in networks for two in networks if one is not two)
+    assert not any(network.overlaps(two) for network in networks for two in networks if network is not two)
     assert not any(address in network for address in LINK_LOCAL for network in networks)
 
 
@@ -73,18 +73,18 @@ def test_the_ledger_forgets_what_is_gone_and_a_line_that_a_crash_cut_off(tmp_pat
 
 def test_the_ledger_ends_a_process_and_its_children_but_not_one_with_a_used_pid(tmp_path: Path) -> None:
     sleeping = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'input()'], stdin=0); input()"
-    mine, other = (
+    own, other = (
         subprocess.Popen([sys.executable, "-c", sleeping], stdin=subprocess.PIPE, start_new_session=True) for _ in range(2)
     )
     ledger = Ledger(tmp_path / "ledger")
     try:
-        ledger.add("process", process_name(mine.pid, psutil.Process(mine.pid).create_time()))
+        ledger.add("process", process_name(own.pid, psutil.Process(own.pid).create_time()))
         ledger.add("process", process_name(other.pid, psutil.Process(other.pid).create_time() - 5))
         ledger.clean()
-        assert mine.wait(10) < 0
+        assert own.wait(10) < 0
         assert other.poll() is None, "another process that reuses the PID must keep running"
     finally:
-        for process in (mine, other):
+        for process in (own, other):
             process.kill()
             process.communicate()
     assert ledger.entries() == []
@@ -93,11 +93,11 @@ def test_the_ledger_ends_a_process_and_its_children_but_not_one_with_a_used_pid(
 def test_certificates_name_user_groups_and_addresses_and_keys_are_private(tmp_path: Path) -> None:
     authority = Authority(tmp_path / "pki")
     issued = authority.issue("system:node:a", organizations=("system:nodes",), names=("a",), addresses=("10.0.0.9",))
-    found = x509.load_pem_x509_certificate(issued.file.read_bytes())
-    assert found.subject.rfc4514_string() == "CN=system:node:a,O=system:nodes"
-    names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    certificate = x509.load_pem_x509_certificate(issued.file.read_bytes())
+    assert certificate.subject.rfc4514_string() == "CN=system:node:a,O=system:nodes"
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.IPAddress) == [IPv4Address("10.0.0.9")]
-    found.verify_directly_issued_by(x509.load_pem_x509_certificate(authority.certificate.file.read_bytes()))
+    certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(authority.certificate.file.read_bytes()))
     assert issued.key.stat().st_mode & 0o077 == 0
     assert tmp_path.joinpath("pki").stat().st_mode & 0o077 == 0
     ssl.create_default_context(cafile=authority.certificate.file).load_cert_chain(issued.file, issued.key)
@@ -141,7 +141,7 @@ def test_a_restart_establishes_definitions_whose_names_were_accepted_just_before
     ControlPlane(cast(RunningCluster, SimpleNamespace(api=api, namespace="ns")))._establish_definitions()
     ((path, body),) = [call.args for call in api.patch.call_args_list]
     assert path == "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/b/status"
-    assert {one["type"]: one["status"] for one in body["status"]["conditions"]} == {
+    assert {condition["type"]: condition["status"] for condition in body["status"]["conditions"]} == {
         "NamesAccepted": "True",
         "Established": "True",
     }

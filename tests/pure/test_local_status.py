@@ -34,8 +34,8 @@ def cloud(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> LocalCloud:
     return LocalCloud(tmp_path)
 
 
-def tells(monkeypatch: pytest.MonkeyPatch, *found: str) -> None:
-    monkeypatch.setattr(Control, "problems", lambda _: list(found))
+def tells(monkeypatch: pytest.MonkeyPatch, *problems: str) -> None:
+    monkeypatch.setattr(Control, "problems", lambda _: list(problems))
 
 
 def test_a_local_cloud_without_failures_is_well(cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,9 +38,9 @@ def mirror(folder: Path, content: bytes = TEXT) -> str:
 
 
 def test_a_mirror_s_file_is_parsed_and_its_empty_documents_are_left_out(tmp_path: Path) -> None:
-    found = manifests.load([FILE], mirror(tmp_path / "mirror"))
-    assert [one["kind"] for one in found.of(FILE)] == ["One", "Two"]
-    assert found.missing == {}
+    upstream = manifests.load([FILE], mirror(tmp_path / "mirror"))
+    assert [document["kind"] for document in upstream.of(FILE)] == ["One", "Two"]
+    assert upstream.missing == {}
 
 
 def test_the_variable_names_a_mirror_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,19 +51,19 @@ def test_the_variable_names_a_mirror_too(tmp_path: Path, monkeypatch: pytest.Mon
 def test_what_was_fetched_once_needs_neither_mirror_nor_network(tmp_path: Path, cache: Path) -> None:
     manifests.load([FILE], mirror(tmp_path / "mirror"))
     assert manifests.load([FILE], None).objects
-    assert [one.name for one in cache.iterdir()] == [f"{FILE.sha256}.yaml"]
+    assert [path.name for path in cache.iterdir()] == [f"{FILE.sha256}.yaml"]
 
 
 def test_a_spoilt_cache_is_not_believed(tmp_path: Path, cache: Path) -> None:
     manifests.load([FILE], mirror(tmp_path / "mirror"))
     (cache / f"{FILE.sha256}.yaml").write_text("kind: Evil")
-    assert [one["kind"] for one in manifests.load([FILE], str(tmp_path / "mirror")).of(FILE)] == ["One", "Two"]
+    assert [document["kind"] for document in manifests.load([FILE], str(tmp_path / "mirror")).of(FILE)] == ["One", "Two"]
 
 
 def test_another_content_is_refused_and_not_kept(tmp_path: Path, cache: Path) -> None:
-    found = manifests.load([FILE], mirror(tmp_path / "mirror", b"kind: Evil\n"))
-    assert found.objects == {}
-    assert "does not match its pinned hash: sha256 is" in found.missing[FILE.path]
+    upstream = manifests.load([FILE], mirror(tmp_path / "mirror", b"kind: Evil\n"))
+    assert upstream.objects == {}
+    assert "does not match its pinned hash: sha256 is" in upstream.missing[FILE.path]
     assert not cache.exists() or not list(cache.iterdir())
 
 

@@ -16,7 +16,7 @@ from infra.monitoring.runbooks import EVERYTHING, pages
 from tests.pure import promtool
 
 ROOT = Path(__file__).parents[2]
-ALERTS = {one.name: one for one in rules.alerts(EVERYTHING)}
+ALERTS = {alert.name: alert for alert in rules.alerts(EVERYTHING)}
 EXPORTER = {'up{job="kube-state-metrics"}': "1x60"}
 BROKEN = range(10, 30)
 """Minutes during which the fault of each case below persists."""
@@ -60,9 +60,9 @@ XIDS = {
 
 
 def of_reasons() -> list[Case]:
-    lasting = [one for one in faults.list_reasons() if faults.decide(faults.GPU_CONDITION, one).owner != "nobody"]
+    lasting = [reason for reason in faults.list_reasons() if faults.decide(faults.GPU_CONDITION, reason).owner != "nobody"]
     return [
-        *(Case(one, {**GPU, **counted(one, SINCE_THE_FAULT)}, NODE) for one in lasting),
+        *(Case(reason, {**GPU, **counted(reason, SINCE_THE_FAULT)}, NODE) for reason in lasting),
         Case("DCGMError", counted("DCGMError", SINCE_THE_FAULT), NODE),
         Case(HEALTH_CODE, {**GPU, **counted("DCGMHealthCode12", SINCE_THE_FAULT)}, NODE),
         Case(CATCH_ALL, {**GPU, **counted("NewReason", SINCE_THE_FAULT)}, NODE, queried=", for another reason"),
@@ -70,15 +70,15 @@ def of_reasons() -> list[Case]:
         Case(OF_APPLICATIONS, counted("NvidiaXID31Warning", SINCE_THE_FAULT, "Warning"), NODE),
         Case("NodeNotReady", condition("Ready", "true", broken("1", "0")), NODE),
         *(
-            Case(f"Node{one.removesuffix('Ready')}NotReady", condition(one, "false", broken("0", "1")), NODE)
-            for one in faults.AGENT_CONDITIONS
-            if one != faults.GPU_CONDITION
+            Case(f"Node{name.removesuffix('Ready')}NotReady", condition(name, "false", broken("0", "1")), NODE)
+            for name in faults.AGENT_CONDITIONS
+            if name != faults.GPU_CONDITION
         ),
     ]
 
 
 def of_parts() -> list[Case]:
-    found = []
+    cases = []
     for part in parts.PARTS:
         labels = {"namespace": part.namespace, part.kind.lower(): part.name}
         text = ",".join(f'{key}="{value}"' for key, value in labels.items())
@@ -87,19 +87,19 @@ def of_parts() -> list[Case]:
         else:
             series = {f"kube_daemonset_status_number_unavailable{{{text}}}": broken("0", "2")}
         created = {f"kube_{part.kind.lower()}_created{{{text}}}": "1x60"} if part.ours else {}
-        found.append(Case(part.alert, {**EXPORTER, **series, **created}, labels))
-    return found
+        cases.append(Case(part.alert, {**EXPORTER, **series, **created}, labels))
+    return cases
 
 
 def of_deleted_parts() -> list[Case]:
-    found = []
+    cases = []
     for part in parts.PARTS:
         if part.ours:
             labels = {"namespace": part.namespace, part.kind.lower(): part.name}
             text = ",".join(f'{key}="{value}"' for key, value in labels.items())
             created = {f"kube_{part.kind.lower()}_created{{{text}}}": f"1x{BROKEN.start - 1} stale _x{len(BROKEN) - 1} 1x30"}
-            found.append(Case(part.alert, {**EXPORTER, **created}, labels))
-    return found
+            cases.append(Case(part.alert, {**EXPORTER, **created}, labels))
+    return cases
 
 
 def of_monitoring() -> list[Case]:
@@ -124,7 +124,7 @@ def promtool_test(case: Case) -> dict[str, Any]:
     labels = {**case.labels, "severity": ALERTS[case.alert].severity}
     alert = ALERTS[case.alert]
     values = {"node": case.labels.get("node", ""), "job": case.labels.get("job", ""), "url": case.labels.get("url", "")}
-    summary = re.sub(r"{{ \$labels\.(\w+) }}", lambda found: values[found[1]], alert.summary)
+    summary = re.sub(r"{{ \$labels\.(\w+) }}", lambda match: values[match[1]], alert.summary)
     deleted = any("stale" in series for series in case.series.values())
     summary = re.sub(r"{{ range .*{{ end }}", case.queried, summary)
     summary = summary.replace("{{ $value }}", "1" if deleted else "2")
@@ -161,11 +161,11 @@ def test_a_known_fault_raises_its_own_alert_and_not_the_general_one(tmp_path: Pa
 
 
 def test_without_kube_state_metrics_only_its_own_alert_fires(tmp_path: Path) -> None:
-    others = [part.alert for part in parts.PARTS]
+    part_alerts = [part.alert for part in parts.PARTS]
     case = {
         "interval": "1m",
         "input_series": [{"series": 'up{job="kube-state-metrics"}', "values": "0x60"}],
-        "alert_rule_test": [{"alertname": one, "eval_time": "40m", "exp_alerts": []} for one in (*others, "TargetDown")],
+        "alert_rule_test": [{"alertname": other, "eval_time": "40m", "exp_alerts": []} for other in (*part_alerts, "TargetDown")],
     }
     promtool.run_tests(tmp_path, rules.rule_file(EVERYTHING), [case])
 
@@ -228,11 +228,11 @@ def test_runbook_has_a_meaning_and_a_fix_at_the_address_in_the_alert(alert: Aler
     ids=["everything", "bare"],
 )
 def test_prometheus_accepts_the_configuration(cluster: Monitored, tmp_path: Path) -> None:
-    wanted = scrape.prometheus(cluster)
+    configuration = scrape.prometheus(cluster)
     (tmp_path / "rules.yml").write_text(yaml.safe_dump(rules.rule_file(cluster)))
-    text = yaml.safe_dump({**wanted, "rule_files": ["rules.yml"]})
+    text = yaml.safe_dump({**configuration, "rule_files": ["rules.yml"]})
     # Debian builds Prometheus without Kubernetes service discovery, so promtool cannot check these fields.
-    assert text.count("kubernetes_sd_configs") == len(wanted["scrape_configs"]) + 1
+    assert text.count("kubernetes_sd_configs") == len(configuration["scrape_configs"]) + 1
     text = re.sub(r"kubernetes_sd_configs:\n((\s*)- .*\n(\2  .*\n)*)", "static_configs: []\n", text)
     # The service account's files exist only in pods.
     (tmp_path / "prometheus.yml").write_text(text.replace(scrape.ACCOUNT, str(tmp_path)))

@@ -21,10 +21,10 @@ PANELS = {f"{board.name}: {panel.title}": panel for board in DASHBOARDS for pane
 
 def of_nodes() -> dict[str, str]:
     """Return what kube-state-metrics and node-exporter report about the nodes."""
-    found = {}
+    collected = {}
     for node, (pool, gpus) in NODES.items():
         name = f'node="{node}"'
-        found |= {
+        collected |= {
             f'kube_node_labels{{{name},label_gpumpi_io_pool="{pool}"}}': "1x60",
             f'kube_node_status_condition{{{name},condition="Ready",status="true"}}': "1x60",
             f'kube_node_status_condition{{{name},condition="AcceleratedHardwareReady",status="false"}}': "0x60",
@@ -37,8 +37,8 @@ def of_nodes() -> dict[str, str]:
             f'node_filesystem_avail_bytes{{{name},mountpoint="/"}}': "100x60",
         }
         if gpus:
-            found[f'kube_node_status_allocatable{{{name},resource="nvidia_com_gpu"}}'] = f"{gpus}x60"
-    return found
+            collected[f'kube_node_status_allocatable{{{name},resource="nvidia_com_gpu"}}'] = f"{gpus}x60"
+    return collected
 
 
 def of_jobs() -> dict[str, str]:
@@ -81,9 +81,9 @@ def of_gpus() -> dict[str, str]:
 
 def evaluate(folder: Path, *expected: dict[str, Any]) -> None:
     series = {**of_nodes(), **of_jobs(), **of_gpus()}
-    given = [{"series": name, "values": values} for name, values in series.items()]
+    input_series = [{"series": name, "values": values} for name, values in series.items()]
     promtool.run_tests(
-        folder, rules.rule_file(CLUSTER), [{"interval": "1m", "input_series": given, "promql_expr_test": list(expected)}]
+        folder, rules.rule_file(CLUSTER), [{"interval": "1m", "input_series": input_series, "promql_expr_test": list(expected)}]
     )
 
 
@@ -93,11 +93,11 @@ def chosen(panel: Panel) -> str:
 
 
 def test_every_query_finds_the_metrics_of_a_cluster(tmp_path: Path) -> None:
-    found = [
+    queries = [
         {"expr": f"count({chosen(panel)}) > bool 0", "eval_time": "50m", "exp_samples": [{"labels": "{}", "value": 1}]}
         for panel in PANELS.values()
     ]
-    evaluate(tmp_path, *found)
+    evaluate(tmp_path, *queries)
 
 
 def test_a_query_without_metrics_fails(tmp_path: Path) -> None:
@@ -122,18 +122,18 @@ def test_a_query_without_metrics_fails(tmp_path: Path) -> None:
 )
 def test_a_panel_shows_the_right_number(name: str, labels: str | None, value: float, tmp_path: Path) -> None:
     samples = (
-        [{"labels": labels, "value": value}] if labels else [{"labels": f'{{node="{one}"}}', "value": value} for one in NODES]
+        [{"labels": labels, "value": value}] if labels else [{"labels": f'{{node="{node}"}}', "value": value} for node in NODES]
     )
     evaluate(tmp_path, {"expr": chosen(PANELS[name]), "eval_time": "50m", "exp_samples": samples})
 
 
 @pytest.mark.parametrize("board", DASHBOARDS, ids=lambda board: board.name)
 def test_grafana_gets_every_panel_with_its_query_and_a_place_of_its_own(board: Dashboard) -> None:
-    found = json.loads(grafana.files()[f"{board.name}.json"])
-    assert {one["title"]: one["targets"][0]["expr"] for one in found["panels"]} == {p.title: p.query for p in board.panels}
+    page = json.loads(grafana.files()[f"{board.name}.json"])
+    assert {panel["title"]: panel["targets"][0]["expr"] for panel in page["panels"]} == {p.title: p.query for p in board.panels}
     cells = [
         (x, y)
-        for place in (one["gridPos"] for one in found["panels"])
+        for place in (panel["gridPos"] for panel in page["panels"])
         for x in range(place["x"], place["x"] + place["w"])
         for y in range(place["y"], place["y"] + place["h"])
     ]
@@ -143,7 +143,7 @@ def test_grafana_gets_every_panel_with_its_query_and_a_place_of_its_own(board: D
 @pytest.mark.parametrize("board", DASHBOARDS, ids=lambda board: board.name)
 def test_a_query_uses_only_the_variables_of_its_dashboard(board: Dashboard) -> None:
     used = {name for panel in board.panels for name in re.findall(r"\$(\w+)", panel.query)}
-    assert used == {one.name for one in board.variables}
+    assert used == {variable.name for variable in board.variables}
 
 
 def test_there_are_dashboards_of_cluster_pool_job_gpus_queue_and_cost() -> None:

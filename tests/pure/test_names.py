@@ -9,26 +9,12 @@ ROOT = Path(__file__).parent.parent.parent
 WORDS = {"found", "one", "wanted", "made", "known", "given", "held", "mine", "kept", "seen", "told", "others", "them", "it"}
 LIMIT = 1.0
 ABOVE = {
-    "cli/clusters": 2.7,
-    "cli/stacks": 4.1,
-    "infra": 1.8,
-    "infra/checks": 10.9,
-    "infra/clusters": 6.6,
-    "infra/components": 1.6,
-    "infra/cost": 3.7,
-    "infra/facts": 3.3,
-    "infra/monitoring": 5.2,
-    "infra/plan": 4.6,
-    "infra/platform": 1.6,
-    "infra/recovery": 23.4,
+    "infra/clusters": 2.2,
     "tests": 2.5,
     "tests/cli": 6.0,
     "tests/docs": 5.3,
     "tests/kubernetes": 10.0,
-    "tests/mission": 6.7,
-    "tests/program": 18.2,
-    "tests/pure": 10.4,
-    "tests/stacks": 8.9,
+    "tests/pure": 1.7,
 }
 """Package -> percentage on 2026-11-28, for packages that are still above the limit. Numbers may only decrease."""
 

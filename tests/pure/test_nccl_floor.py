@@ -28,15 +28,15 @@ BELOW = [
 
 
 def rate(instance_type: str) -> float:
-    found = line_rate(INSTANCE_TYPES[instance_type]["NetworkInfo"]["NetworkPerformance"])
-    assert found is not None
-    return found
+    bandwidth = line_rate(INSTANCE_TYPES[instance_type]["NetworkInfo"]["NetworkPerformance"])
+    assert bandwidth is not None
+    return bandwidth
 
 
 def minimum(instance_type: str, nodes: int) -> float:
-    found = floor(instance_type, nodes, rate(instance_type))
-    assert found is not None
-    return found
+    lowest = floor(instance_type, nodes, rate(instance_type))
+    assert lowest is not None
+    return lowest
 
 
 @pytest.mark.parametrize(("instance_type", "nodes", "size", "bus"), GOOD)
@@ -56,8 +56,8 @@ def test_types_without_published_results_have_no_floor(instance_type: str) -> No
     assert floor(instance_type, 2, rate(instance_type)) is None
 
 
-def test_gpudirect_is_required_where_the_plugin_requires_it() -> None:
-    with_gpus = [name for name, one in INSTANCE_TYPES.items() if "GpuInfo" in one and name.startswith(("p", "g"))]
+def test_nccl_floor_requires_gpudirect_on_types_where_the_plugin_does() -> None:
+    with_gpus = [name for name, type_facts in INSTANCE_TYPES.items() if "GpuInfo" in type_facts and name.startswith(("p", "g"))]
     assert sorted(filter(gpudirect_required, with_gpus)) == [
         *("g7e.12xlarge", "g7e.24xlarge", "g7e.48xlarge"),
         *("p4d.24xlarge", "p4de.24xlarge", "p5.48xlarge", "p5e.48xlarge", "p5en.48xlarge"),

@@ -21,10 +21,10 @@ def pair(log: str = recorded_on_gpu.TCP) -> list[dict[str, Any]]:
 
 
 def test_two_ranks_over_tcp_pass_on_a_pool_with_tcp() -> None:
-    found = pair()
-    assert (found[0]["version"], found[0]["paths"]) == ("2.28.9+cuda13.0", {"Socket": 4})
-    assert found[0]["results"] == [[8, 0.0, False], [262144, 0.06, False]]
-    results = {check.name: check.result for check in checks(found, OVER_TCP)}
+    reports = pair()
+    assert (reports[0]["version"], reports[0]["paths"]) == ("2.28.9+cuda13.0", {"Socket": 4})
+    assert reports[0]["results"] == [[8, 0.0, False], [262144, 0.06, False]]
+    results = {check.name: check.result for check in checks(reports, OVER_TCP)}
     assert (results["NCCL"], results["NCCL network"]) == ("passed", "passed")
 
 
@@ -34,8 +34,8 @@ def test_the_same_ranks_fail_on_a_pool_with_efa() -> None:
 
 
 def test_nccl_ends_without_the_plugin_for_efa_and_the_report_gives_the_reason() -> None:
-    found = parsed(recorded_on_gpu.NO_PLUGIN + recorded_on_gpu.NO_PLUGIN_LOG)
-    broken = {"nccl_rank": 0, "host": "w-0", "node": "n-0", "error": reason(recorded_on_gpu.NO_PLUGIN), **found}
+    report = parsed(recorded_on_gpu.NO_PLUGIN + recorded_on_gpu.NO_PLUGIN_LOG)
+    broken = {"nccl_rank": 0, "host": "w-0", "node": "n-0", "error": reason(recorded_on_gpu.NO_PLUGIN), **report}
     (failed,) = (check.failures for check in checks([broken], OVER_EFA) if check.failures)
     assert failed == (
         "w-0 on node n-0: gpumpi-rank-0: Test NCCL failure common.cu:222 "
@@ -45,5 +45,5 @@ def test_nccl_ends_without_the_plugin_for_efa_and_the_report_gives_the_reason() 
 
 def test_only_the_rule_of_its_xid_matches_the_driver_s_line_and_it_sets_no_condition() -> None:
     rules = configuration(Path("kernel.log"))["rules"]
-    found = [rule for rule in rules if re.search(rule["pattern"], recorded_on_gpu.ILLEGAL_ADDRESS)]
-    assert [(rule["type"], rule["reason"]) for rule in found] == [("temporary", "NvidiaXID31Warning")]
+    matching = [rule for rule in rules if re.search(rule["pattern"], recorded_on_gpu.ILLEGAL_ADDRESS)]
+    assert [(rule["type"], rule["reason"]) for rule in matching] == [("temporary", "NvidiaXID31Warning")]

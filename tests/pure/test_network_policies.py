@@ -85,8 +85,8 @@ class Rules:
     """Interpreter of the rendered nftables rules."""
 
     def __init__(self, text: str) -> None:
-        found = re.findall(r"^  (\S+ \S+) {\n(.*?)^  }$", text, re.DOTALL | re.MULTILINE)
-        self._blocks = {name: body.splitlines() for name, body in found}
+        blocks = re.findall(r"^  (\S+ \S+) {\n(.*?)^  }$", text, re.DOTALL | re.MULTILINE)
+        self._blocks = {name: body.splitlines() for name, body in blocks}
         maps = {direction: "\n".join(self._blocks.get(f"map {direction}", ())) for direction in ("egress", "ingress")}
         self._jumps = {direction: dict(re.findall(r"(\S+) : jump ([\w-]+)", body)) for direction, body in maps.items()}
 
@@ -125,10 +125,10 @@ def permitted(world: World, source: Pod, target: Pod, packet: Packet) -> bool:
 def side_permits(world: World, pod: Pod, other: Pod, direction: str, key: str, target: Pod, packet: Packet) -> bool:
     if pod.on_host_network:
         return True
-    specs = [one["spec"] for one in world.policies if one["namespace"] == pod.namespace]
+    specs = [policy["spec"] for policy in world.policies if policy["namespace"] == pod.namespace]
     specs = [spec for spec in specs if direction.capitalize() in spec["policyTypes"] and has(spec["podSelector"], pod.labels)]
-    found = [rule for spec in specs for rule in spec.get(direction, ())]
-    return not specs or any(rule_permits(world, rule, pod, other, key, target, packet) for rule in found)
+    rules = [rule for spec in specs for rule in spec.get(direction, ())]
+    return not specs or any(rule_permits(world, rule, pod, other, key, target, packet) for rule in rules)
 
 
 def rule_permits(world: World, rule: Json, pod: Pod, other: Pod, key: str, target: Pod, packet: Packet) -> bool:
@@ -144,7 +144,7 @@ def is_peer(world: World, peer: Json, pod: Pod, other: Pod) -> bool:
     address = IPv4Address(other.address)
     if "ipBlock" in peer:
         block = peer["ipBlock"]
-        return address in IPv4Network(block["cidr"]) and not any(address in IPv4Network(one) for one in block.get("except", ()))
+        return address in IPv4Network(block["cidr"]) and not any(address in IPv4Network(cidr) for cidr in block.get("except", ()))
     there = has(peer["namespaceSelector"], world.namespaces[other.namespace]) if "namespaceSelector" in peer else None
     return (other.namespace == pod.namespace if there is None else there) and has(peer.get("podSelector", {}), other.labels)
 
@@ -155,10 +155,10 @@ def is_port(port: Json, target: Pod, packet: Packet, named: bool) -> bool:
     """
     if port["protocol"] != packet.protocol:
         return False
-    wanted = port.get("port")
-    if isinstance(wanted, str):
-        return named and (packet.protocol, wanted, packet.port) in target.ports
-    return wanted is None or wanted <= packet.port <= port.get("endPort", wanted)
+    number = port.get("port")
+    if isinstance(number, str):
+        return named and (packet.protocol, number, packet.port) in target.ports
+    return number is None or number <= packet.port <= port.get("endPort", number)
 
 
 def has(selector: Json, labels: Mapping[str, str]) -> bool:
@@ -169,7 +169,7 @@ def has(selector: Json, labels: Mapping[str, str]) -> bool:
         "DoesNotExist": lambda value, values: value is None,
     }
     return selector.get("matchLabels", {}).items() <= labels.items() and all(
-        checks[one["operator"]](labels.get(one["key"]), one.get("values")) for one in selector.get("matchExpressions", ())
+        checks[term["operator"]](labels.get(term["key"]), term.get("values")) for term in selector.get("matchExpressions", ())
     )
 
 
@@ -229,10 +229,10 @@ def worlds(draw: st.DrawFn) -> World:
 @given(worlds(), st.sampled_from(PROTOCOLS), st.sampled_from(NUMBERS))
 @settings(max_examples=150, deadline=None)
 def test_rules_pass_exactly_the_connections_that_the_policies_permit(world: World, protocol: str, port: int) -> None:
-    found = rules_of(world)
+    rules = rules_of(world)
     for source, target in permutations(world.pods, 2):
         packet = Packet(source.address, target.address, protocol, port)
-        assert found.passes(packet) == permitted(world, source, target, packet), packet
+        assert rules.passes(packet) == permitted(world, source, target, packet), packet
 
 
 BLUE = {"matchLabels": {"team": "blue"}}
@@ -261,10 +261,10 @@ CROWD = [
     ids=["own namespace", "NotIn", "namespace", "both", "all", "named port", "named port in a block", "except", "protocol"],
 )
 def test_a_peer_allows_egress_to_these_pods(peer: Json, ports: list[Json], last_parts: list[int]) -> None:
-    source, *others = CROWD
+    source, *peers = CROWD
     world = World([policy("one", egress=[{"to": [peer], "ports": ports}])], CROWD, (), NAMESPACES)
-    reached = [one for one in others if rules_of(world).passes(Packet(source.address, one.address, "TCP", 81))]
-    assert [int(one.address[-1]) for one in reached] == last_parts
+    reached = [other for other in peers if rules_of(world).passes(Packet(source.address, other.address, "TCP", 81))]
+    assert [int(peer.address[-1]) for peer in reached] == last_parts
 
 
 # --- services, and differences between EKS and the specification
@@ -290,24 +290,24 @@ def test_egress_to_pods_allows_the_ports_of_their_service(
 ) -> None:
     service = Service("jobs", {"app": "web"}, ADDRESS, (("TCP", port, target),))
     egress = policy(pods={"matchLabels": {"app": "client"}}, egress=[{"to": [{"podSelector": {}}], "ports": [asked]}])
-    found = rules_of(World([egress], [WEB, CLIENT], [service]))
-    assert found.passes(Packet(CLIENT.address, ADDRESS, "TCP", reached))
-    assert not found.passes(Packet(CLIENT.address, ADDRESS, "UDP", reached))
-    assert not found.passes(Packet(CLIENT.address, "172.20.0.8", "TCP", reached))
+    rules = rules_of(World([egress], [WEB, CLIENT], [service]))
+    assert rules.passes(Packet(CLIENT.address, ADDRESS, "TCP", reached))
+    assert not rules.passes(Packet(CLIENT.address, ADDRESS, "UDP", reached))
+    assert not rules.passes(Packet(CLIENT.address, "172.20.0.8", "TCP", reached))
 
 
 def test_egress_to_addresses_of_pods_does_not_allow_their_service() -> None:
     service = Service("jobs", {"app": "web"}, ADDRESS, (("TCP", 80, 8080),))
     egress = policy(egress=[{"to": [{"ipBlock": {"cidr": f"{WEB.address}/32"}}]}])
-    found = rules_of(World([egress], [WEB, CLIENT], [service]))
-    assert found.passes(Packet(CLIENT.address, WEB.address, "TCP", 8080))
-    assert not found.passes(Packet(CLIENT.address, ADDRESS, "TCP", 80))
+    rules = rules_of(World([egress], [WEB, CLIENT], [service]))
+    assert rules.passes(Packet(CLIENT.address, WEB.address, "TCP", 8080))
+    assert not rules.passes(Packet(CLIENT.address, ADDRESS, "TCP", 80))
 
 
 def test_rules_for_ipv6_allow_nothing() -> None:
     egress = policy(egress=[{"to": [{"ipBlock": {"cidr": "::/0"}}]}])
-    found = rules_of(World([egress], [WEB, CLIENT]))
-    assert not found.passes(Packet(CLIENT.address, WEB.address, "TCP", 80))
+    rules = rules_of(World([egress], [WEB, CLIENT]))
+    assert not rules.passes(Packet(CLIENT.address, WEB.address, "TCP", 80))
 
 
 # --- objects
@@ -330,7 +330,7 @@ def test_pods_that_have_ended_or_are_simulated_have_no_address() -> None:
 
 def test_headless_services_and_services_without_a_selector_have_no_address() -> None:
     spec = {"selector": {"app": "a"}, "clusterIP": ADDRESS, "ports": [{"port": 80, "protocol": "TCP"}]}
-    made = {"metadata": {"namespace": "jobs"}, "spec": spec}
-    assert parse_service(made) == Service("jobs", {"app": "a"}, ADDRESS, (("TCP", 80, 80),))
-    assert parse_service({**made, "spec": spec | {"clusterIP": "None"}}) is None
-    assert parse_service({**made, "spec": spec | {"selector": None}}) is None
+    manifest = {"metadata": {"namespace": "jobs"}, "spec": spec}
+    assert parse_service(manifest) == Service("jobs", {"app": "a"}, ADDRESS, (("TCP", 80, 80),))
+    assert parse_service({**manifest, "spec": spec | {"clusterIP": "None"}}) is None
+    assert parse_service({**manifest, "spec": spec | {"selector": None}}) is None

@@ -57,9 +57,9 @@ class Cluster:
 
 
 def status_with(cluster: Any, **details: Any) -> str:
-    found = part.NetworkPolicies(cluster)
-    found.event(Event("add-on", "created", "demo/vpc-cni", "us-west-2", "123456789012", details))
-    return found.status
+    policies = part.NetworkPolicies(cluster)
+    policies.event(Event("add-on", "created", "demo/vpc-cni", "us-west-2", "123456789012", details))
+    return policies.status
 
 
 ENABLED = '{"enableNetworkPolicy": "true"}'
@@ -82,11 +82,11 @@ def test_the_status_names_the_reason_why_policies_are_not_enforced(monkeypatch: 
 
 def test_policies_are_not_enforced_once_the_agent_has_ended() -> None:
     cluster: Any = Cluster(ended=(Crash("coredns", 1, "/log", ""),))
-    found = part.NetworkPolicies(cluster)
-    found._status = part.ENFORCED
-    assert found.status == part.ENFORCED
+    policies = part.NetworkPolicies(cluster)
+    policies._status = part.ENFORCED
+    assert policies.status == part.ENFORCED
     cluster.ended = (Crash(part.NAME, 1, "/log", "last words"),)
-    assert found.status == "not enforced: network-policy-agent has ended"
+    assert policies.status == "not enforced: network-policy-agent has ended"
 
 
 def test_a_kernel_without_nftables_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

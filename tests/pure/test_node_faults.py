@@ -31,8 +31,8 @@ def of_xid(number: int) -> faults.Decision:
 
 @pytest.mark.parametrize("xid", ON_EKS)
 def test_each_xid_has_one_owner_and_one_action(xid: int) -> None:
-    found = of_xid(xid)
-    assert (found.owner, found.action, found.eks) == ON_EKS[xid]
+    decision = of_xid(xid)
+    assert (decision.owner, decision.action, decision.eks) == ON_EKS[xid]
 
 
 def test_the_table_covers_every_xid() -> None:
@@ -61,14 +61,14 @@ def test_a_fault_of_the_application_costs_no_node(xid: int) -> None:
     ],
 )
 def test_each_reason_of_the_gpu_condition_has_one_action(reason: str, action: str) -> None:
-    found = decide(GPU_CONDITION, reason)
-    assert (found.owner, found.action) == ("nobody" if action == "none" else "controller", action)
+    decision = decide(GPU_CONDITION, reason)
+    assert (decision.owner, decision.action) == ("nobody" if action == "none" else "controller", action)
 
 
-@pytest.mark.parametrize("condition", ["Ready", *(one for one in AGENT_CONDITIONS if one != GPU_CONDITION)])
+@pytest.mark.parametrize("condition", ["Ready", *(condition for condition in AGENT_CONDITIONS if condition != GPU_CONDITION)])
 def test_eks_repairs_what_has_nothing_to_do_with_gpus(condition: str) -> None:
-    found = decide(condition, "KubeletNotReady")
-    assert (found.owner, found.action, faults.look_up_wait(condition).total_seconds()) == ("eks", "replace", 1800)
+    decision = decide(condition, "KubeletNotReady")
+    assert (decision.owner, decision.action, faults.look_up_wait(condition).total_seconds()) == ("eks", "replace", 1800)
 
 
 def test_pressure_on_memory_or_disks_is_no_fault() -> None:
@@ -77,8 +77,8 @@ def test_pressure_on_memory_or_disks_is_no_fault() -> None:
 
 def test_eks_is_kept_from_what_the_controller_repairs_and_from_nothing_else() -> None:
     overrides = [{to_camel(key): value for key, value in override.items()} for override in faults.list_repair_overrides()]
-    owned = {one["nodeUnhealthyReason"] for one in overrides}
-    assert {(one["nodeMonitoringCondition"], one["repairAction"]) for one in overrides} == {(GPU_CONDITION, "NoAction")}
+    owned = {override["nodeUnhealthyReason"] for override in overrides}
+    assert {(rule["nodeMonitoringCondition"], rule["repairAction"]) for rule in overrides} == {(GPU_CONDITION, "NoAction")}
     assert owned == {reason for reason in faults.list_reasons() if decide(GPU_CONDITION, reason).owner == "controller"}
     assert len(owned) == len(overrides)
     assert {f"NvidiaXID{xid}Error" for xid in WELL_KNOWN} < owned and "DCGMError" not in owned
@@ -88,17 +88,17 @@ def test_eks_is_kept_from_what_the_controller_repairs_and_from_nothing_else() ->
 
 @pytest.mark.parametrize("reason", [*faults.list_reasons(), "DCGMHealthCode38"])
 def test_on_an_existing_cluster_a_node_is_cordoned_at_most(reason: str) -> None:
-    found = decide(GPU_CONDITION, reason).on_existing()
-    assert found.action in ("cordon", "none") and found.owner != "eks"
-    assert found.costs_node == decide(GPU_CONDITION, reason).costs_node
+    decision = decide(GPU_CONDITION, reason).on_existing()
+    assert decision.action in ("cordon", "none") and decision.owner != "eks"
+    assert decision.costs_node == decide(GPU_CONDITION, reason).costs_node
 
 
 def test_the_local_agent_reports_each_xid_with_the_reason_on_eks(tmp_path: Path) -> None:
-    found = json.loads(json.dumps(rules.configuration(tmp_path)))["rules"]
-    assert len(found) == rules.HIGHEST_XID + 1
+    reported = json.loads(json.dumps(rules.configuration(tmp_path)))["rules"]
+    assert len(reported) == rules.HIGHEST_XID + 1
     for xid in (*WELL_KNOWN, 13, 31, 94, 200):
         line = kernel_log.xid_line("00000000:10:00.0", xid)
-        matched = [(one["type"], one["reason"]) for one in found if re.fullmatch(one["pattern"], line)]
+        matched = [(rule["type"], rule["reason"]) for rule in reported if re.fullmatch(rule["pattern"], line)]
         kind = "permanent" if xid in WELL_KNOWN else "temporary"
         assert matched[0] == (kind, xids.name_reason(xid))
         assert [reason for _, reason in matched[1:]] == (["NvidiaDoubleBitError"] if xid == 48 else [])

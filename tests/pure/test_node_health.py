@@ -80,14 +80,14 @@ def record(name: str, node: str, *, since: float = 50, until: float | None = Non
     return JobRecord(f"{name}-record", {"namespace": "ml", "name": name, "workers": [worker], "attempts": list(attempts)})
 
 
-def health(one: dict[str, Any], *events: dict[str, Any], records: Any = ()) -> NodeHealth:
-    return findings.judge_node(one, events, records, NOW)
+def health(manifest: dict[str, Any], *events: dict[str, Any], records: Any = ()) -> NodeHealth:
+    return findings.judge_node(manifest, events, records, NOW)
 
 
 def test_a_node_without_faults_is_healthy_and_needs_nothing() -> None:
-    found = health(node("a", READY, condition(GPU_CONDITION, "True", "NvidiaGPUIsReady")))
-    assert (found.state, found.faults, found.next, found.is_quiet) == ("healthy", (), "", True)
-    assert (found.pool, found.instance, found.gpus) == ("train", "i-a", (8, 8))
+    verdict = health(node("a", READY, condition(GPU_CONDITION, "True", "NvidiaGPUIsReady")))
+    assert (verdict.state, verdict.faults, verdict.next, verdict.is_quiet) == ("healthy", (), "", True)
+    assert (verdict.pool, verdict.instance, verdict.gpus) == ("train", "i-a", (8, 8))
 
 
 @pytest.mark.parametrize(
@@ -98,15 +98,15 @@ def test_a_node_without_faults_is_healthy_and_needs_nothing() -> None:
     ],
 )
 def test_eks_repairs_a_gpu_ten_minutes_after_the_fault(minutes: float, following: str) -> None:
-    found = health(node("a", READY, {**BUS, "lastTransitionTime": at(minutes)}, usable=7))
-    assert (found.state, found.next, found.gpus) == ("broken", following, (7, 8))
-    assert [one.reason for one in found.faults] == ["NvidiaXID79Error", "DevicePluginWithdrewGpus"]
+    verdict = health(node("a", READY, {**BUS, "lastTransitionTime": at(minutes)}, usable=7))
+    assert (verdict.state, verdict.next, verdict.gpus) == ("broken", following, (7, 8))
+    assert [fault.reason for fault in verdict.faults] == ["NvidiaXID79Error", "DevicePluginWithdrewGpus"]
 
 
 def test_a_node_that_reports_nothing_is_not_ready_and_eks_repairs_it_after_30_minutes() -> None:
-    found = health(node("a", UNKNOWN, BUS))
-    assert (found.state, found.faults[0].message) == ("not ready", KUBELET_SILENT)
-    assert found.next == "EKS replaces it (due since 11:50 UTC); EKS repairs one node at a time"
+    verdict = health(node("a", UNKNOWN, BUS))
+    assert (verdict.state, verdict.faults[0].message) == ("not ready", KUBELET_SILENT)
+    assert verdict.next == "EKS replaces it (due since 11:50 UTC); EKS repairs one node at a time"
 
 
 def test_what_eks_does_not_repair_names_the_commands() -> None:
@@ -119,18 +119,18 @@ def test_what_eks_does_not_repair_names_the_commands() -> None:
 
 
 def test_the_local_cloud_repairs_by_its_calendar() -> None:
-    found = health(node("a", READY, BUS, labels={**ON_EKS, EMULATED_LABEL: "true"}))
-    assert found.next == "EKS replaces it 10 min after the fault, or after `local clock --advance 10m`"
+    verdict = health(node("a", READY, BUS, labels={**ON_EKS, EMULATED_LABEL: "true"}))
+    assert verdict.next == "EKS replaces it 10 min after the fault, or after `local clock --advance 10m`"
 
 
 def test_a_failure_of_the_monitoring_is_no_fault_of_a_gpu() -> None:
-    found = health(node("a", READY, condition(GPU_CONDITION, "False", "DCGMError")))
-    assert found.next == "see the log of the node monitoring agent: this does not mean that a GPU is broken"
+    verdict = health(node("a", READY, condition(GPU_CONDITION, "False", "DCGMError")))
+    assert verdict.next == "see the log of the node monitoring agent: this does not mean that a GPU is broken"
 
 
 def test_a_withdrawn_gpu_is_a_fault_also_without_a_condition() -> None:
-    found = health(node("a", usable=7))
-    assert (found.state, found.faults[0].message) == ("broken", "7 of 8 GPUs can be used")
+    verdict = health(node("a", usable=7))
+    assert (verdict.state, verdict.faults[0].message) == ("broken", "7 of 8 GPUs can be used")
 
 
 def test_a_cordoned_node_says_how_it_takes_jobs_again() -> None:
@@ -140,9 +140,9 @@ def test_a_cordoned_node_says_how_it_takes_jobs_again() -> None:
 
 def test_an_application_error_leaves_the_node_healthy_and_is_shown() -> None:
     events = [event("a", "NvidiaXID31Warning: NVRM: 31"), event("a", "NvidiaXID13Warning: 13", minutes=9)]
-    found = health(node("a"), *events, event("b", "NvidiaXID31Warning: other"), event("a", "x", reason="Rebooted"))
-    assert (found.state, found.is_quiet, found.next) == ("healthy", False, "the node is fine: the application caused it")
-    assert [(one.reason, one.message) for one in found.warnings] == [
+    verdict = health(node("a"), *events, event("b", "NvidiaXID31Warning: other"), event("a", "x", reason="Rebooted"))
+    assert (verdict.state, verdict.is_quiet, verdict.next) == ("healthy", False, "the node is fine: the application caused it")
+    assert [(warning.reason, warning.message) for warning in verdict.warnings] == [
         ("NvidiaXID31Warning", "NVRM: 31"),
         ("NvidiaXID13Warning", "13"),
     ]
@@ -162,8 +162,8 @@ def test_the_history_has_conditions_events_and_jobs_in_their_order() -> None:
     agents = condition(GPU_CONDITION, "True", "NvidiaGPUIsReady", 59)
     twice = {**event("a", "NvidiaXID31Warning:\n 31", minutes=4), "count": 2}
     jobs = [record("train", "a", until=2.5, attempts=attempts), record("other", "b")]
-    found = findings.list_moments("a", node("a", READY, BUS, {**agents, "type": "KernelReady"}), [twice, event("b", "no")], jobs)
-    assert [(one.source, one.text) for one in found] == [
+    rows = findings.list_moments("a", node("a", READY, BUS, {**agents, "type": "KernelReady"}), [twice, event("b", "no")], jobs)
+    assert [(moment.source, moment.text) for moment in rows] == [
         ("node", "joined the cluster"),
         ("condition", "Ready is True: KubeletReady"),
         ("job", "ml/train: train-worker-0 starts"),
@@ -196,20 +196,20 @@ def cluster() -> list[NodeHealth]:
 
 @pytest.mark.parametrize("width", [60, 100, 200])
 def test_the_overview_shows_everything_at_each_width(cluster: list[NodeHealth], width: int) -> None:
-    found = lines(health_screen.overview(cluster, ["jobs: you may not list them"], NOW), width)
-    text = " ".join(" ".join(found).split())
+    printed = lines(health_screen.overview(cluster, ["jobs: you may not list them"], NOW), width)
+    text = " ".join(" ".join(printed).split())
     assert "1 of 3 nodes healthy" in text and "unknown: jobs: you may not list them" in text
     assert "ip-10-0-1-9" not in text
     if width < 200:
-        assert found[0].startswith("node: ip-10-0-1-7") and "next: EKS replaces it at 12:07 UTC, 10 min after the fault" in text
+        assert printed[0].startswith("node: ip-10-0-1-7") and "next: EKS replaces it at 12:07 UTC, 10 min after the fault" in text
     words = ("broken", "3m0s ago", "NvidiaXID79Error", "not", "40m0s ago", "NodeStatusUnknown", "12:07 UTC", "ml/train")
     assert all(word in text for word in words)
-    assert sum(one.name in line for one in cluster[:2] for line in found) == 2, "names are not wrapped"
+    assert sum(node.name in line for node in cluster[:2] for line in printed) == 2, "names are not wrapped"
 
 
 def test_a_wide_overview_has_one_line_per_node(cluster: list[NodeHealth]) -> None:
-    found = lines(health_screen.overview(cluster, [], NOW), 400)
-    assert [line.split()[0] for line in found if line][:3] == ["node", *(one.name for one in cluster[:2])]
+    printed = lines(health_screen.overview(cluster, [], NOW), 400)
+    assert [line.split()[0] for line in printed if line][:3] == ["node", *(node.name for node in cluster[:2])]
 
 
 def test_a_healthy_cluster_is_one_line(cluster: list[NodeHealth]) -> None:
@@ -237,42 +237,42 @@ class Cluster:
 
 
 @pytest.fixture
-def seen(monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    made = Cluster()
-    monkeypatch.setattr(stack_cluster, "connect", lambda *_: made)
-    return made
+def connected(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    fake = Cluster()
+    monkeypatch.setattr(stack_cluster, "connect", lambda *_: fake)
+    return fake
 
 
 def run(*arguments: str) -> Any:
     return CliRunner().invoke(main.app, ["health", *arguments])
 
 
-def test_json_has_every_node_with_its_state(seen: Cluster) -> None:
-    found = json.loads(run("--json").stdout)
-    assert [(one["name"], one["state"]) for one in found["nodes"]] == [("a", "broken"), ("b", "healthy")]
-    assert found["nodes"][0]["faults"][0]["reason"] == "NvidiaXID79Error" and found["unknown"] == []
+def test_json_has_every_node_with_its_state(connected: Cluster) -> None:
+    report = json.loads(run("--json").stdout)
+    assert [(node["name"], node["state"]) for node in report["nodes"]] == [("a", "broken"), ("b", "healthy")]
+    assert report["nodes"][0]["faults"][0]["reason"] == "NvidiaXID79Error" and report["unknown"] == []
 
 
-def test_a_node_is_found_by_its_instance(seen: Cluster) -> None:
-    found = json.loads(run("i-b", "--json").stdout)
-    assert (found["name"], found["warnings"][0]["reason"]) == ("b", "NvidiaXID31Warning")
-    assert [one["source"] for one in found["history"]] == ["node", "condition", "event"]
+def test_a_node_is_found_by_its_instance(connected: Cluster) -> None:
+    report = json.loads(run("i-b", "--json").stdout)
+    assert (report["name"], report["warnings"][0]["reason"]) == ("b", "NvidiaXID31Warning")
+    assert [entry["source"] for entry in report["history"]] == ["node", "condition", "event"]
     printed = run("a").stdout
     assert printed.startswith("a  broken  pool train  p5.48xlarge  i-a  8 of 8 GPUs usable\n")
     assert "AcceleratedHardwareReady is False: NvidiaXID79Error" in printed
 
 
-def test_a_node_that_is_gone_still_has_a_history_and_an_unknown_one_is_an_error(seen: Cluster) -> None:
+def test_a_node_that_is_gone_still_has_a_history_and_an_unknown_one_is_an_error(connected: Cluster) -> None:
     assert json.loads(run("gone", "--json").stdout)["state"] == "gone"
     done = run("other")
     assert (done.exit_code, done.stderr) == (4, "cluster health: other: no such node. Choose one of: a, b\n")
 
 
-def test_without_permission_for_events_and_jobs_the_nodes_are_shown(seen: Cluster) -> None:
-    seen.forbidden = {"Event", "ConfigMap"}
-    found = json.loads(run("--json").stdout)
-    assert [one["state"] for one in found["nodes"]] == ["broken", "healthy"]
-    assert found["unknown"] == [
+def test_without_permission_for_events_and_jobs_the_nodes_are_shown(connected: Cluster) -> None:
+    connected.forbidden = {"Event", "ConfigMap"}
+    report = json.loads(run("--json").stdout)
+    assert [node["state"] for node in report["nodes"]] == ["broken", "healthy"]
+    assert report["unknown"] == [
         "events of nodes: may not list Events",
         "jobs: may not list ConfigMaps",
         "journal of nodes: may not list ConfigMaps",
@@ -297,13 +297,13 @@ def test_a_kubeconfig_of_another_cluster_is_refused() -> None:
 def taken_out(state: str, *, cordoned: bool = True, drains: bool = True, silent: bool = False, **more: Any) -> dict[str, Any]:
     kind, reason, action = ("Ready", "KubeletSilent", "cordon") if silent else (GPU_CONDITION, BUS["reason"], "replace")
     out = TakenOut(NOW - timedelta(minutes=3), kind, reason, action, state, NOW, drains)  # type: ignore[arg-type]
-    one = node("a", READY, *([] if silent else [BUS]), cordoned=cordoned, **more)
-    one["metadata"] |= {"annotations": {TAKEN_OUT_ANNOTATION: out.text()}, "uid": "uid-a"}
-    return one
+    manifest = node("a", READY, *([] if silent else [BUS]), cordoned=cordoned, **more)
+    manifest["metadata"] |= {"annotations": {TAKEN_OUT_ANNOTATION: out.text()}, "uid": "uid-a"}
+    return manifest
 
 
 @pytest.mark.parametrize(
-    ("one", "following"),
+    ("raw", "following"),
     [
         (taken_out("draining"), "its jobs restart on other nodes"),
         (taken_out("draining", drains=False), "its jobs stay until they end; then repair it"),
@@ -329,24 +329,24 @@ def taken_out(state: str, *, cordoned: bool = True, drains: bool = True, silent:
         (taken_out("repairing", silent=True, labels={}), "it accepts jobs again after its kubelet has returned"),
     ],
 )
-def test_a_node_that_the_controller_took_out_shows_its_state_and_what_is_next(one: dict[str, Any], following: str) -> None:
-    found = health(one)
-    assert (found.state, found.next) == (json.loads(one["metadata"]["annotations"][TAKEN_OUT_ANNOTATION])["state"], following)
-    assert found.as_json()["takenOut"] == json.loads(one["metadata"]["annotations"][TAKEN_OUT_ANNOTATION])
+def test_a_node_that_the_controller_took_out_shows_its_state_and_what_is_next(raw: dict[str, Any], following: str) -> None:
+    verdict = health(raw)
+    assert (verdict.state, verdict.next) == (json.loads(raw["metadata"]["annotations"][TAKEN_OUT_ANNOTATION])["state"], following)
+    assert verdict.as_json()["takenOut"] == json.loads(raw["metadata"]["annotations"][TAKEN_OUT_ANNOTATION])
 
 
 def test_the_history_has_what_the_controller_did_also_of_a_node_that_is_gone() -> None:
-    one, known = taken_out("draining"), journal.new()
-    known = journal.update(known, [one], ["uid-a"], NOW)
-    known = journal.update(known, [], [], NOW + timedelta(minutes=9))
-    texts = [moment.text for moment in findings.list_moments("a", None, (), (), known)]
+    manifest, entries = taken_out("draining"), journal.new()
+    entries = journal.update(entries, [manifest], ["uid-a"], NOW)
+    entries = journal.update(entries, [], [], NOW + timedelta(minutes=9))
+    texts = [moment.text for moment in findings.list_moments("a", None, (), (), entries)]
     assert texts == ["taken out of service: NvidiaXID79Error, needs a replacement", "the node is gone"]
-    assert findings.find_gone_node("i-a", (), (), known) is not None and findings.find_gone_node("b", (), (), known) is None
+    assert findings.find_gone_node("i-a", (), (), entries) is not None and findings.find_gone_node("b", (), (), entries) is None
 
 
 def test_the_history_says_why_a_silent_node_was_taken_out() -> None:
-    known = journal.update(journal.new(), [taken_out("draining", silent=True)], ["uid-a"], NOW)
-    (moment,) = findings.list_moments("a", None, (), (), known)
+    entries = journal.update(journal.new(), [taken_out("draining", silent=True)], ["uid-a"], NOW)
+    (moment,) = findings.list_moments("a", None, (), (), entries)
     assert (
         moment.text == "taken out of service: KubeletSilent: the kubelet had stopped renewing its lease and could not be reached"
     )
@@ -354,8 +354,8 @@ def test_the_history_says_why_a_silent_node_was_taken_out() -> None:
 
 def test_a_node_that_the_brake_keeps_in_service_is_reported_as_held() -> None:
     broken = node("a", READY, BUS)
-    held = findings.judge_node(broken, (), (), NOW, {**journal.new(), "held": ["a"]})
-    assert "20% of the nodes broke within 60 minutes" in held.next
+    judged = findings.judge_node(broken, (), (), NOW, {**journal.new(), "held": ["a"]})
+    assert "20% of the nodes broke within 60 minutes" in judged.next
     soon = findings.judge_node(broken, (), (), NOW, journal.new())
     assert soon.next == "the job controller takes it out of service"
 
@@ -382,6 +382,6 @@ def test_completed_events_are_over_and_the_next_one_counts(monkeypatch: pytest.M
     later = {**retirement("instance-stop"), "NotBefore": NOW + timedelta(days=20)}
     pages = [{"InstanceStatuses": [{"InstanceId": "i-n1", "Events": [later, done, retirement()]}]}]
     pages += [{"InstanceStatuses": [{"InstanceId": "i-n2", "Events": [done]}]}]
-    paginator = SimpleNamespace(paginate=lambda **wanted: pages)
-    found = scheduled.group_by_instance(SimpleNamespace(ec2=SimpleNamespace(get_paginator=lambda name: paginator)))  # type: ignore[arg-type]
-    assert {name: one["Code"] for name, one in found.items()} == {"i-n1": "instance-retirement"}
+    paginator = SimpleNamespace(paginate=lambda **options: pages)
+    events = scheduled.group_by_instance(SimpleNamespace(ec2=SimpleNamespace(get_paginator=lambda name: paginator)))  # type: ignore[arg-type]
+    assert {name: event["Code"] for name, event in events.items()} == {"i-n1": "instance-retirement"}

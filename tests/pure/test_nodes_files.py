@@ -123,8 +123,8 @@ def test_every_image_is_asked_of_the_one_registry(tmp_path: Path) -> None:
 
 def test_a_kubelet_finds_the_kernel_settings_it_would_make(tmp_path: Path) -> None:
     binds = filesystem.write_kernel_settings(tmp_path / "kernel")
-    found = {str(bind.target): bind.source.read_text().strip() for bind in binds}
-    assert found["/proc/sys/vm/overcommit_memory"] == "1"
+    settings = {str(bind.target): bind.source.read_text().strip() for bind in binds}
+    assert settings["/proc/sys/vm/overcommit_memory"] == "1"
 
 
 def test_nothing_secret_of_the_machine_is_in_a_node(tmp_path: Path) -> None:

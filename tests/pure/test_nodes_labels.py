@@ -59,10 +59,10 @@ def test_an_update_adds_changes_and_removes_labels() -> None:
 def test_an_update_of_taints_leaves_those_of_others() -> None:
     old, new = {"key": "old", "effect": "NO_EXECUTE"}, {"key": "new", "value": "x", "effect": "NO_SCHEDULE"}
     change = labels.change({"taints": [old]}, {"taints": [new]})
-    others = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+    foreign_taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
     assert change is not None
-    after = change.taints_after([{"key": "old", "effect": "NoExecute"}, others])
-    assert after == [others, {"key": "new", "value": "x", "effect": "NoSchedule"}]
+    after = change.taints_after([{"key": "old", "effect": "NoExecute"}, foreign_taint])
+    assert after == [foreign_taint, {"key": "new", "value": "x", "effect": "NoSchedule"}]
 
 
 def test_a_change_of_size_concerns_no_node() -> None:
@@ -96,5 +96,5 @@ def test_a_simulated_node_offers_less_than_it_has() -> None:
     machine = node_world.machine()
     offered = simulated.allocatable(machine)
     assert offered["cpu"] == f"{96_000 - 310}m"
-    kept = (int(kubelet.reserved(96, 250)["memory"].removesuffix("Mi")) + 100) * 1024
-    assert offered["memory"] == f"{machine.memory_kib - machine.huge_page_kib - kept}Ki"
+    reserved_kib = (int(kubelet.reserved(96, 250)["memory"].removesuffix("Mi")) + 100) * 1024
+    assert offered["memory"] == f"{machine.memory_kib - machine.huge_page_kib - reserved_kib}Ki"

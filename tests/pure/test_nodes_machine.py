@@ -26,20 +26,20 @@ def config(**spec: Any) -> tuple[str, Any]:
 
 
 def test_labels_and_taints_come_from_the_user_data() -> None:
-    found = user_data.read(node_world.node_user_data())
-    assert found.cluster == "demo"
-    assert found.labels == node_world.LABELS
-    assert found.taints == ("nvidia.com/gpu=true:NoSchedule",)
+    parsed = user_data.read(node_world.node_user_data())
+    assert parsed.cluster == "demo"
+    assert parsed.labels == node_world.LABELS
+    assert parsed.taints == ("nvidia.com/gpu=true:NoSchedule",)
 
 
 def test_later_parts_win_and_configurations_are_merged() -> None:
     first = config(kubelet={"flags": ["--node-labels=a=1", "--v=4"], "config": {"maxPods": 10, "evictionHard": {"x": "1"}}})
     second = config(cluster={"name": "demo"}, kubelet={"flags": ["--node-labels=b=2"], "config": {"evictionHard": {"y": "2"}}})
-    found = user_data.read(mime(first, second))
-    assert found.labels == {"b": "2"}, "the last occurrence of a kubelet flag wins"
-    assert found.other_flags == ("--v=4",)
-    assert found.kubelet_config == {"maxPods": 10, "evictionHard": {"x": "1", "y": "2"}}
-    assert found.cluster == "demo"
+    parsed = user_data.read(mime(first, second))
+    assert parsed.labels == {"b": "2"}, "the last occurrence of a kubelet flag wins"
+    assert parsed.other_flags == ("--v=4",)
+    assert parsed.kubelet_config == {"maxPods": 10, "evictionHard": {"x": "1", "y": "2"}}
+    assert parsed.cluster == "demo"
 
 
 def test_huge_pages_are_those_that_a_script_reserves() -> None:
@@ -58,12 +58,12 @@ def test_a_node_config_needs_no_mime_around_it() -> None:
 
 
 def test_a_machine_has_what_its_type_and_interfaces_give() -> None:
-    found = node_world.machine()
-    assert found.provider_id == "aws:///us-west-2a/i-0a"
-    assert found.devices == {"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 4}
-    assert found.huge_page_kib == 5128 * 2048
-    assert 0.95 * 1152 < found.memory_kib / 1024**2 < 1152
-    assert (found.kind, node_world.machine(kind="m5.large").kind) == ("gpu", "cpu")
+    machine = node_world.machine()
+    assert machine.provider_id == "aws:///us-west-2a/i-0a"
+    assert machine.devices == {"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 4}
+    assert machine.huge_page_kib == 5128 * 2048
+    assert 0.95 * 1152 < machine.memory_kib / 1024**2 < 1152
+    assert (machine.kind, node_world.machine(kind="m5.large").kind) == ("gpu", "cpu")
 
 
 def test_gpus_without_an_nvidia_plugin_are_not_offered() -> None:

@@ -30,9 +30,9 @@ BLOCK = {"kind": "capacity-block", "reservationId": RESERVATION}
 
 def world(of: Settings, existing: Existing | None = None, **offered: frozenset[str]) -> Facts:
     """Return facts in which the given types (e.g. `g5_8xlarge`) are offered only in the given zones."""
-    found = facts(of)
+    base = facts(of)
     changed = {name.replace("_", "."): zones for name, zones in offered.items()}
-    return replace(found, offerings={**found.offerings, **changed}, existing=existing or Existing())
+    return replace(base, offerings={**base.offerings, **changed}, existing=existing or Existing())
 
 
 def has(*zones: str, **pools: str) -> Existing:
@@ -60,8 +60,8 @@ def test_zones_of_a_new_stack(network: dict[str, Any], expected: tuple[str, ...]
 
 def test_a_region_with_two_zones_gives_two() -> None:
     stack = settings(pool())
-    found = facts(stack)
-    assert vpc_zones(stack, replace(found, zones=found.zones[:2])) == (A, B)
+    base = facts(stack)
+    assert vpc_zones(stack, replace(base, zones=base.zones[:2])) == (A, B)
 
 
 def test_zones_that_offer_the_pools_types_are_preferred() -> None:
@@ -74,7 +74,7 @@ def test_each_pool_gets_a_zone_before_more_are_added() -> None:
     offered = {"p5_48xlarge": frozenset({D}), "g5_8xlarge": frozenset({B, C}), "g5_xlarge": frozenset({C})}
     zones = vpc_zones(stack, world(stack, **offered))
     assert zones == (C, D)
-    assert [pool_zone(one, stack, world(stack, **offered)) for one in stack.pools] == [D, C, C]
+    assert [pool_zone(pool, stack, world(stack, **offered)) for pool in stack.pools] == [D, C, C]
 
 
 def test_the_zone_of_a_pool_is_among_the_vpcs() -> None:
@@ -84,10 +84,10 @@ def test_the_zone_of_a_pool_is_among_the_vpcs() -> None:
 
 def test_the_zone_of_a_reservation_is_among_the_vpcs() -> None:
     stack = settings(pool(instance_type="p5.48xlarge", capacity=BLOCK))
-    found = CapacityReservation(RESERVATION, "capacity-block", "active", "p5.48xlarge", D, 4, 4)
-    known = replace(facts(stack), reservations={RESERVATION: found})
-    assert vpc_zones(stack, known) == (A, B, D)
-    assert pool_zone(stack.pools[0], stack, known) == D
+    reservation = CapacityReservation(RESERVATION, "capacity-block", "active", "p5.48xlarge", D, 4, 4)
+    observed = replace(facts(stack), reservations={RESERVATION: reservation})
+    assert vpc_zones(stack, observed) == (A, B, D)
+    assert pool_zone(stack.pools[0], stack, observed) == D
 
 
 def test_a_fourth_zone_comes_where_pools_ask_for_it() -> None:
@@ -120,8 +120,8 @@ def test_fewer_zones_keep_those_with_pools() -> None:
 
 def test_zones_of_an_existing_vpc_are_those_of_the_given_subnets() -> None:
     stack = settings(pool(), network=existing_network())
-    known = facts(stack, subnets=subnets(subnet("a", zone=D), subnet("b"), subnet("c")))
-    assert vpc_zones(stack, known) == (B, D)
+    observed = facts(stack, subnets=subnets(subnet("a", zone=D), subnet("b"), subnet("c")))
+    assert vpc_zones(stack, observed) == (B, D)
 
 
 # --- the control plane, system nodes and NAT gateways ------------------------------------------------------------------
@@ -136,10 +136,10 @@ def up_in(zones: tuple[str, ...], *, later: tuple[str, ...] = ()) -> Existing:
 def test_a_zone_that_comes_later_moves_neither_control_plane_nor_system_nodes_nor_nat() -> None:
     stack = settings(network={"zones": [A, B, C]})
     for existing in (up_in((B, C)), up_in((B, C), later=(A,))):
-        known = world(stack, existing)
-        assert vpc_zones(stack, known) == (A, B, C)
-        assert control_plane_zones(stack, known) == system_zones(stack, known) == (B, C)
-        assert nat_zones(stack, known) == (B,)
+        observed = world(stack, existing)
+        assert vpc_zones(stack, observed) == (A, B, C)
+        assert control_plane_zones(stack, observed) == system_zones(stack, observed) == (B, C)
+        assert nat_zones(stack, observed) == (B,)
 
 
 def test_a_new_stack_is_in_all_its_zones() -> None:
@@ -159,12 +159,12 @@ def test_a_private_cluster_has_no_nat() -> None:
 
 
 def test_of_two_subnets_in_a_zone_the_one_in_use_comes_first() -> None:
-    one, two, other = subnet("a"), subnet("b", zone=A), subnet("c", zone=B)
-    stack = settings(network=existing_network(two.id, other.id, one.id))
-    known = facts(stack, subnets=subnets(one, two, other))
-    assert subnets_by_zone(stack, known) == {A: [two.id, one.id], B: [other.id]}, "as in the file"
-    used = Existing("1.35", pools={"system": ExistingPool(A, 1, 2, 3, subnet_ids=frozenset({one.id, other.id}))})
-    assert subnets_by_zone(stack, replace(known, existing=used)) == {A: [one.id, two.id], B: [other.id]}
+    first, second, other = subnet("a"), subnet("b", zone=A), subnet("c", zone=B)
+    stack = settings(network=existing_network(second.id, other.id, first.id))
+    observed = facts(stack, subnets=subnets(first, second, other))
+    assert subnets_by_zone(stack, observed) == {A: [second.id, first.id], B: [other.id]}, "as in the file"
+    used = Existing("1.35", pools={"system": ExistingPool(A, 1, 2, 3, subnet_ids=frozenset({first.id, other.id}))})
+    assert subnets_by_zone(stack, replace(observed, existing=used)) == {A: [first.id, second.id], B: [other.id]}
 
 
 # --- zones of pools ----------------------------------------------------------------------------------------------------
@@ -207,12 +207,12 @@ def test_nothing_moves_between_two_runs_whatever_aws_offers(
 ) -> None:
     stack = settings(pool("a", "g5.8xlarge"), pool("b", "p5.48xlarge"), network={"zones": count} if count else {})
     fresh = world(stack, g5_8xlarge=first[0], p5_48xlarge=first[1])
-    zones, chosen = vpc_zones(stack, fresh), {one.name: pool_zone(one, stack, fresh) for one in stack.pools}
+    zones, chosen = vpc_zones(stack, fresh), {pool.name: pool_zone(pool, stack, fresh) for pool in stack.pools}
     assert None not in chosen.values(), "two zones are enough for two pools"
     up = has(*zones, **{name: zone for name, zone in chosen.items() if zone})
     again = world(stack, up, g5_8xlarge=later[0], p5_48xlarge=later[1])
     assert vpc_zones(stack, again) == zones
-    assert {one.name: pool_zone(one, stack, again) for one in stack.pools} == chosen
+    assert {pool.name: pool_zone(pool, stack, again) for pool in stack.pools} == chosen
 
 
 # --- sizes -------------------------------------------------------------------------------------------------------------
@@ -291,8 +291,8 @@ def test_a_resize_neither_makes_nor_removes_a_placement_group(
     asked: dict[str, Any], placement: str | None, expected: bool
 ) -> None:
     stack = settings(asked)
-    made = ExistingPool(A, 0, 0, 2, instance_type="g5.8xlarge", placement=placement)
-    assert wants_placement_group(stack.pools[0], world(stack, Existing("1.35", (A, B), {"train": made}))) is expected
+    running = ExistingPool(A, 0, 0, 2, instance_type="g5.8xlarge", placement=placement)
+    assert wants_placement_group(stack.pools[0], world(stack, Existing("1.35", (A, B), {"train": running}))) is expected
 
 
 def test_no_placement_group_for_a_type_that_aws_puts_in_none() -> None:

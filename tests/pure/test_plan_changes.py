@@ -37,16 +37,16 @@ def test_resources_are_counted_without_components() -> None:
 
 def test_the_steps_of_one_replacement_are_one_resource() -> None:
     steps = [step(op, GROUP, "train") for op in ("create-replacement", "replace", "delete-replaced")]
-    found = of_preview({"steps": steps})
-    assert found.sentence() == "1 replaced"
-    assert [str(one) for one in found.notable] == [
+    changes = of_preview({"steps": steps})
+    assert changes.sentence() == "1 replaced"
+    assert [str(change) for change in changes.notable] == [
         "train (NodeGroup) is replaced: EKS drains its nodes: running jobs restart on the new ones"
     ]
 
 
 def test_a_new_launch_template_rolls_the_nodes() -> None:
-    found = of_preview({"steps": [step("update", GROUP, "train", diffReasons=["launchTemplate"])]})
-    assert [one.effect for one in found.notable] == ["its nodes are replaced one by one: running jobs restart"]
+    changes = of_preview({"steps": [step("update", GROUP, "train", diffReasons=["launchTemplate"])]})
+    assert [change.effect for change in changes.notable] == ["its nodes are replaced one by one: running jobs restart"]
 
 
 def test_a_new_size_restarts_nothing() -> None:
@@ -62,8 +62,8 @@ def test_a_new_size_restarts_nothing() -> None:
 )
 @pytest.mark.parametrize("operation", ["delete", "replace"])
 def test_deleted_files_are_named(type_name: str, effect: str, operation: str) -> None:
-    found = of_preview({"steps": [step(operation, type_name, "storage")]})
-    assert [one.effect for one in found.notable] == [effect]
+    changes = of_preview({"steps": [step(operation, type_name, "storage")]})
+    assert [change.effect for change in changes.notable] == [effect]
 
 
 def test_nothing_to_do_is_no_changes() -> None:
@@ -100,9 +100,9 @@ def previewed(monkeypatch: pytest.MonkeyPatch, answer: str | Exception) -> Chang
 def test_a_preview_that_fails_leaves_the_changes_unknown(
     answer: str | Exception, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = previewed(monkeypatch, answer)
-    assert found.sentence().startswith(f"changes unknown: {reason}")
-    assert (code(found, strict=False), code(found, strict=True)) == (OK, NOT_RUN)
+    changes = previewed(monkeypatch, answer)
+    assert changes.sentence().startswith(f"changes unknown: {reason}")
+    assert (code(changes, strict=False), code(changes, strict=True)) == (OK, NOT_RUN)
 
 
 @pytest.mark.parametrize("answer", [NotFound("no stack named mine"), '{"steps": []}'])

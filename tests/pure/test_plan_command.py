@@ -56,10 +56,10 @@ def test_without_a_clone_a_preview_is_impossible_and_not_left_out(monkeypatch: p
 
 
 def test_a_stack_file_outside_of_stacks_is_the_one_that_is_previewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[str] = []
+    commands: list[str] = []
 
     def run(*arguments: str) -> str:
-        seen.extend(arguments)
+        commands.extend(arguments)
         return '{"steps": []}'
 
     monkeypatch.setattr(pulumi_program, "run", run)
@@ -67,4 +67,4 @@ def test_a_stack_file_outside_of_stacks_is_the_one_that_is_previewed(tmp_path: P
         plan_command, "examine", lambda raw, *, look_ahead, **_: plan_command.Report("", "mine", "", (), None, look_ahead())
     )
     assert plan(tmp_path).exit_code == OK
-    assert seen == ["preview", "--json", "--stack", "mine", "--config-file", str(tmp_path / "Pulumi.mine.yaml")]
+    assert commands == ["preview", "--json", "--stack", "mine", "--config-file", str(tmp_path / "Pulumi.mine.yaml")]

@@ -44,9 +44,9 @@ def interfaces(*pools: dict[str, Any], **sections: Any) -> Need:
 
 def test_an_unchanged_stack_adds_nothing() -> None:
     of = settings(p5())
-    found = needs(of, existing(of), own_addresses=1)
-    assert not {VPCS, GATEWAYS, CLUSTERS} & found.keys()
-    assert (found[ADDRESSES], found[ROLES].maximum) == (Need(0, 0), 0)
+    needed = needs(of, existing(of), own_addresses=1)
+    assert not {VPCS, GATEWAYS, CLUSTERS} & needed.keys()
+    assert (needed[ADDRESSES], needed[ROLES].maximum) == (Need(0, 0), 0)
     assert interfaces(p5()) == Need(0, 0)
 
 
@@ -76,8 +76,8 @@ def test_a_quota_in_tib_is_compared_with_volumes_in_gib() -> None:
 
 def test_a_nat_gateway_per_zone_adds_addresses_and_interfaces() -> None:
     of = settings(p5(), network={"natGateways": "perZone"}, storage={"efs": "none"})
-    found = needs(of, existing(of), own_addresses=1)
-    assert (found[ADDRESSES], found[INTERFACES]) == (Need(2, 2), Need(2, 2))
+    needed = needs(of, existing(of), own_addresses=1)
+    assert (needed[ADDRESSES], needed[INTERFACES]) == (Need(2, 2), Need(2, 2))
 
 
 def test_the_first_nat_gateway_of_a_vpc_needs_an_internet_gateway() -> None:
@@ -87,8 +87,8 @@ def test_the_first_nat_gateway_of_a_vpc_needs_an_internet_gateway() -> None:
 
 def test_a_stack_with_only_its_vpc_created_still_needs_its_cluster_and_roles() -> None:
     of = settings(p5())
-    found = needs(of, facts(of, existing=Existing(own_vpc=OwnVpc("vpc-1", "10.0.0.0/16"))))
-    assert found[CLUSTERS] == Need(1, 1) and found[ROLES].now > 0 and VPCS not in found
+    needed = needs(of, facts(of, existing=Existing(own_vpc=OwnVpc("vpc-1", "10.0.0.0/16"))))
+    assert needed[CLUSTERS] == Need(1, 1) and needed[ROLES].now > 0 and VPCS not in needed
 
 
 def test_an_existing_ec2_cluster_adds_its_workers_up_to_the_maximum_size() -> None:
@@ -97,14 +97,14 @@ def test_an_existing_ec2_cluster_adds_its_workers_up_to_the_maximum_size() -> No
     assert needs(of, facts(of, existing=there), own_addresses=5)[INTERFACES] == Need(0, 3 * 2)
 
 
-def test_what_the_stack_may_already_have_is_unknown_and_not_no() -> None:
-    found = AccountLimits({ROLES: Used(100, 99)})
-    answer = judge(ROLES, Need(0, 0, possible=2), found, "us-west-2")
+def test_possibly_existing_resources_make_the_answer_unknown() -> None:
+    limits = AccountLimits({ROLES: Used(100, 99)})
+    answer = judge(ROLES, Need(0, 0, possible=2), limits, "us-west-2")
     assert answer.verdict == "unknown"
     assert answer.sentences[0].startswith(
         "the stack needs up to 2 more, depending on how many it already has, and the account uses 99 of 100."
     )
-    assert judge(ROLES, Need(0, 0, possible=1), found, "us-west-2").verdict == "yes"
+    assert judge(ROLES, Need(0, 0, possible=1), limits, "us-west-2").verdict == "yes"
 
 
 def test_an_account_over_its_quota_can_keep_a_stack_that_adds_nothing() -> None:
@@ -124,8 +124,8 @@ def of_roles(monkeypatch: pytest.MonkeyPatch, missing: frozenset[str]) -> Any:
 
 
 def test_missing_roles_are_unknown_if_iam_may_not_simulate(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = of_roles(monkeypatch, frozenset({"spot.amazonaws.com"}))
-    assert (found.verdict, found.sentences) == (
+    answer = of_roles(monkeypatch, frozenset({"spot.amazonaws.com"}))
+    assert (answer.verdict, answer.sentences) == (
         "unknown",
         (
             "the account lacks AWSServiceRoleForEC2Spot, and your permission to create service-linked roles could not be "

@@ -44,7 +44,7 @@ class Cluster:
         self.deleted: list[str] = []
 
     def list_labeled(self, kind: str, label: str, namespace: str | None) -> Sequence[Any]:
-        return [one for one in self.config_maps if namespace in (None, one["metadata"].get("namespace"))]
+        return [config_map for config_map in self.config_maps if namespace in (None, config_map["metadata"].get("namespace"))]
 
     def list(self, kind: str, namespace: str | None = None, selector: Any = None, **more: Any) -> list[Any]:
         return [*self.objects.get(kind, ()), *([JOB_OF_B] if kind == "Job" else [])]
@@ -87,9 +87,9 @@ def test_no_record_hides_the_records_of_others(config_map: Any) -> None:
     readable = all_records(Cluster(config_map), None)  # type: ignore[arg-type]
     names = [row["cells"]["job"]["text"] for row in tables.ended(readable, NOW)]
     assert len(names) <= 2 and isinstance(tables.goodput([], readable, NOW), str)
-    for one in readable:
-        if any(attempt.get("hang") for attempt in one.content["attempts"]):
-            shown = find_last_hang(Cluster(config_map), "team-a", one.content["name"])  # type: ignore[arg-type]
+    for entry in readable:
+        if any(attempt.get("hang") for attempt in entry.content["attempts"]):
+            shown = find_last_hang(Cluster(config_map), "team-a", entry.content["name"])  # type: ignore[arg-type]
             assert list(format_report(shown))
 
 
@@ -105,7 +105,7 @@ def test_a_malformed_record_is_one_note(command: list[str], text: str) -> None:
 def test_a_record_of_another_namespace_or_job_is_not_shown() -> None:
     content = json.dumps(recorded())
     forged = [poison(content, namespace="team-b"), poison(content, labels={RECORD_LABEL: "good"})]
-    assert [one.content["name"] for one in all_records(Cluster(*forged), None)] == ["good"]  # type: ignore[arg-type]
+    assert [record.content["name"] for record in all_records(Cluster(*forged), None)] == ["good"]  # type: ignore[arg-type]
 
 
 def test_a_newer_record_is_left_out_without_a_note() -> None:
@@ -140,7 +140,7 @@ def test_a_malformed_job_hides_no_other(data: st.DataObject, kind: str) -> None:
     odd = foreign(kind, both.get("spec"), both.get("status"))
     done = run(Cluster(**{kind: [odd]}), "jobs", "-A", "--json")
     assert done.exit_code == 0, done.exception
-    shown = [one["name"] for one in json.loads(done.stdout)]
+    shown = [load["name"] for load in json.loads(done.stdout)]
     assert "good" in shown
     assert "odd" in shown or "odd in namespace team-a is left out, because it cannot be read" in done.stderr
 
@@ -149,7 +149,7 @@ def test_a_malformed_job_hides_no_other(data: st.DataObject, kind: str) -> None:
 def test_a_job_without_labels_is_listed(kind: str) -> None:
     odd = foreign(kind, SPECS[kind], STATUS)
     odd["metadata"] |= {"labels": None, "annotations": None, "ownerReferences": None}
-    assert {"good", "odd"} == {one["name"] for one in json.loads(run(Cluster(**{kind: [odd]}), "jobs", "-A", "--json").stdout)}
+    assert {"good", "odd"} == {load["name"] for load in json.loads(run(Cluster(**{kind: [odd]}), "jobs", "-A", "--json").stdout)}
 
 
 @given(quantity=TEXTS | st.text() | st.from_regex(r"[0-9]{1,4}(m|k|M|Ki|Ei|e3)?", fullmatch=True))
@@ -188,6 +188,6 @@ def test_a_damaged_journal_keeps_its_other_entries(text: str) -> None:
     entry = {"node": "two", "uid": "2", "instance": "i", "at": at(0), "condition": "x", "reason": "y", "action": "reboot"}
     whole = {**entry, "state": "gone", "steps": [{"state": "gone", "at": at(0)}]}
     damaged = journal.read(text)["entries"]
-    kept = journal.read(json.dumps({"version": 1, "entries": [*damaged, {}, None, 5, whole], "held": []}))["entries"]
-    assert kept == [*damaged, whole]
-    assert journal.update({"version": 1, "entries": kept, "held": []}, [], [], NOW)["entries"]
+    entries = journal.read(json.dumps({"version": 1, "entries": [*damaged, {}, None, 5, whole], "held": []}))["entries"]
+    assert entries == [*damaged, whole]
+    assert journal.update({"version": 1, "entries": entries, "held": []}, [], [], NOW)["entries"]

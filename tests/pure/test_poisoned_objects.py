@@ -38,15 +38,15 @@ thorough = settings(max_examples=150, deadline=None)
 
 def recorded(**changes: Any) -> dict[str, Any]:
     """Return the record of a job in team-a with all that a record may contain."""
-    seen = Controlled()
+    loop = Controlled()
     policy = {"progress": {"pattern": "x", "within": 60}}
-    seen.look(job(main(policy=policy), [*workers(), launcher(1)]), 30)
-    seen.look(job(main(policy=policy), [*workers(), launcher(1, phase="Failed", code=1, until=40)]), 45)
-    seen.look(job(main(policy=policy), [*workers(), launcher(1, phase="Failed", code=1, until=40), launcher(5)]), 60)
-    assert seen.record is not None
+    loop.look(job(main(policy=policy), [*workers(), launcher(1)]), 30)
+    loop.look(job(main(policy=policy), [*workers(), launcher(1, phase="Failed", code=1, until=40)]), 45)
+    loop.look(job(main(policy=policy), [*workers(), launcher(1, phase="Failed", code=1, until=40), launcher(5)]), 60)
+    assert loop.record is not None
     step = {"step": 3, "at": at(55)}
     slow = {"rank": 1, "since": 2, "steps": 5, "ratio": 2.5, "node": "one", "pod": "train-worker-0"}
-    first, last = seen.record["attempts"]
+    first, last = loop.record["attempts"]
     last["steps"] = {"goal": 2, "first": step, "last": step, "highest": 3, "regained": at(55), "savedMs": 5, "until": at(55)}
     last["steps"]["slow"] = slow
     ranks = [{"ranks": [0], "at": "", "lines": ["x"]}]
@@ -54,7 +54,7 @@ def recorded(**changes: Any) -> dict[str, Any]:
     verdict = {"reason": "x", "message": "y", "at": at(50)}
     more = {"verdict": verdict, "admitted": at(12), "knownUntil": at(11), "droppedGpuSeconds": 1.5, "progressProblem": "x"}
     setup = {"from": at(1), "to": None, "outcome": None, "failures": 0}
-    return {**seen.record, "namespace": "team-a", "uid": "uid-train-team-a", **more, "setup": setup, **changes}
+    return {**loop.record, "namespace": "team-a", "uid": "uid-train-team-a", **more, "setup": setup, **changes}
 
 
 @st.composite
@@ -86,7 +86,7 @@ def usual() -> set[Request]:
     """Return the requests about team-b and the nodes without any poison."""
     world = World()
     world.start()
-    sent = {one for one in world.run(2) if namespace_of(one) != "team-a"}
+    sent = {request for request in world.run(2) if namespace_of(request) != "team-a"}
     assert {RESTART_OF_B, HEALING} <= sent
     return sent
 
@@ -94,15 +94,15 @@ def usual() -> set[Request]:
 def assert_others_are_unaffected(world: World) -> None:
     """Assert that the controller does for team-b and the nodes what it does without the poison, and nothing more."""
     world.start()
-    assert {one for one in world.run(2) if namespace_of(one) != "team-a"} == usual()
+    assert {request for request in world.run(2) if namespace_of(request) != "team-a"} == usual()
     assert world.server.bodies[HEALING]["spec"] == {"unschedulable": True}
 
 
 def test_a_complete_record_is_valid() -> None:
     world = World()
     world.record("team-a", recorded())
-    (found,) = world.server.objects["api/v1/namespaces/team-a/configmaps"].values()
-    assert record.read(found) == recorded()
+    (config_map,) = world.server.objects["api/v1/namespaces/team-a/configmaps"].values()
+    assert record.read(config_map) == recorded()
 
 
 @given(text=text_of(recorded()), name=st.sampled_from(["train", "other"]), labels=st.sampled_from([None, {}]))
@@ -137,9 +137,9 @@ def test_a_forged_record_changes_nothing_in_other_namespaces(forged: dict[str, A
 @thorough
 def test_an_annotation_of_a_job_affects_only_that_job(text: str) -> None:
     world = World()
-    found = world.job("team-a")
-    found["metadata"]["annotations"] = {POLICY_ANNOTATION: text}
-    world.server.add("apis/batch/v1/namespaces/team-a/jobs", found)
+    root = world.job("team-a")
+    root["metadata"]["annotations"] = {POLICY_ANNOTATION: text}
+    world.server.add("apis/batch/v1/namespaces/team-a/jobs", root)
     assert_others_are_unaffected(world)
 
 
@@ -152,9 +152,9 @@ def test_the_spec_and_status_of_a_job_affect_only_that_job(changed: Any, annotat
     """The API server does not validate every field of a custom resource."""
     world = World()
     world.server.add("apis/kubeflow.org/v2beta1/namespaces/team-a/mpijobs", {**main("mpijob"), **changed})
-    found = world.job("team-a")
-    found["metadata"]["annotations"] = annotations
-    world.server.add("apis/batch/v1/namespaces/team-a/jobs", {**found, **changed})
+    root = world.job("team-a")
+    root["metadata"]["annotations"] = annotations
+    world.server.add("apis/batch/v1/namespaces/team-a/jobs", {**root, **changed})
     assert_others_are_unaffected(world)
 
 
@@ -219,7 +219,7 @@ def test_a_namespace_that_cannot_be_read_does_not_stop_others(kind: str, answer:
     world.server.lists[f"{groups.get(kind, 'api/v1')}/namespaces/team-a/{kind}"] = answer
     world.start()
     assert RESTART_OF_B in world.run(2)
-    assert not any(namespace_of(one) == "team-a" for one in world.server.changes), "nobody acts on objects that are not known"
+    assert not any(namespace_of(write) == "team-a" for write in world.server.changes), "nobody acts on objects that are not known"
 
 
 def test_a_refused_job_is_tried_again_less_and_less_often() -> None:
@@ -227,7 +227,7 @@ def test_a_refused_job_is_tried_again_less_and_less_often() -> None:
     world.server.refuse = lambda method, url: 403 if method != "GET" and "/team-a/" in url else None
     world.start()
     world.run(20)
-    assert [namespace_of(one) for one in world.server.changes].count("team-a") == 1
+    assert [namespace_of(change) for change in world.server.changes].count("team-a") == 1
 
 
 def test_a_damaged_record_of_a_job_is_replaced() -> None:
@@ -235,22 +235,22 @@ def test_a_damaged_record_of_a_job_is_replaced() -> None:
     world.record("team-a", '{"version": 1}')
     world.start()
     assert ("DELETE", "/api/v1/namespaces/team-a/pods/train-worker-1") in world.run(2)
-    (found,) = world.server.objects["api/v1/namespaces/team-a/configmaps"].values()
-    assert (record.read(found) or {})["failures"] == 1
+    (config_map,) = world.server.objects["api/v1/namespaces/team-a/configmaps"].values()
+    assert (record.read(config_map) or {})["failures"] == 1
 
 
 def test_a_record_of_a_newer_controller_stays() -> None:
     world = World()
     world.record("team-a", '{"version": 2}')
     assert_others_are_unaffected(world)
-    assert not any(namespace_of(one) == "team-a" for one in world.server.changes)
+    assert not any(namespace_of(change) == "team-a" for change in world.server.changes)
 
 
 def test_the_log_names_what_is_ignored_once(capsys: pytest.CaptureFixture[str]) -> None:
     world = World()
-    found = world.job("team-a")
-    found["metadata"]["annotations"] = {POLICY_ANNOTATION: json.dumps({"version": 1, "maxRestarts": "many", "hold": []})}
-    world.server.add("apis/batch/v1/namespaces/team-a/jobs", found)
+    root = world.job("team-a")
+    root["metadata"]["annotations"] = {POLICY_ANNOTATION: json.dumps({"version": 1, "maxRestarts": "many", "hold": []})}
+    world.server.add("apis/batch/v1/namespaces/team-a/jobs", root)
     world.start()
     world.run(3)
     sentence = f"team-a/train: annotation {POLICY_ANNOTATION}: ignored because it is invalid: hold, maxRestarts"

@@ -134,7 +134,7 @@ def test_only_a_line_feed_ends_a_line(separator: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "pattern", "found"),
+    ("line", "pattern", "numbers"),
     [
         ("step 1\rstep 2\r 3%|##step 3", r"step (\d+)", [3]),
         ("step 1\rstep 2\r 3%|##", r"step (\d+)", [2]),
@@ -146,13 +146,13 @@ def test_only_a_line_feed_ends_a_line(separator: str) -> None:
     ],
     ids=["several", "bar last", "CRLF", "long line", "two in a piece", "long piece", "empty"],
 )
-def test_the_last_piece_with_a_step_counts(line: str, pattern: str, found: list[int]) -> None:
-    assert [step.number for step in steps.find([("t", line)], pattern)] == found
+def test_the_last_piece_with_a_step_counts(line: str, pattern: str, numbers: list[int]) -> None:
+    assert [step.number for step in steps.find([("t", line)], pattern)] == numbers
 
 
 def test_lines_with_strange_times_are_left_out() -> None:
     times = ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "0000-01-01T00:00:00Z", "noon", ""]
-    assert steps.split("".join(f"{one} step 1\n" for one in times)) == []
+    assert steps.split("".join(f"{time} step 1\n" for time in times)) == []
 
 
 def test_logs_that_wait_for_the_leader_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:

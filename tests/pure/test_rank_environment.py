@@ -57,8 +57,8 @@ def test_on_a_pool_with_infiniband_mpi_and_nccl_use_it_or_fail(launcher: str) ->
     assert environment(worker)["NCCL_NET"] == "IB"
     if launcher != "torchrun":
         (main,) = there["launcher"]["containers"]
-        told = environment(there["launcher"])
-        assert (told["OMPI_MCA_pml"], told["OMPI_MCA_btl"], told["UCX_TLS"]) == ("ucx", "^tcp,openib", "^tcp")
+        variables = environment(there["launcher"])
+        assert (variables["OMPI_MCA_pml"], variables["OMPI_MCA_btl"], variables["UCX_TLS"]) == ("ucx", "^tcp,openib", "^tcp")
         assert "-x UCX_TLS" in " ".join(main["command"]) and "rdma/ib" not in main["resources"]["limits"]
 
 

@@ -56,7 +56,7 @@ def trusting(authority: Authority, endpoint: str) -> ApiServer:
 
 
 @contextmanager
-def served(authority: Authority, statuses: list[int], seen: list[tuple[str, str]]) -> Iterator[str]:
+def served(authority: Authority, statuses: list[int], requests: list[tuple[str, str]]) -> Iterator[str]:
     """Serve an API that returns these statuses in order, and then repeats the last one."""
     certificate = authority.issue("server", addresses=["127.0.0.1"])
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -64,7 +64,7 @@ def served(authority: Authority, statuses: list[int], seen: list[tuple[str, str]
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            seen.append((self.path, self.headers.get("Authorization", "")))
+            requests.append((self.path, self.headers.get("Authorization", "")))
             self.send_response(statuses.pop(0) if len(statuses) > 1 else statuses[0])
             self.end_headers()
 
@@ -96,8 +96,8 @@ def serve(authority: Authority) -> Iterator[Serve]:
     with ExitStack() as running:
 
         def start(*statuses: int) -> tuple[ApiServer, list[tuple[str, str]]]:
-            seen: list[tuple[str, str]] = []
-            return trusting(authority, running.enter_context(served(authority, list(statuses), seen))), seen
+            requests: list[tuple[str, str]] = []
+            return trusting(authority, running.enter_context(served(authority, list(statuses), requests))), requests
 
         yield start
 
@@ -108,27 +108,27 @@ def closed(authority: Authority) -> ApiServer:
         return trusting(authority, f"https://127.0.0.1:{server.getsockname()[1]}")
 
 
-def test_an_authenticated_answer_ends_the_check(serve: Serve) -> None:
-    server, seen = serve(200)
+def test_an_authenticated_response_ends_the_check(serve: Serve) -> None:
+    server, requests = serve(200)
     reachability.must_be_usable(server)
-    assert [path for path, _ in seen] == ["/api/v1/namespaces?limit=1"], "anonymous callers may not list namespaces"
+    assert [path for path, _ in requests] == ["/api/v1/namespaces?limit=1"], "anonymous callers may not list namespaces"
 
 
 def test_the_request_carries_a_token_that_eks_accepts_for_this_cluster(serve: Serve) -> None:
-    server, seen = serve(200)
+    server, requests = serve(200)
     reachability.must_be_usable(server)
-    scheme, _, token = seen[0][1].partition(" ")
+    scheme, _, token = requests[0][1].partition(" ")
     request = parse(token)
     request.check_signature(SECRET, "gpumpi-test")
     assert (scheme, request.access_key, request.region) == ("Bearer", "AKIATESTTESTTESTTEST", "us-west-2")
 
 
 @pytest.mark.parametrize("refused", [401, 403, 503])
-def test_an_answer_without_access_is_tried_again(serve: Serve, monkeypatch: pytest.MonkeyPatch, refused: int) -> None:
+def test_the_check_retries_responses_that_deny_access(serve: Serve, monkeypatch: pytest.MonkeyPatch, refused: int) -> None:
     monkeypatch.setattr(reachability, "ACCESS_SECONDS", 30.0)
-    server, seen = serve(refused, refused, 200)
+    server, requests = serve(refused, refused, 200)
     reachability.must_be_usable(server)
-    assert len(seen) == 3
+    assert len(requests) == 3
 
 
 @pytest.mark.parametrize("refused", [401, 403])
@@ -153,10 +153,10 @@ def test_a_preview_only_warns_since_the_run_may_open_the_endpoint(closed: ApiSer
 
 def test_another_server_at_the_address_is_not_accepted(serve: Serve, tmp_path: Path) -> None:
     """The other server may be a proxy that accepts connections to any address."""
-    server, seen = serve(200)
+    server, requests = serve(200)
     with pytest.raises(Stopped, match="CERTIFICATE_VERIFY_FAILED"):
         reachability.must_be_usable(trusting(Authority(tmp_path / "other"), server.endpoint))
-    assert seen == []
+    assert requests == []
 
 
 def test_a_name_that_is_not_known_yet_is_tried_again(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,10 +71,10 @@ def guard(receiver: str, refused: list[str]) -> Iterator[str]:
 def rendered(url: str, secret: str | None, token: Path, own: str) -> dict[str, Any]:
     """Return a cluster's Prometheus configuration, changed to scrape only itself, because the test has no pods."""
     config = scrape.prometheus(Monitored("gpumpi-demo", parts.PARTS, remote_write=RemoteWrite(url, secret)))
-    found = json.loads(json.dumps(config).replace(TOKEN, str(token)))
-    quick = {**found["global"], "scrape_interval": "1s", "evaluation_interval": "1s"}
+    parsed = json.loads(json.dumps(config).replace(TOKEN, str(token)))
+    quick = {**parsed["global"], "scrape_interval": "1s", "evaluation_interval": "1s"}
     itself = {"job_name": "prometheus", "static_configs": [{"targets": [own]}]}
-    return {**found, "global": quick, "rule_files": [], "alerting": {}, "scrape_configs": [itself]}
+    return {**parsed, "global": quick, "rule_files": [], "alerting": {}, "scrape_configs": [itself]}
 
 
 def samples(receiver: str) -> list[Any]:

@@ -192,9 +192,9 @@ def test_an_error_of_form_is_reported_once(case: str) -> None:
 
 @pytest.mark.parametrize("key", [HEADLESS, f"MIIEowIBAAKCAQEA{'q1Wz' * 20}"])
 def test_a_private_key_without_its_header_line_is_never_quoted(key: str) -> None:
-    found = errors(values(pool(instanceType=7), target={"kubernetesVersion": key, "logRetentionDays": key}))
-    assert any("holds a private key" in one for one in found)
-    assert not any(key[:12] in one for one in found)
+    messages = errors(values(pool(instanceType=7), target={"kubernetesVersion": key, "logRetentionDays": key}))
+    assert any("holds a private key" in message for message in messages)
+    assert not any(key[:12] in message for message in messages)
 
 
 def test_all_errors_of_form_are_reported_at_once() -> None:
@@ -233,7 +233,7 @@ def test_what_can_be_understood_beside_an_error_is_kept() -> None:
     partial = parse(Settings, raw, stack="test", region="us-west-2").model
     assert partial is not None
     assert partial.network.cidr == "10.9.0.0/16"
-    assert [one.name for one in partial.pools] == ["a", "", "c"], "indexes must not shift, so that paths stay correct"
+    assert [pool.name for pool in partial.pools] == ["a", "", "c"], "indexes must not shift, so that paths stay correct"
 
 
 @pytest.mark.parametrize(
@@ -295,16 +295,16 @@ def test_every_field_says_what_a_change_does() -> None:
 
         from infra.config.models import leaf_types
 
-        found = []
+        described = []
         for name, field in model.model_fields.items():
             if name != "kind" and not field.exclude:
-                found.append((f"{path}{name}", field.description or ""))
+                described.append((f"{path}{name}", field.description or ""))
             for leaf in leaf_types(field.annotation):
                 for inner in getattr(leaf, "__args__", ()) or (leaf,):
                     for one in leaf_types(inner):
                         if isinstance(one, type) and issubclass(one, BaseModel) and one is not Job:
-                            found += fields(one, f"{path}{name}.")
-        return found
+                            described += fields(one, f"{path}{name}.")
+        return described
 
     described = fields(Settings)
     assert len(described) > 40

@@ -42,8 +42,8 @@ class Leases:
         for _ in range(0, seconds, 5):
             self.seconds += 5
             self.renewed |= dict.fromkeys(renewing, self.seconds)
-            found = self.silence.look([{"metadata": {"name": name}, "status": {}} for name in self.renewed])
-        return sorted(found)
+            silent = self.silence.look([{"metadata": {"name": name}, "status": {}} for name in self.renewed])
+        return sorted(silent)
 
 
 @pytest.mark.parametrize("skew", [timedelta(), timedelta(minutes=-5), timedelta(minutes=5)])
@@ -69,9 +69,9 @@ def test_no_node_is_silent_if_the_controller_itself_reaches_none() -> None:
 
 def test_a_kubelet_that_has_stopped_does_not_answer() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        found = _with_kubelet(server.getsockname()[1])
-        assert kubelet_answers(found)
-    assert not kubelet_answers(found)
+        answering = _with_kubelet(server.getsockname()[1])
+        assert kubelet_answers(answering)
+    assert not kubelet_answers(answering)
 
 
 def test_a_node_without_an_address_is_not_called_silent() -> None:
@@ -94,14 +94,14 @@ def test_a_silent_node_is_taken_out_before_kubernetes_reports_it_and_is_back_aft
     controller = cluster.controller()
     cluster.silent = {"n0": "2026-11-23T11:59:30Z"}
     cluster.round(controller)
-    seen = [cluster.state("n0")]
+    states = [cluster.state("n0")]
     for seconds, ready, is_silent in ((5, "True", True), (20, "Unknown", True), (5, "True", False), (40, "True", False)):
         cluster.now += timedelta(seconds=seconds)
         cluster.nodes["n0"]["status"]["conditions"][0]["status"] = ready
         cluster.silent = {"n0": "2026-11-23T11:59:30Z"} if is_silent else {}
         cluster.round(controller)
-        seen.append(cluster.state("n0"))
-    assert seen == ["draining", "repairing", "repairing", "verifying", "healthy"]
+        states.append(cluster.state("n0"))
+    assert states == ["draining", "repairing", "repairing", "verifying", "healthy"]
     (entry,) = cluster.entries
     assert (entry["condition"], entry["reason"], entry["action"]) == ("Ready", "KubeletSilent", "cordon")
 
@@ -127,13 +127,13 @@ def test_pods_of_a_silent_node_are_deleted_and_removed_at_once() -> None:
     cluster.round()
     out = {**cluster.nodes["n0"], "metadata": {**cluster.nodes["n0"]["metadata"], "name": "one"}}
     here = job(main(), [pod("train-worker-0", "worker", node="one")])
-    assert [one.seconds for one in end_leaving_pods([out], [here]) if isinstance(one, DeletePod)] == [None]
+    assert [pod.seconds for pod in end_leaving_pods([out], [here]) if isinstance(pod, DeletePod)] == [None]
     deleted = job(main(), [pod("train-worker-0", "worker", node="one", deleting=True)])
-    assert [one.seconds for one in end_stranded_pods([out], [deleted]) if isinstance(one, DeletePod)] == [0]
+    assert [pod.seconds for pod in end_stranded_pods([out], [deleted]) if isinstance(pod, DeletePod)] == [0]
 
 
 def test_a_node_without_its_kubelet_is_not_verified() -> None:
-    found = node("n0")
-    found["status"]["conditions"][0]["status"] = "Unknown"
-    assert repairs.find_problem(found, 8) == "the node is not ready"
+    manifest = node("n0")
+    manifest["status"]["conditions"][0]["status"] = "Unknown"
+    assert repairs.find_problem(manifest, 8) == "the node is not ready"
     assert repairs.find_problem(node("n0"), 8) == ""

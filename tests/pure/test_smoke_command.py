@@ -28,18 +28,18 @@ GPUS = [{"name": "NVIDIA A100-SXM4-40GB", "bus": f"0000:0{index}:00.0", "error":
 def ranks(**more: Any) -> list[dict[str, Any]]:
     """Return the reports of two workers of pool `train`: p4d.24xlarge, with 8 GPUs and 4 EFA interfaces."""
 
-    def one(rank: int) -> dict[str, Any]:
+    def make_report(rank: int) -> dict[str, Any]:
         worker = rank // 8
-        found = {"rank": rank, "size": 16, "host": f"smoke-worker-{worker}", "node": f"node-{worker}", "gpus": 8, "gpu_files": 8}
-        found |= {"efa_files": 4, "sum": 136.0, "transports": ["efa"], "library": "Open MPI v5.0.9"}
-        return found | ({"cuda": {"error": "", "gpus": GPUS}} if rank % 8 == 0 else {}) | more
+        report = {"rank": rank, "size": 16, "host": f"smoke-worker-{worker}", "node": f"node-{worker}", "gpus": 8, "gpu_files": 8}
+        report |= {"efa_files": 4, "sum": 136.0, "transports": ["efa"], "library": "Open MPI v5.0.9"}
+        return report | ({"cuda": {"error": "", "gpus": GPUS}} if rank % 8 == 0 else {}) | more
 
-    return [one(rank) for rank in range(16)]
+    return [make_report(rank) for rank in range(16)]
 
 
 def of_nccl(log: str = LOG, **more: Any) -> list[dict[str, Any]]:
-    zero, one = nccl_reports(log, log, TABLE)
-    return [zero | more] + [one | {"nccl_rank": rank} | more for rank in range(1, 16)]
+    zero, other = nccl_reports(log, log, TABLE)
+    return [zero | more] + [other | {"nccl_rank": rank} | more for rank in range(1, 16)]
 
 
 @dataclass
@@ -113,8 +113,8 @@ def test_the_default_level_checks_devices_and_claims_no_more(shell: Shell) -> No
 def test_every_level_includes_the_ones_before_it(shell: Shell) -> None:
     assert results(shell("--level", "cuda", "--json", prints=(ranks(),))) == dict.fromkeys((*DEVICES, "CUDA kernel"), "passed")
     done = shell("--level", "nccl", "--json", prints=(ranks(), of_nccl()))
-    wanted = dict.fromkeys((*DEVICES, "CUDA kernel", *NCCL), "passed") | {"slow node": "not run"}
-    assert (done.exit_code, results(done)) == (0, wanted)
+    expected = dict.fromkeys((*DEVICES, "CUDA kernel", *NCCL), "passed") | {"slow node": "not run"}
+    assert (done.exit_code, results(done)) == (0, expected)
     document = json.loads(done.stdout)
     assert document["ok"] and document["failures"] == []
     assert document["expected"]["nccl"]["line_rate_gbps"] == 400.0
@@ -156,7 +156,7 @@ def test_only_the_label_of_its_node_excuses_missing_hardware(shell: Shell) -> No
     everywhere = shell("--level", "nccl", "--json", prints=(ranks(**NO_HARDWARE),), emulated=["node-0", "node-1"])
     assert everywhere.exit_code == 0 and len(shell.jobs) == 1
     absent = ("GPU devices", "EFA devices", "CUDA kernel", *NCCL)
-    assert {name for name, one in results(everywhere).items() if one == "not on this hardware"} == set(absent)
+    assert {name for name, result in results(everywhere).items() if result == "not on this hardware"} == set(absent)
     for labels in ({"emulated": ["node-1"]}, {"emulated": []}, {"readable": False}):
         done = shell("--level", "cuda", "--json", prints=(ranks(**NO_HARDWARE),), phases=("Failed",), **labels)
         assert done.exit_code == 1

@@ -75,19 +75,19 @@ def ran(driver: Path, **settings: str) -> dict[str, Any]:
     environment = {"PATH": os.environ["PATH"], "LD_LIBRARY_PATH": str(driver), "GPUS": "3", **settings}
     command = [sys.executable, "-I", "-c", text("cuda.py")]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    output: dict[str, Any] = json.loads(done.stdout)
+    return output
 
 
-def errors(found: dict[str, Any]) -> list[str]:
-    return [gpu["error"] for gpu in found["gpus"]]
+def errors(output: dict[str, Any]) -> list[str]:
+    return [gpu["error"] for gpu in output["gpus"]]
 
 
 def test_a_kernel_runs_on_every_gpu(driver: Path) -> None:
-    found = ran(driver)
-    assert found["error"] == "" and errors(found) == ["", "", ""]
-    assert [gpu["bus"] for gpu in found["gpus"]] == ["0000:00:00.0", "0000:01:00.0", "0000:02:00.0"]
-    assert {gpu["name"] for gpu in found["gpus"]} == {"Emulated GPU"}
+    output = ran(driver)
+    assert output["error"] == "" and errors(output) == ["", "", ""]
+    assert [gpu["bus"] for gpu in output["gpus"]] == ["0000:00:00.0", "0000:01:00.0", "0000:02:00.0"]
+    assert {gpu["name"] for gpu in output["gpus"]} == {"Emulated GPU"}
 
 
 def test_one_wrong_word_fails_its_gpu_alone(driver: Path) -> None:
@@ -95,13 +95,13 @@ def test_one_wrong_word_fails_its_gpu_alone(driver: Path) -> None:
 
 
 def test_a_kernel_that_does_not_run_fails_its_gpu_alone(driver: Path) -> None:
-    wanted = ["", "", "cuLaunchKernel returned CUDA_ERROR_ILLEGAL_ADDRESS (700)"]
-    assert errors(ran(driver, LAUNCH_FAILS_ON="2")) == wanted
+    expected = ["", "", "cuLaunchKernel returned CUDA_ERROR_ILLEGAL_ADDRESS (700)"]
+    assert errors(ran(driver, LAUNCH_FAILS_ON="2")) == expected
 
 
 def test_a_driver_that_does_not_start_is_reported(driver: Path) -> None:
-    found = ran(driver, INIT="802")
-    assert found == {"error": "cuInit returned CUDA_ERROR_SYSTEM_NOT_READY (802)", "gpus": []}
+    output = ran(driver, INIT="802")
+    assert output == {"error": "cuInit returned CUDA_ERROR_SYSTEM_NOT_READY (802)", "gpus": []}
 
 
 def test_an_image_or_node_without_a_driver_is_reported(tmp_path: Path) -> None:

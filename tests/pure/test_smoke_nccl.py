@@ -53,19 +53,19 @@ WITHOUT_GPUDIRECT = LOG.replace("/GDRDMA(PCI)", "").replace("/GDRDMA", "")
 SLOW = TABLE.replace("78.31", "31.20").replace("78.24", "31.18")
 
 
-def reports(zero: str = LOG, one: str = LOG, table: str = TABLE) -> list[NetworkReport]:
+def reports(zero: str = LOG, other: str = LOG, table: str = TABLE) -> list[NetworkReport]:
     return [
         {"nccl_rank": 0, "host": "w-0", "node": "n-0", "error": "", **parsed(table + zero)},
-        {"nccl_rank": 1, "host": "w-1", "node": "n-1", "error": "", **parsed(one)},
+        {"nccl_rank": 1, "host": "w-1", "node": "n-1", "error": "", **parsed(other)},
     ]
 
 
-def results(found: list[NetworkReport], expected: NcclExpected = EXPECTED) -> dict[str, str]:
-    return {check.name: check.result for check in checks(found, expected)}
+def results(network_reports: list[NetworkReport], expected: NcclExpected = EXPECTED) -> dict[str, str]:
+    return {check.name: check.result for check in checks(network_reports, expected)}
 
 
-def failures(found: list[NetworkReport], expected: NcclExpected = EXPECTED) -> dict[str, tuple[str, ...]]:
-    return {check.name: check.failures for check in checks(found, expected) if check.failures}
+def failures(network_reports: list[NetworkReport], expected: NcclExpected = EXPECTED) -> dict[str, tuple[str, ...]]:
+    return {check.name: check.failures for check in checks(network_reports, expected) if check.failures}
 
 
 def test_a_sound_pair_passes_every_check_with_what_was_seen() -> None:
@@ -125,10 +125,10 @@ FAULTS: dict[str, tuple[list[NetworkReport], str, str]] = {
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_each_fault_fails_one_check_alone(name: str) -> None:
-    found, check, sentence = FAULTS[name]
-    told = failures(found)
-    assert list(told) == [check]
-    assert told[check][0 if check != "NCCL" else -1] == sentence
+    faulty, check, sentence = FAULTS[name]
+    failed = failures(faulty)
+    assert list(failed) == [check]
+    assert failed[check][0 if check != "NCCL" else -1] == sentence
 
 
 def test_no_table_is_a_failure_and_judges_no_bandwidth() -> None:
@@ -145,13 +145,13 @@ def test_no_channel_between_nodes_proves_no_network() -> None:
 @pytest.mark.parametrize("instance_type", ["g5.48xlarge", "g6.48xlarge", "p5.4xlarge", "g7e.8xlarge"])
 def test_gpudirect_is_not_demanded_of_types_without_it(instance_type: str) -> None:
     expected = replace(EXPECTED, instance_type=instance_type, line_rate_gbps=100.0)
-    found = {check.name: check for check in checks(reports(WITHOUT_GPUDIRECT, WITHOUT_GPUDIRECT), expected)}
-    assert (found["GPUDirect"].result, found["GPUDirect"].detail) == (
+    by_name = {check.name: check for check in checks(reports(WITHOUT_GPUDIRECT, WITHOUT_GPUDIRECT), expected)}
+    assert (by_name["GPUDirect"].result, by_name["GPUDirect"].detail) == (
         "not on this hardware",
         f"not available on this type ({instance_type})",
     )
-    assert found["NCCL network"].result == "passed"
-    assert found["NCCL bandwidth"].result == "not run" and "not judged" in found["NCCL bandwidth"].detail
+    assert by_name["NCCL network"].result == "passed"
+    assert by_name["NCCL bandwidth"].result == "not run" and "not judged" in by_name["NCCL bandwidth"].detail
 
 
 def test_a_pool_with_tcp_must_use_sockets_and_claims_no_more() -> None:
@@ -161,8 +161,8 @@ def test_a_pool_with_tcp_must_use_sockets_and_claims_no_more() -> None:
 
 
 def test_one_worker_proves_no_network() -> None:
-    one = replace(EXPECTED, workers=1, ranks=1)
-    assert results(reports()[:1], one) == dict(zip(NAMES, ("passed", "not run", "not run", "not run"), strict=True))
+    single = replace(EXPECTED, workers=1, ranks=1)
+    assert results(reports()[:1], single) == dict(zip(NAMES, ("passed", "not run", "not run", "not run"), strict=True))
 
 
 def test_old_names_of_the_plugin_are_understood() -> None:

@@ -30,8 +30,8 @@ def run(name: str = "i-1", instance_type: str = "p4d.24xlarge", **more: Any) -> 
 
 
 def job(name: str = "simulate", phase: str = "Running", **more: Any) -> JobState:
-    found = JobState(name, "team-a", "MPIJob", name, "mpirun", "train", 1, Phase(phase), "", 0, START + HOUR, None)
-    return replace(found, **more)
+    state = JobState(name, "team-a", "MPIJob", name, "mpirun", "train", 1, Phase(phase), "", 0, START + HOUR, None)
+    return replace(state, **more)
 
 
 def worker(hours: tuple[float, float | None], node: str = "n1", gpus: int = 8, **more: Any) -> dict[str, Any]:
@@ -56,61 +56,61 @@ def spent(runs: list[Run], uses: Uses | None = None, since: datetime = START) ->
 
 
 def test_each_instance_costs_its_price_for_the_hours_that_it_ran() -> None:
-    found = spent([run(), run("i-2", ended=START + HOUR), run("i-3", "m7i.large")])
-    assert found.pools["train"].usd == 5 * Decimal("21.95764")
-    assert found.pools["system"].usd == 4 * Decimal("0.1008")
-    assert found.total.usd == found.cost_centers["physics"].usd == found.pools["train"].usd + found.pools["system"].usd
-    assert (found.pools["train"].instance_hours, found.pools["train"].gpu_hours) == (5, 40)
+    costs = spent([run(), run("i-2", ended=START + HOUR), run("i-3", "m7i.large")])
+    assert costs.pools["train"].usd == 5 * Decimal("21.95764")
+    assert costs.pools["system"].usd == 4 * Decimal("0.1008")
+    assert costs.total.usd == costs.cost_centers["physics"].usd == costs.pools["train"].usd + costs.pools["system"].usd
+    assert (costs.pools["train"].instance_hours, costs.pools["train"].gpu_hours) == (5, 40)
 
 
 def test_hours_before_the_period_do_not_count() -> None:
-    found = spent([run(), run("i-2", ended=START + HOUR)], since=START + 3 * HOUR)
-    assert found.total.instance_hours == 1
+    costs = spent([run(), run("i-2", ended=START + HOUR)], since=START + 3 * HOUR)
+    assert costs.total.instance_hours == 1
 
 
 @pytest.mark.parametrize(("market", "usd"), [("capacity-block", Decimal(0)), ("spot", 4 * Decimal("8.50"))])
 def test_a_block_is_prepaid_and_spot_instances_cost_the_price_of_their_zone(market: Any, usd: Decimal) -> None:
-    known = replace(prices(), spot={("p4d.24xlarge", "us-west-2a"): price("8.50")})
-    assert spending([run(market=market)], None, known, GPUS, since=START, now=NOW).total.usd == usd
+    spot_prices = replace(prices(), spot={("p4d.24xlarge", "us-west-2a"): price("8.50")})
+    assert spending([run(market=market)], None, spot_prices, GPUS, since=START, now=NOW).total.usd == usd
 
 
 def test_an_unknown_price_is_named_and_makes_the_sum_a_lower_bound() -> None:
-    found = spent([run(), run("i-2", "p5e.48xlarge"), run("i-3", "p5e.48xlarge")])
-    assert found.unknown == ["the on-demand price of p5e.48xlarge in us-east-1"]
-    assert (found.total.as_json()["usd"], found.total.usd) == (None, 4 * Decimal("21.95764"))
+    costs = spent([run(), run("i-2", "p5e.48xlarge"), run("i-3", "p5e.48xlarge")])
+    assert costs.unknown == ["the on-demand price of p5e.48xlarge in us-east-1"]
+    assert (costs.total.as_json()["usd"], costs.total.usd) == (None, 4 * Decimal("21.95764"))
     console = Console(width=100)
     with console.capture() as shown:
-        show(console, "mine", found)
+        show(console, "mine", costs)
     assert "at least 87.83" in shown.get()
     assert "unknown: the on-demand price of p5e.48xlarge" in shown.get()
 
 
 def test_a_job_costs_its_nodes_while_its_workers_had_them_even_after_it_was_deleted() -> None:
     two = record(worker((1, 3)), worker((1, 3), "n2"))
-    found = spent([run(), run("i-2")], used(two, record(worker((1, None), "n3"), name="other", namespace="team-b")))
-    assert found.jobs[("team-a", "simulate")].usd == found.namespaces["team-a"].usd == 4 * Decimal("21.95764")
-    assert found.namespaces["team-b"].gpu_hours == 24
-    assert found.unknown == []
+    costs = spent([run(), run("i-2")], used(two, record(worker((1, None), "n3"), name="other", namespace="team-b")))
+    assert costs.jobs[("team-a", "simulate")].usd == costs.namespaces["team-a"].usd == 4 * Decimal("21.95764")
+    assert costs.namespaces["team-b"].gpu_hours == 24
+    assert costs.unknown == []
 
 
 def test_time_in_the_queue_and_between_attempts_costs_nothing() -> None:
-    found = spent([run()], used(record(worker((2, 2.5)), worker((3, 3.5)))))
-    assert found.jobs[("team-a", "simulate")].instance_hours == 1
+    costs = spent([run()], used(record(worker((2, 2.5)), worker((3, 3.5)))))
+    assert costs.jobs[("team-a", "simulate")].instance_hours == 1
     assert not spent([run()], used(record())).jobs
 
 
 def test_jobs_on_one_node_pay_for_their_share_of_its_gpus() -> None:
-    found = spent([run()], used(record(worker((0, 4), gpus=2), worker((0, 4), gpus=2)), record(worker((0, 4), gpus=4), name="b")))
-    assert found.jobs[("team-a", "simulate")].usd == found.jobs[("team-a", "b")].usd == 2 * Decimal("21.95764")
-    assert found.idle_gpu_hours == {"train": 0}
+    costs = spent([run()], used(record(worker((0, 4), gpus=2), worker((0, 4), gpus=2)), record(worker((0, 4), gpus=4), name="b")))
+    assert costs.jobs[("team-a", "simulate")].usd == costs.jobs[("team-a", "b")].usd == 2 * Decimal("21.95764")
+    assert costs.idle_gpu_hours == {"train": 0}
 
 
 def test_workers_on_a_node_without_gpus_share_it_equally_at_each_moment() -> None:
     cpu: dict[str, Any] = {"type": "m7i.large", "pool": "system", "gpus": 0}
     alone_then_shared = record(worker((0, 4), **cpu))
-    found = spent([run("i-1", "m7i.large")], used(alone_then_shared, record(worker((2, 4), **cpu), name="b")))
-    assert [found.jobs[("team-a", name)].instance_hours for name in ("simulate", "b")] == [3, 1]
-    assert found.namespaces["team-a"].usd == found.pools["system"].usd
+    costs = spent([run("i-1", "m7i.large")], used(alone_then_shared, record(worker((2, 4), **cpu), name="b")))
+    assert [costs.jobs[("team-a", name)].instance_hours for name in ("simulate", "b")] == [3, 1]
+    assert costs.namespaces["team-a"].usd == costs.pools["system"].usd
 
 
 def test_a_worker_without_gpus_on_a_gpu_node_leaves_its_gpus_idle() -> None:
@@ -118,43 +118,43 @@ def test_a_worker_without_gpus_on_a_gpu_node_leaves_its_gpus_idle() -> None:
 
 
 def test_an_mpijob_of_another_tool_is_counted_in_the_pool_of_its_nodes() -> None:
-    found = spent([run()], used(record(worker((0, 1)), pool=""), record(worker((1, 2), pool=""), name="old", pool="")))
-    assert found.idle_gpu_hours == {"train": 16}
+    costs = spent([run()], used(record(worker((0, 1)), pool=""), record(worker((1, 2), pool=""), name="old", pool="")))
+    assert costs.idle_gpu_hours == {"train": 16}
 
 
 def test_a_record_that_lacks_its_oldest_workers_gives_a_lower_bound() -> None:
-    found = spent([run()], used(record(worker((1, 2)), droppedGpuSeconds=60.0)))
-    assert found.jobs[("team-a", "simulate")].unknown and found.namespaces["team-a"].unknown
-    assert found.unknown == ["the oldest workers of job simulate in team-a, which its record no longer contains"]
+    costs = spent([run()], used(record(worker((1, 2)), droppedGpuSeconds=60.0)))
+    assert costs.jobs[("team-a", "simulate")].unknown and costs.namespaces["team-a"].unknown
+    assert costs.unknown == ["the oldest workers of job simulate in team-a, which its record no longer contains"]
 
 
 def test_jobs_without_a_record_are_estimated_from_their_objects() -> None:
     live = [job(workers=2, phase="Succeeded", ended=START + 3 * HOUR), job("waiting", phase="Queued")]
-    found = spent([run(), run("i-2")], used(jobs=live))
-    assert found.jobs[("team-a", "simulate")].usd == 4 * Decimal("21.95764")
-    assert found.jobs.keys() == {("team-a", "simulate")}
-    assert found.unknown == [
+    costs = spent([run(), run("i-2")], used(jobs=live))
+    assert costs.jobs[("team-a", "simulate")].usd == 4 * Decimal("21.95764")
+    assert costs.jobs.keys() == {("team-a", "simulate")}
+    assert costs.unknown == [
         "jobs without a record, estimated as one node per worker from their creation to their end: simulate in team-a",
     ]
 
 
 def test_a_job_with_a_record_is_not_counted_again_from_its_objects() -> None:
-    found = spent([run()], used(record(worker((1, 2)), created=(START + HOUR).isoformat()), jobs=[job()]))
-    assert (found.jobs[("team-a", "simulate")].instance_hours, found.unknown) == (1, [])
+    costs = spent([run()], used(record(worker((1, 2)), created=(START + HOUR).isoformat()), jobs=[job()]))
+    assert (costs.jobs[("team-a", "simulate")].instance_hours, costs.unknown) == (1, [])
 
 
 def test_a_job_of_another_operator_without_a_known_pool_makes_its_cost_unknown() -> None:
-    found = spent([run()], used(jobs=[job("ray", pool="")]))
-    assert found.jobs[("team-a", "ray")].as_json()["usd"] is None
-    assert "the instance type of job ray in team-a" in found.unknown
+    costs = spent([run()], used(jobs=[job("ray", pool="")]))
+    assert costs.jobs[("team-a", "ray")].as_json()["usd"] is None
+    assert "the instance type of job ray in team-a" in costs.unknown
 
 
-def test_gpu_hours_without_a_job_are_idle() -> None:
-    found = spent([run(), run("i-2", "m7i.large")], used(record(worker((1, 2)))))
-    assert found.idle_gpu_hours == {"train": 24}
+def test_gpu_hours_not_used_by_a_job_count_as_idle() -> None:
+    costs = spent([run(), run("i-2", "m7i.large")], used(record(worker((1, 2)))))
+    assert costs.idle_gpu_hours == {"train": 24}
     console = Console(width=100)
     with console.capture() as shown:
-        show(console, "mine", found)
+        show(console, "mine", costs)
     assert "pool train: 24.00 GPU hours without a job" in shown.get()
 
 

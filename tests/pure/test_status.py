@@ -49,8 +49,8 @@ def pod(on: str | None, *gpus: int, phase: str = "Running", before: int = 0) -> 
 def test_gpus_are_those_of_ready_nodes_and_held_until_a_pod_is_over() -> None:
     nodes = [node("a"), node("b", ready=False), node("c", pool="other")]
     pods = [pod("a", 1, 1), pod("a", 4, phase="Succeeded"), pod("a", 0, before=1), pod("c", 4), pod(None, 4)]
-    found = pool_status(POOL, nodes, pods)
-    assert (found.ready, found.there, found.gpus, found.gpus_used, found.problems) == (1, 2, 4, 3, ())
+    status = pool_status(POOL, nodes, pods)
+    assert (status.ready, status.there, status.gpus, status.gpus_used, status.problems) == (1, 2, 4, 3, ())
 
 
 def test_nodes_that_are_ready_and_take_no_job_are_reported() -> None:
@@ -63,8 +63,8 @@ def test_nodes_that_are_ready_and_take_no_job_are_reported() -> None:
 
 def test_gpus_of_nodes_that_accept_no_jobs_are_not_free() -> None:
     nodes = [node("a"), node("b", taints=("gpumpi.dev/simulated",)), node("c", taints=("node.kubernetes.io/unschedulable",))]
-    found = pool_status(POOL, nodes, [pod("a", 1), pod("c", 2)])
-    assert (found.ready, found.gpus, found.gpus_used, found.as_json(NOW)["gpusFree"]) == (3, 6, 3, 3)
+    status = pool_status(POOL, nodes, [pod("a", 1), pod("c", 2)])
+    assert (status.ready, status.gpus, status.gpus_used, status.as_json(NOW)["gpusFree"]) == (3, 6, 3, 3)
 
 
 def test_without_the_right_to_list_pods_nobody_knows_who_holds_gpus() -> None:
@@ -75,7 +75,7 @@ def workload(owner: str, *conditions: str, queue: str = "default", active: bool 
     return {
         "metadata": {"ownerReferences": [{"uid": owner}]},
         "spec": {"queueName": queue, "active": active},
-        "status": {"conditions": [{"type": one, "status": "True"} for one in conditions]},
+        "status": {"conditions": [{"type": condition, "status": "True"} for condition in conditions]},
     }
 
 
@@ -83,15 +83,15 @@ def test_a_queue_has_admitted_and_waiting_jobs_and_no_pods_that_move_files() -> 
     helper = {"metadata": {"uid": "files"}}
     admitted = [workload("a", "QuotaReserved"), workload("b", "QuotaReserved", "Admitted")]
     over = [workload("c", "QuotaReserved", "Admitted", "Finished"), workload("d", active=False)]
-    others = [workload("files", "QuotaReserved"), workload("files"), workload("e", queue="other")]
-    found = queue_status("mpi-jobs", "default", [*admitted, workload("f"), *over, *others], [helper])
-    assert (found.admitted, found.waiting) == (2, 1)
+    uncounted = [workload("files", "QuotaReserved"), workload("files"), workload("e", queue="other")]
+    status = queue_status("mpi-jobs", "default", [*admitted, workload("f"), *over, *uncounted], [helper])
+    assert (status.admitted, status.waiting) == (2, 1)
 
 
 def test_a_claim_that_is_not_there_is_missing() -> None:
     namespace = NamespaceDescription(name="jobs", volumes=(VolumeDescription(name="shared", claim="shared", mount_path="/s"),))
-    assert [one.phase for one in volume_statuses(namespace, [])] == ["Missing"]
-    assert [one.phase for one in volume_statuses(namespace, None)] == [""]
+    assert [status.phase for status in volume_statuses(namespace, [])] == ["Missing"]
+    assert [status.phase for status in volume_statuses(namespace, None)] == [""]
 
 
 def activity(status: str, minutes: int, what: str = "Launching a new EC2 instance") -> dict[str, Any]:
@@ -113,8 +113,8 @@ LAUNCHES = [
 def test_the_last_failed_launch_is_the_newest_and_over_when_a_later_one_succeeded(
     activities: list[dict[str, Any]], expected: tuple[str, bool] | None
 ) -> None:
-    found = find_last_failed_launch(activities)
-    assert (found and (found.reason, found.is_over)) == expected
+    launch = find_last_failed_launch(activities)
+    assert (launch and (launch.reason, launch.is_over)) == expected
 
 
 def printed(status: Status) -> str:
@@ -128,7 +128,7 @@ def test_what_both_know_is_one_pool_and_what_one_could_not_ask_is_said() -> None
     aws = Status("c", "eks", "ACTIVE", pools=(PoolStatus("train", wanted=3, maximum=3, failed_launch=launch), PoolStatus("new")))
     kubernetes = Status("c", pools=(pool_status(POOL, [node("a")], [pod("a", 1)]),), unknown=("queues",))
     merged = kubernetes.merged(aws)
-    assert [(one.name, one.ready, one.wanted, one.instance_type) for one in merged.pools] == [
+    assert [(pool.name, pool.ready, pool.wanted, pool.instance_type) for pool in merged.pools] == [
         ("train", 1, 3, "g5.8xlarge"),
         ("new", None, None, ""),
     ]
@@ -147,10 +147,10 @@ def test_a_watch_goes_on_where_one_look_fails(capsys: pytest.CaptureFixture[str]
     )
 
     def look() -> tuple[Status, int]:
-        one = next(looks)
-        if isinstance(one, BaseException):
-            raise one
-        return one, 0
+        outcome = next(looks)
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome, 0
 
     assert _watched(look, as_json=True, pause=lambda seconds: None) == 130
     first, second = capsys.readouterr().out.splitlines()
@@ -170,12 +170,12 @@ def test_the_spending_so_far_is_one_line(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_an_unknown_price_makes_the_spending_a_lower_bound() -> None:
-    found = SpendingStatus(Decimal("44.3"), NOW, ("the on-demand price of p5e.48xlarge in us-west-2",))
-    assert found.sentence() == (
+    status = SpendingStatus(Decimal("44.3"), NOW, ("the on-demand price of p5e.48xlarge in us-west-2",))
+    assert status.sentence() == (
         "instances so far: at least 44.30 USD since 2026-11-21 12:00 UTC; "
         "the on-demand price of p5e.48xlarge in us-west-2 is unknown"
     )
-    assert found.as_json()["usd"] is None
+    assert status.as_json()["usd"] is None
 
 
 @pytest.mark.parametrize(

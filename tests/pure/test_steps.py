@@ -20,17 +20,17 @@ def test_a_pattern_that_takes_too_long_is_given_up() -> None:
     lines = [(at(1), "a" * 100 + "!")]
     with pytest.raises(steps.TooSlow):
         steps.find(lines, "(a+)+$", limit=0.1)
-    seen = Controlled()
-    found = job(main(policy=WITHIN), [*workers(uid="uid"), launcher(1)])
-    seen.look(found, 20)
-    seen.look(found, 30, seen=Seen("uid-train-launcher-1", is_too_slow=True))
-    assert seen["progressProblem"] == progress.TOO_SLOW
-    assert seen.record is not None and progress.find_log(seen.record, found) is None
-    assert JobRecord("train-record", seen.record).hang == progress.TOO_SLOW
+    loop = Controlled()
+    managed = job(main(policy=WITHIN), [*workers(uid="uid"), launcher(1)])
+    loop.look(managed, 20)
+    loop.look(managed, 30, seen=Seen("uid-train-launcher-1", is_too_slow=True))
+    assert loop["progressProblem"] == progress.TOO_SLOW
+    assert loop.record is not None and progress.find_log(loop.record, managed) is None
+    assert JobRecord("train-record", loop.record).hang == progress.TOO_SLOW
 
 
 @pytest.mark.parametrize(
-    ("pattern", "text", "found"),
+    ("pattern", "text", "expected"),
     [
         (r"step (\d+)", "[1,0]<stdout>:step 12 loss 0.3", [Step("t", 12)]),
         (r"(?P<loss>\S+) at (?P<step>\d+), saved in (?P<saved>[\d.]+) s", "0.3 at 12, saved in 1.25 s", [Step("t", 12, 1250)]),
@@ -39,8 +39,8 @@ def test_a_pattern_that_takes_too_long_is_given_up() -> None:
         ("(", "step 1", []),
     ],
 )
-def test_a_line_names_a_step(pattern: str, text: str, found: list[Step]) -> None:
-    assert steps.find([("t", text)], pattern) == found
+def test_a_line_names_a_step(pattern: str, text: str, expected: list[Step]) -> None:
+    assert steps.find([("t", text)], pattern) == expected
 
 
 def test_the_helper_prints_what_the_documented_pattern_finds(

@@ -62,9 +62,9 @@ class ApiServer:
             return answer({**(body or {}), "metadata": {"uid": "1", **(body or {}).get("metadata", {})}})
         if path.endswith(CONFIG_MAP):
             return answer({"data": {CONFIG_MAP_KEY: DESCRIBED.to_json()}})
-        labels = dict(one.split("=") for one in (query or {}).get("labelSelector", "").split(",") if "=" in one)
+        labels = dict(part.split("=") for part in (query or {}).get("labelSelector", "").split(",") if "=" in part)
         if path == f"api/v1/namespaces/{NAMESPACE}/configmaps":
-            return answer({"items": [one for one in self.config_maps if labels.items() <= one["metadata"]["labels"].items()]})
+            return answer({"items": [item for item in self.config_maps if labels.items() <= item["metadata"]["labels"].items()]})
         if path.endswith("/pods") and "batch.kubernetes.io/job-name" in labels:
             state = {"containerStatuses": [{"name": "files", "state": {"running": {}}}]}
             return answer({"items": [{"metadata": {"name": "files-1-x"}, "spec": {}, "status": state}]})

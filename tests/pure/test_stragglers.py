@@ -17,22 +17,22 @@ def shown(*slowest: tuple[int, float], policy: dict[str, Any] = POLICY, kind: st
     """Return the output of `jobs` for a job, given the slowest rank and its slowdown ratio in each of the steps 40, 41,
     ...
     """
-    seen = Controlled()
+    loop = Controlled()
     pods = pods_of(kind)
     running = job(main(kind, policy), pods)
-    seen.look(running, 20)
-    found = [Step(at(30 + number), 40 + number, 0, *one) for number, one in enumerate(slowest)]
-    seen.look(running, 60, seen=Seen(pods[-1 if kind == "mpijob" else 0]["metadata"]["uid"], found, (), at(60)))
-    assert seen.record is not None
-    return JobRecord("train-record", seen.record).slow
+    loop.look(running, 20)
+    printed = [Step(at(30 + number), 40 + number, 0, *slow) for number, slow in enumerate(slowest)]
+    loop.look(running, 60, seen=Seen(pods[-1 if kind == "mpijob" else 0]["metadata"]["uid"], printed, (), at(60)))
+    assert loop.record is not None
+    return JobRecord("train-record", loop.record).slow
 
 
 def pods_of(kind: str) -> list[Object]:
     if kind == "mpijob":
         return [*workers(), launcher()]
     named = workers()
-    for index, one in enumerate(named):
-        one["metadata"]["labels"][COMPLETION_INDEX] = str(index)
+    for index, resource in enumerate(named):
+        resource["metadata"]["labels"][COMPLETION_INDEX] = str(index)
     return named
 
 
@@ -61,13 +61,13 @@ def test_without_the_ranks_per_worker_the_rank_is_shown_without_its_node() -> No
 
 
 def test_a_slow_rank_is_written_at_once_and_forgotten_when_its_attempt_ends() -> None:
-    seen = Controlled()
+    loop = Controlled()
     running = job(main(policy=POLICY), pods_of("mpijob"))
-    seen.look(running, 20)
+    loop.look(running, 20)
     for second in range(30, 36):
-        found = [Step(at(one), one, 0, 1, 3.0) for one in range(30, second + 1)]
-        seen.look(running, second, seen=Seen("uid-train-launcher-1", found, (), at(second)))
-    assert seen.record is not None
-    assert "rank 1 on one is slow" in JobRecord("train-record", seen.record).slow
-    seen.look(job(main(policy=POLICY), [*workers(), launcher(phase="Failed", code=1, until=40)]), 41)
-    assert JobRecord("train-record", seen.record).slow == ""
+        printed = [Step(at(number), number, 0, 1, 3.0) for number in range(30, second + 1)]
+        loop.look(running, second, seen=Seen("uid-train-launcher-1", printed, (), at(second)))
+    assert loop.record is not None
+    assert "rank 1 on one is slow" in JobRecord("train-record", loop.record).slow
+    loop.look(job(main(policy=POLICY), [*workers(), launcher(phase="Failed", code=1, until=40)]), 41)
+    assert JobRecord("train-record", loop.record).slow == ""

@@ -17,9 +17,9 @@ def subnets(vpc: str, zones: list[str]) -> list[IPv4Network]:
 
 @pytest.mark.parametrize("vpc", VPCS)
 def test_subnets_of_all_zones_lie_in_the_vpc_and_apart(vpc: str) -> None:
-    found = subnets(vpc, ZONES)
-    assert all(subnet.subnet_of(IPv4Network(vpc)) for subnet in found)
-    assert not [pair for pair in combinations(found, 2) if pair[0].overlaps(pair[1])]
+    blocks = subnets(vpc, ZONES)
+    assert all(subnet.subnet_of(IPv4Network(vpc)) for subnet in blocks)
+    assert not [pair for pair in combinations(blocks, 2) if pair[0].overlaps(pair[1])]
 
 
 @pytest.mark.parametrize("vpc", VPCS)

@@ -10,7 +10,7 @@ from tests.pure.world import facts, settings
 
 
 @pytest.mark.parametrize(
-    ("known", "expected"),
+    ("fields", "expected"),
     [
         ({}, "STANDARD"),
         ({"extended_support": frozenset({"1.33"})}, "STANDARD"),
@@ -20,6 +20,6 @@ from tests.pure.world import facts, settings
     ],
     ids=["new", "new, other version in extended support", "new, in extended support", "existing extended", "existing standard"],
 )
-def test_new_clusters_get_standard_support_and_existing_ones_keep_theirs(known: dict[str, Any], expected: str) -> None:
+def test_new_clusters_get_standard_support_and_existing_ones_keep_theirs(fields: dict[str, Any], expected: str) -> None:
     stack = settings()
-    assert support_type(stack, facts(stack, **known)) == expected
+    assert support_type(stack, facts(stack, **fields)) == expected

@@ -16,7 +16,7 @@ EVERY = (*TOOLS, *ON_DEMAND)
 MODULES = sorted({tool.module for tool in EVERY}, key=lambda module: module.name)
 
 
-@pytest.mark.parametrize("module", [one for one in MODULES if not any(one.folder.glob("*.c"))], ids=lambda module: module.name)
+@pytest.mark.parametrize("module", [tool for tool in MODULES if not any(tool.folder.glob("*.c"))], ids=lambda module: module.name)
 def test_a_module_pins_what_the_catalogue_says(module: Module) -> None:
     required = (module.folder / "go.mod").read_text()
     for package in module.packages:
@@ -40,11 +40,11 @@ def test_another_pin_or_source_is_another_folder_of_the_cache(tmp_path: Path, mo
     monkeypatch.setattr(catalogue, "HERE", tmp_path)
     module = Module("thing", "1.0.0", ("gpumpi/tools/thing",))
     module.folder.mkdir()
-    seen = set()
+    folders = set()
     for name, text in (("go.mod", "a"), ("go.mod", "b"), ("go.sum", "c"), ("main.go", "d"), ("notes.txt", "e")):
         (module.folder / name).write_text(text)
-        seen.add(build.cached_folder(module))
-    assert len(seen) == 4
+        folders.add(build.cached_folder(module))
+    assert len(folders) == 4
 
 
 def test_a_file_that_a_go_module_lacks_is_added_before_the_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

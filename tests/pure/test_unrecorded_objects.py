@@ -48,10 +48,10 @@ def test_only_updates_since_the_last_success_left_something(history: list[dict[s
 
 
 def test_a_planned_object_has_the_provider_of_the_state_and_no_masked_secret() -> None:
-    (found,) = planned({"steps": [step(dependencies=["urn:gone", PARENT])]}, STATE)
-    assert found.kind == "creating" and found.inputs["data"] == {"a": "b"}
-    assert found.resource["provider"] == f"{PROVIDER}::uid"
-    assert found.resource["dependencies"] == [PARENT]
+    (operation,) = planned({"steps": [step(dependencies=["urn:gone", PARENT])]}, STATE)
+    assert operation.kind == "creating" and operation.inputs["data"] == {"a": "b"}
+    assert operation.resource["provider"] == f"{PROVIDER}::uid"
+    assert operation.resource["dependencies"] == [PARENT]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_failed_refresh_leaves_the_state_as_it_was() -> None:
 
     with pytest.raises(ConnectionError):
         recover(pulumi, "dev", lambda _: pytest.fail("no AWS client is needed"), print)
-    assert [len(one["deployment"]["resources"]) for one in imported] == [3, 2]
+    assert [len(state["deployment"]["resources"]) for state in imported] == [3, 2]
     assert imported[-1] == STATE
 
 
@@ -126,16 +126,16 @@ class FakePulumi:
 
     def _refresh(self) -> None:
         resources = self.state["deployment"]["resources"]
-        found = [one for one in resources if one["urn"].rpartition("::")[2] in self.cluster]
-        for one in found:
-            one["outputs"] = self.cluster[one["urn"].rpartition("::")[2]]
-        self.state["deployment"]["resources"] = [one for one in resources if one in found or one["urn"] in (PROVIDER, PARENT)]
+        live = [resource for resource in resources if resource["urn"].rpartition("::")[2] in self.cluster]
+        for entry in live:
+            entry["outputs"] = self.cluster[entry["urn"].rpartition("::")[2]]
+        self.state["deployment"]["resources"] = [item for item in resources if item in live or item["urn"] in (PROVIDER, PARENT)]
 
 
 def test_only_ours_among_the_existing_objects_is_adopted() -> None:
-    pulumi, told = FakePulumi(held=live(), foreign=live("kubectl")), list[str]()
-    assert recover(pulumi, "dev", lambda _: pytest.fail("no AWS client is needed"), told.append).found == ["held (jobs/held)"]
+    pulumi, reports = FakePulumi(held=live(), foreign=live("kubectl")), list[str]()
+    assert recover(pulumi, "dev", lambda _: pytest.fail("no AWS client is needed"), reports.append).found == ["held (jobs/held)"]
     resources = pulumi.state["deployment"]["resources"]
-    assert [one["urn"].rpartition("::")[2] for one in resources] == ["cluster", "queue", "held"]
+    assert [resource["urn"].rpartition("::")[2] for resource in resources] == ["cluster", "queue", "held"]
     fix = "delete it, or adopt it with `pulumi import`"
-    assert told[1:] == [f"foreign (jobs/foreign) exists, but no failed update of this stack created it; {fix}"]
+    assert reports[1:] == [f"foreign (jobs/foreign) exists, but no failed update of this stack created it; {fix}"]

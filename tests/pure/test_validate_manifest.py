@@ -35,14 +35,14 @@ def container(**more: Any) -> dict[str, Any]:
     return {"containers": [{**SOUND["containers"][0], **more}]}
 
 
-def found(document: dict[str, Any], **described: Any) -> list[str]:
+def find_problems(document: dict[str, Any], **described: Any) -> list[str]:
     prefix, here = "spec.Worker.template.spec.", cluster(**described)
     problems = [*admission.problems(document), *placement.problems(document, here, here.namespaces[0])]
-    return [f"{one.path.removeprefix(prefix)}: {one.message}" for one in problems]
+    return [f"{problem.path.removeprefix(prefix)}: {problem.message}" for problem in problems]
 
 
 def test_a_manifest_that_complies_has_no_problems() -> None:
-    assert found(manifest()) == []
+    assert find_problems(manifest()) == []
 
 
 OWN = SOUND["containers"][0]["securityContext"]
@@ -83,7 +83,7 @@ RESTRICTED = "Pod Security (restricted)"
     ids=lambda value: value if isinstance(value, str) and " " not in value else "",
 )
 def test_each_reason_is_found_alone_with_its_path(changed: dict[str, Any], path: str, text: str) -> None:
-    (problem,) = found(manifest(**changed))
+    (problem,) = find_problems(manifest(**changed))
     assert problem.startswith(f"{path}: ") and text in problem
 
 
@@ -91,8 +91,8 @@ def test_a_queue_that_does_not_exist_is_named_with_the_one_that_does() -> None:
     label = "kueue.x-k8s.io/queue-name"
     document = manifest() | {"metadata": {"name": "a", "labels": {label: "team-a"}}}
     why = 'namespace mpi-jobs has no queue "team-a", so the job would wait forever. Use jobs, or remove it.'
-    assert found(document) == [f"metadata.labels.{label}: {why}"]
-    assert found(manifest() | {"metadata": {"name": "a", "labels": {label: "jobs"}}}) == []
+    assert find_problems(document) == [f"metadata.labels.{label}: {why}"]
+    assert find_problems(manifest() | {"metadata": {"name": "a", "labels": {label: "jobs"}}}) == []
 
 
 @pytest.mark.parametrize(
@@ -113,8 +113,8 @@ def test_a_queue_that_does_not_exist_is_named_with_the_one_that_does() -> None:
 )
 def test_a_node_selector_must_select_nodes_of_a_pool(selector: dict[str, str], texts: list[str]) -> None:
     (key,) = list(selector)[:1]
-    assert found(manifest(nodeSelector=selector), region="us-west-2") == [f"nodeSelector.{key}: {text}" for text in texts]
-    assert found(manifest(nodeSelector=selector)) == [], "outside AWS, nodes may have labels that the description lacks"
+    assert find_problems(manifest(nodeSelector=selector), region="us-west-2") == [f"nodeSelector.{key}: {text}" for text in texts]
+    assert find_problems(manifest(nodeSelector=selector)) == [], "outside AWS, nodes may have labels that the description lacks"
 
 
 TEAM = TaintDescription(key="team", value="vision")
@@ -138,13 +138,13 @@ def test_pods_must_tolerate_the_taints_of_a_pool_that_has_their_gpus(tolerations
         "tolerations: the pods do not tolerate the taints of any pool with enough devices: "
         "train has team=vision:NoSchedule. Add tolerations."
     )
-    assert found(manifest(tolerations=tolerations), pools=pools) == ([] if fine else [why])
+    assert find_problems(manifest(tolerations=tolerations), pools=pools) == ([] if fine else [why])
 
 
 def test_in_a_cluster_with_a_registry_of_its_own_other_images_cannot_be_pulled() -> None:
     why = "nodes pull images through mirror.test/all. Use mirror.test/all/registry.test/a:1."
-    assert found(manifest(), image_registry="mirror.test/all") == [f"containers[0].image: {why}"]
-    assert found(manifest(**container(image=f"{REPOSITORY}/a:1")), image_registry="mirror.test/all") == []
+    assert find_problems(manifest(), image_registry="mirror.test/all") == [f"containers[0].image: {why}"]
+    assert find_problems(manifest(**container(image=f"{REPOSITORY}/a:1")), image_registry="mirror.test/all") == []
 
 
 @pytest.mark.parametrize(
@@ -162,8 +162,8 @@ def test_in_a_cluster_with_a_registry_of_its_own_other_images_cannot_be_pulled()
     ids=["root", "a default capability", "host network", "hostPath", "privileged", "IPC_LOCK", "seccomp", "host port"],
 )
 def test_a_baseline_namespace_admits_root_and_refuses_access_to_the_node(changed: dict[str, Any], texts: list[str]) -> None:
-    problems = [one.message for one in admission.problems(manifest(**changed), "baseline")]
-    assert len(problems) == len(texts) and all(text in one for text, one in zip(texts, problems, strict=True)), problems
+    problems = [problem.message for problem in admission.problems(manifest(**changed), "baseline")]
+    assert len(problems) == len(texts) and all(text in problem for text, problem in zip(texts, problems, strict=True)), problems
 
 
 def test_pods_of_every_kind_are_found() -> None:

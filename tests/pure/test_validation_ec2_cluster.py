@@ -107,17 +107,17 @@ OFFLINE: dict[str, tuple[Settings, list[str]]] = {
 @pytest.mark.parametrize("case", OFFLINE)
 def test_a_mistake_is_one_sentence_with_a_fix(case: str) -> None:
     settings, expected = OFFLINE[case]
-    assert [str(one) for one in check(settings)] == expected
+    assert [str(problem) for problem in check(settings)] == expected
 
 
 def test_a_plain_cluster_without_workers_says_what_to_write() -> None:
     settings = load({"target": {"kind": "ec2"}}, stack="test", region="us-west-2")
     example = "`pools: [{name: workers, instanceType: g6.48xlarge, maxSize: 4}]`"
-    assert [str(one) for one in check(settings)] == [f"pools: is missing. Define the workers, such as {example}."]
+    assert [str(problem) for problem in check(settings)] == [f"pools: is missing. Define the workers, such as {example}."]
 
 
-def problems(settings: Settings, known: Facts) -> list[str]:
-    return [str(one) for one in check(settings, known)]
+def problems(settings: Settings, facts: Facts) -> list[str]:
+    return [str(problem) for problem in check(settings, facts)]
 
 
 def test_what_exists_is_fine() -> None:
@@ -144,8 +144,8 @@ def test_an_ami_that_is_gone_is_named() -> None:
 
 def test_master_and_workers_are_of_one_architecture() -> None:
     settings = plain_settings(target={"headNodeType": "c7g.xlarge"})
-    known = facts(settings)
-    assert problems(settings, known) == [
+    observed = facts(settings)
+    assert problems(settings, observed) == [
         'pools[0].instanceType: "g6.48xlarge" is x86_64, but the head node\'s c7g.xlarge is arm64. Choose types with '
         "the same architecture, because they share an AMI."
     ]
@@ -153,9 +153,9 @@ def test_master_and_workers_are_of_one_architecture() -> None:
 
 def test_the_master_s_type_must_be_offered_where_the_workers_are() -> None:
     settings = plain_settings({**WORKERS, "zone": "us-west-2c"})
-    known = facts(settings)
-    known = replace(known, offerings={**known.offerings, "c7i.2xlarge": frozenset({"us-west-2a"})})
-    assert problems(replace_zones(settings), known) == [
+    observed = facts(settings)
+    observed = replace(observed, offerings={**observed.offerings, "c7i.2xlarge": frozenset({"us-west-2a"})})
+    assert problems(replace_zones(settings), observed) == [
         'target.headNodeType: "c7i.2xlarge" is not offered in us-west-2c, where the workers are. Choose another type, '
         "or a zone that offers both: us-west-2a."
     ]
@@ -167,9 +167,9 @@ def replace_zones(settings: Settings) -> Settings:
 
 def test_master_and_workers_share_the_quota() -> None:
     settings = plain_settings(target={"headNodeType": "g6.48xlarge"})
-    known = facts(settings)
-    found = problems(settings, replace(known, quotas={**known.quotas, "L-DB2E81BA": 900.0}))
-    assert len(found) == 1 and "1 g6.48xlarge and 4 g6.48xlarge need 960 vCPUs" in found[0]
+    observed = facts(settings)
+    messages = problems(settings, replace(observed, quotas={**observed.quotas, "L-DB2E81BA": 900.0}))
+    assert len(messages) == 1 and "1 g6.48xlarge and 4 g6.48xlarge need 960 vCPUs" in messages[0]
 
 
 ODCR = {"kind": "targeted-odcr", "reservationId": RESERVATION}

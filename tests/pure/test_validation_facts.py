@@ -188,8 +188,8 @@ def test_all_problems_are_reported_at_once_and_each_once() -> None:
         network={"cidr": "10.0.0.0/20", "natGateways": "none"},
         target={"kubernetesVersion": "1.36"},
     )
-    found = validation.check(stack, facts(stack, quotas={"L-417A185B": 0.0}, addon_versions={}, **existing("1.34")))
-    assert sorted(problem.path for problem in found) == [
+    problems = validation.check(stack, facts(stack, quotas={"L-417A185B": 0.0}, addon_versions={}, **existing("1.34")))
+    assert sorted(problem.path for problem in problems) == [
         "network.cidr",
         "network.natGateways",
         "pools[0].instanceType",
@@ -202,10 +202,10 @@ def test_all_problems_are_reported_at_once_and_each_once() -> None:
     ]
 
 
-def test_what_aws_says_of_a_value_of_the_wrong_form_is_left_out() -> None:
+def test_malformed_values_get_no_second_problem_from_aws() -> None:
     stack = settings(network={"vpcId": "main", "subnetIds": [subnet_id("a"), subnet_id("b")]})
-    found = validation.check(stack, facts(stack, vpc=None, not_found=frozenset({"main"})))
-    assert [problem.path for problem in found if problem.path == "network.vpcId"] == ["network.vpcId"]
+    problems = validation.check(stack, facts(stack, vpc=None, not_found=frozenset({"main"})))
+    assert [problem.path for problem in problems if problem.path == "network.vpcId"] == ["network.vpcId"]
 
 
 def no_zone(stack: Settings) -> Facts:

@@ -15,8 +15,8 @@ CASES = offline_stack.CASES | offline_access.CASES | offline_nodes.CASES
 @pytest.mark.parametrize("case", CASES)
 def test_a_mistake_gets_one_sentence(case: str) -> None:
     sections, pools, expected = CASES[case]
-    found = validation.check(settings(*pools, **sections))
-    assert [text(problem) for problem in found] == [expected]
+    problems = validation.check(settings(*pools, **sections))
+    assert [text(problem) for problem in problems] == [expected]
 
 
 @pytest.mark.parametrize(

@@ -13,22 +13,22 @@ DATA = Path(__file__).parent / "data"
 
 def new_stack(cloud: LocalCloud) -> LocalStack:
     """Return the stack for tests that inject AWS faults or kill the engine."""
-    made = LocalStack(cloud, "faults", DATA)
-    made.prepare()
-    return made
+    stack = LocalStack(cloud, "faults", DATA)
+    stack.prepare()
+    return stack
 
 
 def kinds_undisturbed(cloud: LocalCloud) -> Kinds:
     """Deploy `new_stack` without faults, count its resources, and reset the account."""
     up = new_stack(cloud).run("up")
     assert up.ok, up.output
-    found = kinds(cloud)
+    undisturbed = kinds(cloud)
     cloud.reset()
-    return found
+    return undisturbed
 
 
 def kinds(cloud: LocalCloud) -> Kinds:
-    return Counter((one["service"], one["container"].split(".")[0]) for one in cloud.control().leftovers())
+    return Counter((leftover["service"], leftover["container"].split(".")[0]) for leftover in cloud.control().leftovers())
 
 
 def goes_without_a_trace(stack: LocalStack) -> None:

@@ -71,18 +71,18 @@ def cases(tables: Iterable[str], *short: str) -> list[Any]:
     return [pytest.param(name, marks=() if name in short else pytest.mark.mission_only) for name in tables]
 
 
-def differences(found: Mapping[str, set[str]], changes: Sequence[Change]) -> tuple[list[str], list[str]]:
+def differences(operations: Mapping[str, set[str]], changes: Sequence[Change]) -> tuple[list[str], list[str]]:
     """Return the unexpected operations, and the expected operations that are missing."""
-    wanted = {(operation, pattern) for one in changes for operation, patterns in one.touches.items() for pattern in patterns}
+    expected = {(operation, pattern) for row in changes for operation, patterns in row.touches.items() for pattern in patterns}
     unexpected = [
         f"{operation} {resource}"
-        for operation, resources in found.items()
+        for operation, resources in operations.items()
         for resource in sorted(resources)
-        if not any(operation == verb and fnmatchcase(resource, pattern) for verb, pattern in wanted)
+        if not any(operation == verb and fnmatchcase(resource, pattern) for verb, pattern in expected)
     ]
     missing = [
         f"{operation} {pattern}"
-        for operation, pattern in sorted(wanted)
-        if not any(fnmatchcase(resource, pattern) for resource in found.get(operation, ()))
+        for operation, pattern in sorted(expected)
+        if not any(fnmatchcase(resource, pattern) for resource in operations.get(operation, ()))
     ]
     return unexpected, missing

@@ -45,7 +45,7 @@ def used() -> dict[str, set[str]]:
 def _used_by(file: Path) -> set[str]:
     values = {key: value for key, value in stack_file.read(file).values.items() if key not in IN_KUBERNETES}
     kind = values["target"]["kind"]
-    return {f"{kind} {one}" for one in (*_settings(values), *resource_types(name_of(file)))}
+    return {f"{kind} {setting}" for setting in (*_settings(values), *resource_types(name_of(file)))}
 
 
 def _settings(value: Any, path: str = "") -> Iterator[str]:

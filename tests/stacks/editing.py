@@ -50,10 +50,10 @@ def with_changes(values: Values, changes: Mapping[str, Any]) -> Values:
 
 def write(stack: LocalStack, values: Values) -> None:
     """Write the settings to the copy that the engine reads; the user's file stays unchanged."""
-    found = yaml.safe_load(stack.config_file.read_text())
-    kept = {key: value for key, value in found["config"].items() if not key.startswith("gpumpi:")}
-    config = kept | {f"gpumpi:{key}": value for key, value in values.items()}
-    stack.config_file.write_text(yaml.safe_dump({**found, "config": config}, sort_keys=False))
+    document = yaml.safe_load(stack.config_file.read_text())
+    foreign = {key: value for key, value in document["config"].items() if not key.startswith("gpumpi:")}
+    config = foreign | {f"gpumpi:{key}": value for key, value in values.items()}
+    stack.config_file.write_text(yaml.safe_dump({**document, "config": config}, sort_keys=False))
 
 
 def operations(run: Run) -> dict[str, set[str]]:
@@ -70,17 +70,17 @@ def operations(run: Run) -> dict[str, set[str]]:
 
 def brought_up(cloud: LocalCloud, name: str) -> LocalStack:
     """Create the existing resources that a stack file in data/ refers to, then deploy the stack."""
-    made = LocalStack(cloud, name, DATA)
-    made.prepare()
-    made.grant()
-    up = made.run("up")
+    stack = LocalStack(cloud, name, DATA)
+    stack.prepare()
+    stack.grant()
+    up = stack.run("up")
     assert up.ok, up.output
-    return made
+    return stack
 
 
 def previewed(stack: LocalStack, values: Values, changes: Sequence[Change]) -> dict[str, set[str]]:
     """Create the resources that the changes refer to, preview all changes together, and return the operations."""
-    changed = with_changes(values, {path: value for one in changes for path, value in one.values.items()})
+    changed = with_changes(values, {path: value for change in changes for path, value in change.values.items()})
     stack.cloud.control().grant("us-west-2", changed)
     write(stack, changed)
     preview = stack.run("preview")

@@ -58,10 +58,10 @@ class PrivateCluster:
         """
         record, name = self.system, f"probe-{next(_numbers)}"
         template = {key: record["launchTemplate"][key] for key in ("id", "version")}
-        kept = {key: record[key] for key in ("subnets", "nodeRole", "amiType", "instanceTypes") if key in record}
+        copied = {key: record[key] for key in ("subnets", "nodeRole", "amiType", "instanceTypes") if key in record}
         sizes = {"minSize": 0, "maxSize": 1, "desiredSize": 1}
         which = {"clusterName": self.name, "nodegroupName": name}
-        self.eks.create_nodegroup(**which, **kept, launchTemplate=template, scalingConfig=sizes)
+        self.eks.create_nodegroup(**which, **copied, launchTemplate=template, scalingConfig=sizes)
         made = wait_while(lambda: self.eks.describe_nodegroup(**which)["nodegroup"], lambda group: group["status"] == "CREATING")
         self.eks.delete_nodegroup(**which)
         return "; ".join(issue["message"] for issue in made["health"]["issues"])
@@ -69,7 +69,7 @@ class PrivateCluster:
     def pull(self) -> str:
         """Make the real node pull an image from EKS's account. Return the pull error, or "" if the pull succeeds."""
         with self._pod() as pod:
-            status = wait_until(lambda: self._container(pod), lambda one: one.get("imageID") or _waits_for_image(one))
+            status = wait_until(lambda: self._container(pod), lambda state: state.get("imageID") or _waits_for_image(state))
         return "" if status.get("imageID") else str(status["state"]["waiting"]["message"])
 
     def credentials(self) -> dict[str, Any] | str:
@@ -78,11 +78,11 @@ class PrivateCluster:
         """
         with self._pod() as pod:
             bound = {"kind": "Pod", "apiVersion": "v1", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
-            wanted = {"spec": {"audiences": [AUDIENCE], "boundObjectRef": bound}}
-            made = self.api.create(f"/api/v1/namespaces/kube-system/serviceaccounts/{ACCOUNT}/token", wanted)
+            request = {"spec": {"audiences": [AUDIENCE], "boundObjectRef": bound}}
+            created = self.api.create(f"/api/v1/namespaces/kube-system/serviceaccounts/{ACCOUNT}/token", request)
             connection = http.client.HTTPConnection(str(POD_IDENTITY_ADDRESS))
             connection.sock = network.connect(self._state.namespace, str(POD_IDENTITY_ADDRESS), 80, 30.0)
-            connection.request("GET", "/v1/credentials", headers={"Authorization": made["status"]["token"]})
+            connection.request("GET", "/v1/credentials", headers={"Authorization": created["status"]["token"]})
             answer = connection.getresponse()
             text = answer.read().decode()
             connection.close()
@@ -134,8 +134,8 @@ class PrivateCluster:
     def without_ingress(self) -> Iterator[None]:
         """Remove the security group rules that allow nodes to reach the endpoints, and restore them afterwards."""
         group = self._endpoint("ec2")["Groups"][0]["GroupId"]
-        found = self.ec2.describe_security_groups(GroupIds=[group])["SecurityGroups"][0]["IpPermissions"]
-        rules = [{key: one[key] for key in ("IpProtocol", "FromPort", "ToPort")} | _sources(one) for one in found]
+        rules_before = self.ec2.describe_security_groups(GroupIds=[group])["SecurityGroups"][0]["IpPermissions"]
+        rules = [{key: rule[key] for key in ("IpProtocol", "FromPort", "ToPort")} | _sources(rule) for rule in rules_before]
         with _undone(
             lambda: self.ec2.revoke_security_group_ingress(GroupId=group, IpPermissions=rules),
             lambda: self.ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=rules),
@@ -170,8 +170,8 @@ class PrivateCluster:
 
     @contextmanager
     def pods_may_read(self) -> Iterator[None]:
-        found = self.eks.list_pod_identity_associations(clusterName=self.name, serviceAccount=ACCOUNT)["associations"]
-        which = {"clusterName": self.name, "associationId": found[0]["associationId"]}
+        associations = self.eks.list_pod_identity_associations(clusterName=self.name, serviceAccount=ACCOUNT)["associations"]
+        which = {"clusterName": self.name, "associationId": associations[0]["associationId"]}
         role = _name(self.eks.describe_pod_identity_association(**which)["association"]["roleArn"])
         policy = {"RoleName": role, "PolicyName": "probe"}
         with _undone(
@@ -194,8 +194,8 @@ class PrivateCluster:
 
     def _endpoint(self, service: str) -> dict[str, Any]:
         filters = [{"Name": "service-name", "Values": [f"com.amazonaws.{REGION}.{service}"]}]
-        [found] = self.ec2.describe_vpc_endpoints(Filters=filters)["VpcEndpoints"]
-        return dict(found)
+        [endpoint] = self.ec2.describe_vpc_endpoints(Filters=filters)["VpcEndpoints"]
+        return dict(endpoint)
 
     @contextmanager
     def _pod(self) -> Iterator[dict[str, Any]]:
@@ -206,7 +206,7 @@ class PrivateCluster:
             if error.status != 409:
                 raise
         nodes = self.api.find("/api/v1/nodes") or {"items": []}
-        real = next(one for one in nodes["items"] if SIMULATED_TAINT not in one["metadata"]["labels"])
+        real = next(item for item in nodes["items"] if SIMULATED_TAINT not in item["metadata"]["labels"])
         pod = self.api.create(
             PODS,
             {
@@ -226,8 +226,8 @@ class PrivateCluster:
             self.api.delete(f"{PODS}/{pod['metadata']['name']}?gracePeriodSeconds=0")
 
     def _container(self, pod: dict[str, Any]) -> dict[str, Any]:
-        found = self.api.find(f"{PODS}/{pod['metadata']['name']}") or {}
-        statuses = found.get("status", {}).get("containerStatuses", [])
+        current = self.api.find(f"{PODS}/{pod['metadata']['name']}") or {}
+        statuses = current.get("status", {}).get("containerStatuses", [])
         return statuses[0] if statuses else {}
 
 

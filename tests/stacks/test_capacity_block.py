@@ -51,8 +51,8 @@ def ask(cloud: LocalCloud, folder: Path) -> Ask:
         stack = ("-s", NAME, "--config-dir", str(folder)) if of_stack else ()
         done = CliRunner(env=environment).invoke(main.app, [*arguments, *stack, "--json"])
         assert done.exit_code == code, done.output
-        found: dict[str, Any] = json.loads(done.stdout)
-        return found
+        output: dict[str, Any] = json.loads(done.stdout)
+        return output
 
     return run
 
@@ -92,12 +92,12 @@ def test_a_pool_lives_with_the_block_that_was_bought_for_it(cloud: LocalCloud, f
 
     control.advance_to(end + MINUTE)
     over = ask("plan", "--no-preview", code=REFUSED)
-    [refused] = [one for one in over["checks"] if one["verdict"] == "no"]
+    [refused] = [check for check in over["checks"] if check["verdict"] == "no"]
     assert (refused["check"], "is expired" in refused["sentences"][0]) == (RESERVATIONS, True)
     destroy = stack.run("destroy")
     assert destroy.ok, destroy.output
-    left = [one["container"] for one in control.leftovers()]
-    assert [one for one in left if bought["reservationId"] not in one] == [], "only the block remains, in another state"
+    left = [leftover["container"] for leftover in control.leftovers()]
+    assert [line for line in left if bought["reservationId"] not in line] == [], "only the block remains, in another state"
 
 
 def _hours(time: timedelta) -> float:
@@ -106,16 +106,16 @@ def _hours(time: timedelta) -> float:
 
 def _buy(ask: Ask) -> dict[str, Any]:
     """Buy a Capacity Block that starts more than 24 hours from now."""
-    found = ask("capacity", "find", "p5.48xlarge", "--nodes", "2", "--days", "1", "--regions", REGION, of_stack=False)
+    offers = ask("capacity", "find", "p5.48xlarge", "--nodes", "2", "--days", "1", "--regions", REGION, of_stack=False)
     later = datetime.now(UTC) + timedelta(days=1)
-    block = next(one for one in found["choices"] if one["kind"] == "block" and datetime.fromisoformat(one["start"]) > later)
+    block = next(row for row in offers["choices"] if row["kind"] == "block" and datetime.fromisoformat(row["start"]) > later)
     bought = ask("capacity", "reserve", block["id"], "--yes")
     assert (bought["state"], bought["usd"], bought["pool"]) == ("scheduled", block["usd"], "train")
     return bought
 
 
 def _clock(ask: Ask) -> str:
-    [check] = [one for one in ask("plan", "--no-preview")["checks"] if one["check"] == RESERVATIONS]
+    [check] = [check for check in ask("plan", "--no-preview")["checks"] if check["check"] == RESERVATIONS]
     assert check["verdict"] == "yes"
     return " ".join(check["sentences"])
 
@@ -125,20 +125,20 @@ def _in_status(ask: Ask) -> dict[str, Any]:
     the cluster.
     """
     status = ask("status", code=UNREACHABLE)
-    [block] = [one["capacityBlock"] for one in status["pools"] if one["capacityBlock"]]
-    found: dict[str, Any] = block
-    return found
+    [block] = [pool["capacityBlock"] for pool in status["pools"] if pool["capacityBlock"]]
+    status_block: dict[str, Any] = block
+    return status_block
 
 
 def _group(cloud: LocalCloud) -> dict[str, Any]:
     groups = cloud.clients(REGION)("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"]
-    [found] = [one for one in groups if "-train-" in one["AutoScalingGroupName"]]
-    group: dict[str, Any] = found
+    [scaling_group] = [group for group in groups if "-train-" in group["AutoScalingGroupName"]]
+    group: dict[str, Any] = scaling_group
     return group
 
 
 def _nodes(cloud: LocalCloud) -> int:
-    return len([one for one in _group(cloud)["Instances"] if one["LifecycleState"] == "InService"])
+    return len([instance for instance in _group(cloud)["Instances"] if instance["LifecycleState"] == "InService"])
 
 
 def _actions(cloud: LocalCloud) -> dict[str, tuple[int, datetime]]:
@@ -146,7 +146,7 @@ def _actions(cloud: LocalCloud) -> dict[str, tuple[int, datetime]]:
     for the group.
     """
     name = _group(cloud)["AutoScalingGroupName"]
-    found = cloud.clients(REGION)("autoscaling").describe_scheduled_actions(AutoScalingGroupName=name)
-    actions = found["ScheduledUpdateGroupActions"]
-    own = [one for one in actions if one["ScheduledActionName"].startswith("block-")]
-    return {one["ScheduledActionName"]: (one["DesiredCapacity"], one["StartTime"]) for one in own}
+    response = cloud.clients(REGION)("autoscaling").describe_scheduled_actions(AutoScalingGroupName=name)
+    actions = response["ScheduledUpdateGroupActions"]
+    own = [action for action in actions if action["ScheduledActionName"].startswith("block-")]
+    return {action["ScheduledActionName"]: (action["DesiredCapacity"], action["StartTime"]) for action in own}

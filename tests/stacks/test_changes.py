@@ -204,10 +204,10 @@ REFUSED: dict[str, list[Refused]] = {
 
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
-    made = LocalCloud(tmp_path_factory.mktemp("changes") / "cloud")
-    made.start(print)
-    yield made
-    made.stop()
+    local_cloud = LocalCloud(tmp_path_factory.mktemp("changes") / "cloud")
+    local_cloud.start(print)
+    yield local_cloud
+    local_cloud.stop()
 
 
 @pytest.fixture(scope="module")
@@ -232,11 +232,11 @@ def test_a_change_that_a_deployed_cluster_cannot_accept_is_refused_before_anythi
     name: str, stack: LocalStack, values: Values
 ) -> None:
     changes = REFUSED[name]
-    editing.write(stack, editing.with_changes(values, {path: value for one in changes for path, value in one.values.items()}))
+    editing.write(stack, editing.with_changes(values, {path: value for row in changes for path, value in row.values.items()}))
     preview = stack.run("preview")
     assert not preview.ok and not editing.operations(preview)
-    for one in changes:
-        assert f"{next(iter(one.values))}" in preview.errors[0] and one.problem in preview.errors[0]
+    for row in changes:
+        assert f"{next(iter(row.values))}" in preview.errors[0] and row.problem in preview.errors[0]
 
 
 def test_the_order_of_pools_in_the_file_does_not_matter(stack: LocalStack, values: Values) -> None:
@@ -272,12 +272,12 @@ def up(stack: LocalStack, values: Values, changes: Mapping[str, Any] | None = No
 def pool(stack: LocalStack, name: str) -> dict[str, Any]:
     """Return EKS's description of a pool's node group."""
     eks, cluster = client(stack.cloud, "eks"), f"gpumpi-{stack.name}"
-    (found,) = [
+    (node_group,) = [
         group
-        for one in eks.list_nodegroups(clusterName=cluster)["nodegroups"]
-        if (group := eks.describe_nodegroup(clusterName=cluster, nodegroupName=one)["nodegroup"])["tags"]["gpumpi:pool"] == name
+        for key in eks.list_nodegroups(clusterName=cluster)["nodegroups"]
+        if (group := eks.describe_nodegroup(clusterName=cluster, nodegroupName=key)["nodegroup"])["tags"]["gpumpi:pool"] == name
     ]
-    return dict(found)
+    return dict(node_group)
 
 
 def scale(stack: LocalStack, name: str, size: int) -> None:
@@ -290,8 +290,8 @@ def nodes(stack: LocalStack, name: str) -> dict[str, dict[str, str]]:
     """Return the tags of the pool's running instances, keyed by instance id."""
     filters = [{"Name": "tag:gpumpi:pool", "Values": [name]}, {"Name": "instance-state-name", "Values": ["pending", "running"]}]
     reservations = client(stack.cloud, "ec2").describe_instances(Filters=filters)["Reservations"]
-    instances = [instance for one in reservations for instance in one["Instances"]]
-    return {one["InstanceId"]: {tag["Key"]: tag["Value"] for tag in one["Tags"]} for one in instances}
+    instances = [instance for reservation in reservations for instance in reservation["Instances"]]
+    return {instance["InstanceId"]: {tag["Key"]: tag["Value"] for tag in instance["Tags"]} for instance in instances}
 
 
 def sizes(stack: LocalStack, name: str) -> tuple[int, int, int]:
@@ -339,10 +339,10 @@ def test_another_tag_restarts_no_node_and_new_nodes_have_it(live: LocalStack, va
 @pytest.mark.mission_only
 def test_adding_and_removing_a_zone_moves_nothing(live: LocalStack, values: Values) -> None:
     more = editing.with_changes(values, {"network.zones": ["us-west-2a", "us-west-2b", "us-west-2c"]})
-    made = up(live, more)["create"]
+    created = up(live, more)["create"]
     assert up(live, more) == {}
     back = up(live, values)
-    assert (back["delete"], set(back)) == (made, {"delete", "update"})
+    assert (back["delete"], set(back)) == (created, {"delete", "update"})
 
 
 @pytest.mark.mission_only

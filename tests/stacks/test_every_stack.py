@@ -86,7 +86,7 @@ def test_a_preview_creates_every_resource_of_the_stack(stack: LocalStack, cloud:
     assert preview.ok, preview.output
     assert set(preview.changes) == {"create"}, preview.output
     types = {step.type for step in preview.steps}
-    assert {one.rpartition("$")[2] for one in coverage.resource_types(stack.name)} <= types
+    assert {token.rpartition("$")[2] for token in coverage.resource_types(stack.name)} <= types
     assert control.leftovers() == []
 
 

@@ -58,9 +58,9 @@ def node_groups(stack: LocalStack) -> dict[str, Any]:
     eks = client(stack.cloud, "eks")
     names = eks.list_nodegroups(clusterName=CLUSTER)["nodegroups"]
     groups = [eks.describe_nodegroup(clusterName=CLUSTER, nodegroupName=name)["nodegroup"] for name in names]
-    found = {group["tags"]["gpumpi:pool"]: group for group in groups}
-    assert len(found) == len(groups)
-    return found
+    by_pool = {group["tags"]["gpumpi:pool"]: group for group in groups}
+    assert len(by_pool) == len(groups)
+    return by_pool
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,8 @@ def test_a_rejected_call_is_reported_and_the_next_up_completes(
     """After a rejected call, the engine finishes operations in progress and starts no others."""
     stack.cloud.control().plan_fault(**fault)
     failed = fails(stack, resource=resource, cause="AccessDeniedException: User: ada is not authorized.")
-    made = editing.operations(failed)["create"]
-    assert "cluster-role" in made
+    created = editing.operations(failed)["create"]
+    assert "cluster-role" in created
     up = completes(stack)
     assert set(editing.operations(up)) == {"create"}
     assert kinds(stack.cloud) == undisturbed, "nothing is created twice"
@@ -100,8 +100,8 @@ def test_with_continue_on_error_everything_is_created_that_does_not_depend_on_th
     left = editing.operations(up)["create"]
     # Add-ons wait for all nodes. The tags of Auto Scaling groups need the names of the groups, and the program had
     # ended before these names were known.
-    others = {name for name in left if not name.startswith(("spare", "service-")) and "-tag-" not in name}
-    assert ("spare" in left, others) == (True, set())
+    unexpected = {name for name in left if not name.startswith(("spare", "service-")) and "-tag-" not in name}
+    assert ("spare" in left, unexpected) == (True, set())
     assert kinds(stack.cloud) == undisturbed
     goes_without_a_trace(stack)
 

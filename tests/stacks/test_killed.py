@@ -44,10 +44,10 @@ MOMENTS = {
 
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
-    made = LocalCloud(tmp_path_factory.mktemp("killed") / "cloud")
-    made.start(print)
-    yield made
-    made.stop()
+    local_cloud = LocalCloud(tmp_path_factory.mktemp("killed") / "cloud")
+    local_cloud.start(print)
+    yield local_cloud
+    local_cloud.stop()
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def kill(stack: LocalStack, verb: Verb, moment: Moment, times: int = 1, factor: 
 def pending(stack: LocalStack) -> list[str]:
     """Return the kinds of pending operations in the state, or in its backup if the kill truncated the state."""
     stack.mend()
-    return sorted({one["type"] for one in stack.export()["deployment"].get("pending_operations") or ()})
+    return sorted({operation["type"] for operation in stack.export()["deployment"].get("pending_operations") or ()})
 
 
 def goes_up(stack: LocalStack) -> Run:
@@ -156,7 +156,7 @@ def test_a_killed_replacement_leaves_only_one_of_both_resources(stack: LocalStac
     goes_up(stack)
     eks = client(stack.cloud, "eks")
     groups = eks.list_nodegroups(clusterName="gpumpi-faults")["nodegroups"]
-    types = [eks.describe_nodegroup(clusterName="gpumpi-faults", nodegroupName=one)["nodegroup"]["tags"] for one in groups]
+    types = [eks.describe_nodegroup(clusterName="gpumpi-faults", nodegroupName=group)["nodegroup"]["tags"] for group in groups]
     assert sorted(tags["gpumpi:pool"] for tags in types) == ["spare", "system", "train"]
     assert kinds(stack.cloud)["eks", "clusters"] == undisturbed["eks", "clusters"]
     goes_without_a_trace(stack)
@@ -167,9 +167,9 @@ def test_nodes_that_failed_meanwhile_are_replaced(stack: LocalStack, undisturbed
     no_capacity = {"service": "ec2", "operation": "RunInstances", "code": "InsufficientInstanceCapacity", "times": 50}
     stack.cloud.control().plan_fault(**no_capacity, match={"InstanceType": "g5.8xlarge"})
     kill(stack, "up", MOMENTS["nodes"], times=len(("system", "train", "spare")))
-    found = recovered(stack).found
+    recreated = recovered(stack).found
     stack.cloud.control().clear_faults()
-    assert any(name.startswith("gpumpi-faults-train (") for name in found)
+    assert any(name.startswith("gpumpi-faults-train (") for name in recreated)
     up = goes_up(stack)
     assert up.changes["replace"] == 1
     assert kinds(stack.cloud) == undisturbed

@@ -56,10 +56,10 @@ PREVIEWS: dict[str, list[Change]] = {
 
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
-    made = LocalCloud(tmp_path_factory.mktemp("plain") / "cloud")
-    made.start(print)
-    yield made
-    made.stop()
+    local_cloud = LocalCloud(tmp_path_factory.mktemp("plain") / "cloud")
+    local_cloud.start(print)
+    yield local_cloud
+    local_cloud.stop()
 
 
 @pytest.fixture(scope="module")
@@ -101,8 +101,8 @@ def test_plan_counts_what_the_preview_changes(
 def test_another_ami_leaves_running_workers_alone(stack: LocalStack, cloud: LocalCloud, values: Values) -> None:
     def images() -> dict[str, str]:
         filters = [{"Name": "tag:gpumpi:pool", "Values": ["workers"]}, {"Name": "instance-state-name", "Values": ["running"]}]
-        found = client(cloud, "ec2").describe_instances(Filters=filters)["Reservations"]
-        return {one["InstanceId"]: one["ImageId"] for reservation in found for one in reservation["Instances"]}
+        reservations = client(cloud, "ec2").describe_instances(Filters=filters)["Reservations"]
+        return {vm["InstanceId"]: vm["ImageId"] for reservation in reservations for vm in reservation["Instances"]}
 
     before = images()
     assert len(before) == 2

@@ -169,25 +169,25 @@ PREVIEWS: dict[str, list[Change]] = {
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
     """A local cloud with one real node per system pool; nodes that the autoscaler adds are simulated."""
-    found = capability.examine()
-    if not found.real_nodes:
-        pytest.skip("; ".join(found.missing))
-    made = LocalCloud(tmp_path_factory.mktemp("platform") / "cloud")
+    capabilities = capability.examine()
+    if not capabilities.real_nodes:
+        pytest.skip("; ".join(capabilities.missing))
+    local_cloud = LocalCloud(tmp_path_factory.mktemp("platform") / "cloud")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(os.environ, NODES, "cpu=1,gpu=0")
-        made.start(print, kubernetes=True)
-    yield made
-    made.stop()
+        local_cloud.start(print, kubernetes=True)
+    yield local_cloud
+    local_cloud.stop()
 
 
 @pytest.fixture(scope="module")
 def stack(cloud: LocalCloud) -> LocalStack:
     """The deployed cluster."""
-    made = LocalStack(cloud, "platform", DATA)
-    made.prepare()
-    up = made.run("up")
+    local_stack = LocalStack(cloud, "platform", DATA)
+    local_stack.prepare()
+    up = local_stack.run("up")
     assert up.ok, up.output
-    return made
+    return local_stack
 
 
 @pytest.fixture(scope="module")
@@ -198,7 +198,7 @@ def values(stack: LocalStack) -> Values:
 @pytest.mark.parametrize("name", cases(PREVIEWS, *SHORT))
 def test_a_change_affects_exactly_the_expected_resources(name: str, stack: LocalStack, values: Values, tmp_path: Path) -> None:
     changes = PREVIEWS[name]
-    changed = editing.with_changes(values, {path: value for one in changes for path, value in one.values.items()})
+    changed = editing.with_changes(values, {path: value for change in changes for path, value in change.values.items()})
     if changed["platform"].get("manifestMirror") == MIRROR:
         changed["platform"]["manifestMirror"] = str(shutil.copytree(mirror.ensure(print), tmp_path / "mirror"))
     editing.write(stack, changed)
@@ -221,13 +221,13 @@ def closed(cloud: LocalCloud) -> Closed:
     stack = LocalStack(cloud, "06-closed-network", Path(__file__).parents[2] / "stacks")
     stack.prepare()
     values = editing.read(stack)
-    wanted = editing.with_changes(values, {"platform.install": True})
-    editing.write(stack, wanted)
+    closed_values = editing.with_changes(values, {"platform.install": True})
+    editing.write(stack, closed_values)
     early = stack.run("preview")
     editing.write(stack, values)
     up = stack.run("up")
     assert up.ok, up.output
-    return Closed(stack, wanted, early)
+    return Closed(stack, closed_values, early)
 
 
 @pytest.mark.mission_only
@@ -239,10 +239,10 @@ def test_up_from_outside_a_private_cluster_reports_the_fix(closed: Closed) -> No
     editing.write(closed.stack, closed.wanted)
     refused = closed.stack.run("up")
     assert not refused.ok
-    told = next((error for error in refused.errors if "cannot be reached from here" in error), refused.output)
+    reason = next((error for error in refused.errors if "cannot be reached from here" in error), refused.output)
     assert (
-        "run `pulumi up` from an address in target.endpointAccess.publicCidrs" in told
-        and "set `platform: {install: false}`" in told
+        "run `pulumi up` from an address in target.endpointAccess.publicCidrs" in reason
+        and "set `platform: {install: false}`" in reason
     )
     # The platform setting also determines which component repairs broken nodes. The engine may have started to update the node
     # group accordingly before the check ended.

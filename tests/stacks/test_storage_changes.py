@@ -154,7 +154,7 @@ def _brought_up(cloud: LocalCloud) -> Inside:
 def _previewed(inside: Inside, changes: dict[str, Any]) -> Run:
     """Preview the changes, after creating the existing resources to which they refer."""
     named = {
-        path: [inside.later.get(one, one) for one in value] if isinstance(value, list) else value
+        path: [inside.later.get(key, key) for key in value] if isinstance(value, list) else value
         for path, value in changes.items()
     }
     changed = editing.with_changes(inside.values, named)
@@ -166,14 +166,14 @@ def _previewed(inside: Inside, changes: dict[str, Any]) -> Run:
 @pytest.mark.parametrize("name", cases(PREVIEWS, *SHORT))
 def test_a_change_affects_exactly_the_expected_resources(name: str, inside: Inside) -> None:
     changes = PREVIEWS[name]
-    preview = _previewed(inside, {path: value for one in changes for path, value in one.values.items()})
+    preview = _previewed(inside, {path: value for change in changes for path, value in change.values.items()})
     assert preview.ok, preview.output
     assert differences(editing.operations(preview), changes) == ([], [])
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_change_that_fsx_cannot_make_is_refused_before_anything_starts(name: str, inside: Inside) -> None:
-    (one,) = REFUSED[name]
-    preview = _previewed(inside, dict(one.values))
+    (change,) = REFUSED[name]
+    preview = _previewed(inside, dict(change.values))
     assert not preview.ok and not editing.operations(preview)
-    assert one.setting in preview.errors[0] and one.problem in preview.errors[0]
+    assert change.setting in preview.errors[0] and change.problem in preview.errors[0]

@@ -102,7 +102,7 @@ class JobWorld:
         """Delete all of acceptance's jobs; return an error message for each one that could not be deleted."""
         problems = []
         try:
-            names = [one.name for one in objects.list_jobs(self.cluster, self.namespace) if one.name.startswith(PREFIX)]
+            names = [job.name for job in objects.list_jobs(self.cluster, self.namespace) if job.name.startswith(PREFIX)]
         except CommandError as error:
             return [f"jobs that acceptance created may still exist, because they could not be listed: {error}"]
         for name in names:

@@ -74,9 +74,9 @@ class PoolStatus:
 
     def merged(self, other: "PoolStatus") -> "PoolStatus":
         """Merge with the status from another source. If both have a value, keep the value of `self`."""
-        known = {name: value for name, value in vars(self).items() if value not in (None, "", ())}
+        own_values = {name: value for name, value in vars(self).items() if value not in (None, "", ())}
         problems = tuple(dict.fromkeys((*self.problems, *other.problems)))
-        return replace(other, **{**known, "problems": problems})
+        return replace(other, **{**own_values, "problems": problems})
 
     def as_json(self, now: datetime) -> dict[str, object]:
         return {
@@ -196,11 +196,11 @@ class Status:
 
     def merged(self, other: "Status") -> "Status":
         """Merge with the status from another source. Pools are matched by name; the pools of `self` come first."""
-        others = {pool.name: pool for pool in other.pools}
-        pools = [pool.merged(others.pop(pool.name)) if pool.name in others else pool for pool in self.pools]
-        known = {name: value for name, value in vars(self).items() if value}
+        other_pools = {pool.name: pool for pool in other.pools}
+        pools = [pool.merged(other_pools.pop(pool.name)) if pool.name in other_pools else pool for pool in self.pools]
+        own_values = {name: value for name, value in vars(self).items() if value}
         both = {name: (*getattr(self, name), *getattr(other, name)) for name in ("problems", "unknown")}
-        return replace(other, **{**known, **both, "pools": (*pools, *others.values())})
+        return replace(other, **{**own_values, **both, "pools": (*pools, *other_pools.values())})
 
     def as_json(self, now: datetime) -> dict[str, object]:
         return {
@@ -210,11 +210,11 @@ class Status:
             "version": self.version,
             "address": self.address,
             "at": now.isoformat(),
-            "pools": [one.as_json(self.aws_time or now) for one in self.pools],
-            "queues": [one.as_json() for one in self.queues],
-            "jobs": [one.as_json(now) for one in self.jobs],
+            "pools": [pool.as_json(self.aws_time or now) for pool in self.pools],
+            "queues": [queue.as_json() for queue in self.queues],
+            "jobs": [job.as_json(now) for job in self.jobs],
             "ended": dict(self.ended),
-            "volumes": [one.as_json() for one in self.volumes],
+            "volumes": [volume.as_json() for volume in self.volumes],
             "spending": self.spending.as_json() if self.spending else None,
             "problems": list(self.problems),
             "unknown": list(self.unknown),

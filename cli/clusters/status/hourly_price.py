@@ -44,17 +44,17 @@ def of_stack(raw: RawStack) -> SpendingStatus | str:
     if settings is None:
         return f"the stack file has errors. See `validate -s {raw.stack}`"
     try:
-        found = cost_sources.so_far(settings)
+        spent = cost_sources.so_far(settings)
     except Denied as denied:
         return f"you are not allowed to call {denied}"
     except FactsError as error:
         return str(error)
-    return SpendingStatus(found.total.usd, found.since, tuple(found.unknown))
+    return SpendingStatus(spent.total.usd, spent.since, tuple(spent.unknown))
 
 
-def _merged(status: Status, found: SpendingStatus | str) -> Status:
-    if isinstance(found, SpendingStatus):
-        return replace(status, spending=found)
-    if any(found in sentence for sentence in status.unknown):
+def _merged(status: Status, spending: SpendingStatus | str) -> Status:
+    if isinstance(spending, SpendingStatus):
+        return replace(status, spending=spending)
+    if any(spending in sentence for sentence in status.unknown):
         return status
-    return replace(status, unknown=(*status.unknown, f"spending so far: {found}"))
+    return replace(status, unknown=(*status.unknown, f"spending so far: {spending}"))

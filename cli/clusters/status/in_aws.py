@@ -39,23 +39,23 @@ class EksAccount:
 
         def describe() -> Mapping[str, Any] | None:
             try:
-                found: Mapping[str, Any] = self._clients.eks.describe_cluster(name=self.name)["cluster"]
+                cluster: Mapping[str, Any] = self._clients.eks.describe_cluster(name=self.name)["cluster"]
             except Exception as error:
                 if is_error(error, "ResourceNotFoundException"):
                     return None
                 raise
-            return found
+            return cluster
 
-        found = query(self.region, describe)
-        if found is None:
+        described = query(self.region, describe)
+        if described is None:
             return None
         return EksDescription(
             name=self.name,
-            state=found["status"],
-            version=found.get("version", ""),
-            endpoint=found.get("endpoint", ""),
-            certificate_authority=found.get("certificateAuthority", {}).get("data", ""),
-            problems=tuple(_issues(found)),
+            state=described["status"],
+            version=described.get("version", ""),
+            endpoint=described.get("endpoint", ""),
+            certificate_authority=described.get("certificateAuthority", {}).get("data", ""),
+            problems=tuple(_issues(described)),
         )
 
     def status(self, cluster: EksDescription) -> Status:
@@ -63,7 +63,7 @@ class EksAccount:
         pools: dict[str, PoolStatus] = {}
         for group in self._node_groups():
             pool = self._pool(group)
-            pools[pool.name] = _together(pools[pool.name], pool) if pool.name in pools else pool
+            pools[pool.name] = _merge_groups(pools[pool.name], pool) if pool.name in pools else pool
         return Status(
             cluster=cluster.name,
             kind="eks",
@@ -80,30 +80,30 @@ class EksAccount:
         eks = self._clients.eks
         pages = self._query(lambda: list(eks.get_paginator("list_nodegroups").paginate(clusterName=self.name))) or []
         names = [name for page in pages for name in page["nodegroups"]]
-        found = [self._query(partial(self._described, name)) for name in names]
-        return [one for one in found if one and one.get("tags", {}).get(STACK_TAG) == self.stack]
+        groups = [self._query(partial(self._described, name)) for name in names]
+        return [group for group in groups if group and group.get("tags", {}).get(STACK_TAG) == self.stack]
 
     def _described(self, name: str) -> Mapping[str, Any] | None:
         eks = self._clients.eks
         try:
-            found: Mapping[str, Any] = eks.describe_nodegroup(clusterName=self.name, nodegroupName=name)["nodegroup"]
+            group: Mapping[str, Any] = eks.describe_nodegroup(clusterName=self.name, nodegroupName=name)["nodegroup"]
         except eks.exceptions.ResourceNotFoundException:
             return None  # the node group was deleted after it was listed
-        return found
+        return group
 
     def _pool(self, group: Mapping[str, Any]) -> PoolStatus:
         sizes = group.get("scalingConfig", {})
-        names = [one["name"] for one in group.get("resources", {}).get("autoScalingGroups", ())]
-        found = (self._query(partial(self._auto_scaling_groups, names)) or []) if names else []
+        names = [entry["name"] for entry in group.get("resources", {}).get("autoScalingGroups", ())]
+        groups = (self._query(partial(self._auto_scaling_groups, names)) or []) if names else []
         state = group["status"]
         bad_state = [] if state in ("ACTIVE", "CREATING", "UPDATING", "DELETING") and not list(_issues(group)) else [state]
         return PoolStatus(
             name=group["tags"].get(POOL_TAG, group["nodegroupName"]),
             instance_type=", ".join(group.get("instanceTypes") or ()),
-            wanted=sum(one["DesiredCapacity"] for one in found) if found else sizes.get("desiredSize"),
+            wanted=sum(entry["DesiredCapacity"] for entry in groups) if groups else sizes.get("desiredSize"),
             minimum=sizes.get("minSize"),
             maximum=sizes.get("maxSize"),
-            problems=tuple(f"node group {group['nodegroupName']} is {one}" for one in bad_state) + tuple(_issues(group)),
+            problems=tuple(f"node group {group['nodegroupName']} is {status}" for status in bad_state) + tuple(_issues(group)),
             failed_launch=self._last_failed(names),
             block=self._block(group) if group.get("capacityType") == "CAPACITY_BLOCK" else None,
         )
@@ -117,9 +117,9 @@ class EksAccount:
                 LaunchTemplateId=template["id"], Versions=[template["version"]]
             )["LaunchTemplateVersions"]
             target = versions[0]["LaunchTemplateData"]["CapacityReservationSpecification"]["CapacityReservationTarget"]
-            wanted = [target["CapacityReservationId"]]
-            [block] = self._clients.ec2.describe_capacity_reservations(CapacityReservationIds=wanted)["CapacityReservations"]
-            return BlockStatus(wanted[0], block["State"], block["StartDate"], block["EndDate"]) if block.get("EndDate") else None
+            ids = [target["CapacityReservationId"]]
+            [block] = self._clients.ec2.describe_capacity_reservations(CapacityReservationIds=ids)["CapacityReservations"]
+            return BlockStatus(ids[0], block["State"], block["StartDate"], block["EndDate"]) if block.get("EndDate") else None
 
         return self._query(read) if template else None
 
@@ -129,11 +129,11 @@ class EksAccount:
 
     def _last_failed(self, groups: Iterable[str]) -> FailedLaunch | None:
         describe = self._clients.autoscaling.describe_scaling_activities
-        found = []
+        launches = []
         for name in groups:
             answer = self._query(partial(describe, AutoScalingGroupName=name, MaxRecords=MOST_ACTIVITIES))
-            found.append(find_last_failed_launch(answer["Activities"]) if answer else None)
-        return max((one for one in found if one), key=lambda one: one.at, default=None)
+            launches.append(find_last_failed_launch(answer["Activities"]) if answer else None)
+        return max((launch for launch in launches if launch), key=lambda launch: launch.at, default=None)
 
     def _query(self, question: Callable[[], Answer]) -> Answer | None:
         try:
@@ -149,16 +149,16 @@ def _issues(described: Mapping[str, Any]) -> Iterable[str]:
         yield f"{issue.get('code', 'unhealthy')}: {' '.join(str(issue.get('message', '')).split())}"
 
 
-def _together(one: PoolStatus, other: PoolStatus) -> PoolStatus:
+def _merge_groups(pool: PoolStatus, other: PoolStatus) -> PoolStatus:
     """Combine the statuses of a pool's old and new node groups during a replacement."""
-    launches = [launch for launch in (one.failed_launch, other.failed_launch) if launch]
+    launches = [launch for launch in (pool.failed_launch, other.failed_launch) if launch]
     return PoolStatus(
-        name=one.name,
-        instance_type=one.instance_type,
-        wanted=(one.wanted or 0) + (other.wanted or 0),
-        minimum=max(one.minimum or 0, other.minimum or 0),
-        maximum=max(one.maximum or 0, other.maximum or 0),
-        problems=(*one.problems, *other.problems, "two node groups: one is replacing the other"),
+        name=pool.name,
+        instance_type=pool.instance_type,
+        wanted=(pool.wanted or 0) + (other.wanted or 0),
+        minimum=max(pool.minimum or 0, other.minimum or 0),
+        maximum=max(pool.maximum or 0, other.maximum or 0),
+        problems=(*pool.problems, *other.problems, "two node groups: one is replacing the other"),
         failed_launch=max(launches, key=lambda launch: launch.at, default=None),
-        block=one.block or other.block,
+        block=pool.block or other.block,
     )

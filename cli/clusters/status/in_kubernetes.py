@@ -44,8 +44,8 @@ class _Queries:
 
     def __init__(self, cluster: Cluster, described: ClusterDescription, namespace: str | None) -> None:
         self._cluster, self._described = cluster, described
-        own = [one for one in described.namespaces if namespace in (None, one.name)]
-        self._namespaces = [one.name for one in own] or ([namespace] if namespace else [])
+        own = [space for space in described.namespaces if namespace in (None, space.name)]
+        self._namespaces = [space.name for space in own] or ([namespace] if namespace else [])
         self._own = own
         self.unknown: list[str] = []
         self._waits = Waits(cluster, self.unknown.append)
@@ -53,34 +53,34 @@ class _Queries:
     def pools(self) -> list[PoolStatus]:
         nodes = self._query(partial(self._cluster.list, "Node"))
         if nodes is None:
-            return [PoolStatus(one.name, one.instance_type, maximum=one.max_size) for one in self._described.pools]
+            return [PoolStatus(pool.name, pool.instance_type, maximum=pool.max_size) for pool in self._described.pools]
         pods = self._query(partial(self._cluster.list, "Pod"))
         return [pool_status(pool, nodes, pods) for pool in self._described.pools]
 
     def queues(self) -> list[QueueStatus]:
-        found = []
-        for one in self._own:
-            if one.queue is None:
+        statuses = []
+        for space in self._own:
+            if space.queue is None:
                 continue
-            workloads = self._query(partial(self._cluster.list, "Workload", one.name))
-            helpers = self._query(partial(self._cluster.list, "Job", one.name, files.SELECTOR))
+            workloads = self._query(partial(self._cluster.list, "Workload", space.name))
+            helpers = self._query(partial(self._cluster.list, "Job", space.name, files.SELECTOR))
             if workloads is not None:
-                found.append(queue_status(one.name, one.queue, workloads, helpers or ()))
-        return found
+                statuses.append(queue_status(space.name, space.queue, workloads, helpers or ()))
+        return statuses
 
     def volumes(self) -> list[VolumeStatus]:
-        found = []
+        statuses = []
         for namespace in self._own:
             claims = self._query(partial(self._cluster.list, "PersistentVolumeClaim", namespace.name))
-            found += volume_statuses(namespace, claims)
-        return found
+            statuses += volume_statuses(namespace, claims)
+        return statuses
 
     def jobs(self) -> list[JobState]:
         """Return the jobs, oldest first."""
-        found = []
+        states = []
         for name in self._namespaces:
-            found += self._query(partial(objects.list_jobs, self._cluster, name)) or []
-        return sorted(found, key=lambda state: state.created)
+            states += self._query(partial(objects.list_jobs, self._cluster, name)) or []
+        return sorted(states, key=lambda state: state.created)
 
     def lines(self, states: Sequence[JobState]) -> list[JobLine]:
         return [JobLine(state, self._waits.reason(state)) for state in states]

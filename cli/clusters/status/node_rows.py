@@ -17,11 +17,11 @@ def pool_status(pool: PoolDescription, nodes: Sequence[Object], pods: Sequence[O
     own = [node for node in nodes if _is_of(node, pool.selector)]
     ready = [node for node in own if is_ready(node)]
     accepting = [node for node in ready if not _foreign_taints(pool, node)]
-    held = Counter[str]()
+    used = Counter[str]()
     for pod in pods or ():
-        held[pod["spec"].get("nodeName", "")] += _gpus_held(pod)
+        used[pod["spec"].get("nodeName", "")] += _gpus_held(pod)
     closed = {_name(node) for node in own} - {_name(node) for node in accepting}
-    offered = sum(_gpus_offered(node) for node in accepting) + sum(held[name] for name in closed)
+    offered = sum(_gpus_offered(node) for node in accepting) + sum(used[name] for name in closed)
     return PoolStatus(
         name=pool.name,
         instance_type=pool.instance_type,
@@ -29,7 +29,7 @@ def pool_status(pool: PoolDescription, nodes: Sequence[Object], pods: Sequence[O
         there=len(own),
         maximum=pool.max_size,
         gpus=offered if pool.gpus else 0,
-        gpus_used=(None if pods is None else sum(held[_name(node)] for node in own)) if pool.gpus else 0,
+        gpus_used=(None if pods is None else sum(used[_name(node)] for node in own)) if pool.gpus else 0,
         problems=tuple(_problems(pool, ready)),
     )
 
@@ -45,20 +45,20 @@ def _is_of(node: Object, selector: Mapping[str, str]) -> bool:
 
 def _problems(pool: PoolDescription, ready: Sequence[Object]) -> list[str]:
     """Describe ready nodes that accept no jobs or have fewer GPUs than expected."""
-    held = Counter(key for node in ready for key in _foreign_taints(pool, node))
-    found = [f"{_nodes(number)} no jobs: taint {key}" for key, number in sorted(held.items())]
+    taints = Counter(key for node in ready for key in _foreign_taints(pool, node))
+    problems = [f"{_nodes(number)} no jobs: taint {key}" for key, number in sorted(taints.items())]
     short = [node for node in ready if _gpus_offered(node) < pool.gpus]
     if short:
         name = short[0]["metadata"]["name"]
-        found.append(f"ready nodes with fewer than {pool.gpus} GPUs: {len(short)}, such as {name}; check its device plugin")
-    return found
+        problems.append(f"ready nodes with fewer than {pool.gpus} GPUs: {len(short)}, such as {name}; check its device plugin")
+    return problems
 
 
 def _foreign_taints(pool: PoolDescription, node: Object) -> list[str]:
     """Return the keys of taints that jobs on the pool do not tolerate, such as those of cordoned or simulated nodes."""
     expected = {taint.key for taint in pool.taints}
     taints = node["spec"].get("taints", ())
-    return [one["key"] for one in taints if one["effect"] != "PreferNoSchedule" and one["key"] not in expected]
+    return [taint["key"] for taint in taints if taint["effect"] != "PreferNoSchedule" and taint["key"] not in expected]
 
 
 def _gpus_offered(node: Object) -> int:
@@ -81,8 +81,8 @@ def _gpus_held(pod: Object) -> int:
     if pod["status"].get("phase") in ("Succeeded", "Failed"):
         return 0
     spec = pod["spec"]
-    first = max((_gpus_of(one) for one in spec.get("initContainers", ())), default=0)
-    return max(first, sum(_gpus_of(one) for one in spec["containers"]))
+    first = max((_gpus_of(container) for container in spec.get("initContainers", ())), default=0)
+    return max(first, sum(_gpus_of(container) for container in spec["containers"]))
 
 
 def _gpus_of(container: Object) -> int:
@@ -92,28 +92,28 @@ def _gpus_of(container: Object) -> int:
 
 def queue_status(namespace: str, queue: str, workloads: Sequence[Object], helpers: Sequence[Object]) -> QueueStatus:
     """Count the workloads of jobs in a queue. Workloads of pods that only transfer files do not count."""
-    ours = {str(one["metadata"]["uid"]) for one in helpers}
-    jobs = [one for one in workloads if one["spec"].get("queueName") == queue and not ours & _owners(one)]
-    open_ = [one for one in jobs if one["spec"].get("active", True) and not _holds(one, "Finished")]
-    admitted = sum(_holds(one, "QuotaReserved") for one in open_)
+    ours = {str(helper["metadata"]["uid"]) for helper in helpers}
+    jobs = [work for work in workloads if work["spec"].get("queueName") == queue and not ours & _owners(work)]
+    open_ = [job for job in jobs if job["spec"].get("active", True) and not _holds(job, "Finished")]
+    admitted = sum(_holds(job, "QuotaReserved") for job in open_)
     return QueueStatus(namespace, queue, admitted, len(open_) - admitted)
 
 
 def _owners(workload: Object) -> set[str]:
-    return {str(one["uid"]) for one in workload["metadata"].get("ownerReferences", ())}
+    return {str(owner["uid"]) for owner in workload["metadata"].get("ownerReferences", ())}
 
 
 def _holds(subject: Object, condition: str) -> bool:
-    found = subject.get("status", {}).get("conditions", ())
-    return any((one["type"], one["status"]) == (condition, "True") for one in found)
+    conditions = subject.get("status", {}).get("conditions", ())
+    return any((entry["type"], entry["status"]) == (condition, "True") for entry in conditions)
 
 
 def volume_statuses(namespace: NamespaceDescription, claims: Sequence[Object] | None) -> list[VolumeStatus]:
     """Return the volumes that jobs of a namespace may use. The phase of a nonexistent claim is `Missing`."""
-    phases = None if claims is None else {one["metadata"]["name"]: one["status"].get("phase", "") for one in claims}
+    phases = None if claims is None else {claim["metadata"]["name"]: claim["status"].get("phase", "") for claim in claims}
     return [
         VolumeStatus(
-            one.name, one.mount_path, namespace.name, one.claim, "" if phases is None else phases.get(one.claim, "Missing")
+            spec.name, spec.mount_path, namespace.name, spec.claim, "" if phases is None else phases.get(spec.claim, "Missing")
         )
-        for one in namespace.volumes
+        for spec in namespace.volumes
     ]

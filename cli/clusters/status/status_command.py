@@ -152,34 +152,34 @@ class _EksLook:
         self._account.unknown.clear()
         name = self._account.name
         try:
-            found = self._account.cluster()
-            if found is None:
+            cluster = self._account.cluster()
+            if cluster is None:
                 raise NotFound(stack_cluster.explain_missing_cluster(self._account))
-            aws = self._account.status(found)
+            aws = self._account.status(cluster)
         except UnknownRegion:
             raise
         except (FactsError, Denied) as error:
             reason = f"you are not allowed to call {error}" if isinstance(error, Denied) else str(error)
-            aws, found = Status(name, "eks", unknown=(f"desired sizes and failed launches: {reason}",)), None
+            aws, cluster = Status(name, "eks", unknown=(f"desired sizes and failed launches: {reason}",)), None
         try:
-            kubernetes = _of_stack(in_kubernetes.read(self._connected(found), self._access.namespace), name)
+            kubernetes = _of_stack(in_kubernetes.read(self._connected(cluster), self._access.namespace), name)
         except CommandError as error:
-            if found is None or error.code == REFUSED:
+            if cluster is None or error.code == REFUSED:
                 raise
             return replace(aws, unknown=(*aws.unknown, f"ready nodes, queues, jobs and volumes: {error}")), error.code
         merged = kubernetes.merged(aws)
         return replace(merged, version=kubernetes.version or aws.version), OK
 
-    def _connected(self, found: EksDescription | None) -> Cluster:
+    def _connected(self, described: EksDescription | None) -> Cluster:
         """Connect with the given kubeconfig or, without one, with a kubeconfig built from what AWS reports.
 
         If AWS reports nothing, use the default kubeconfig.
         """
         if self._cluster is None:
-            if found is None or self._access.kubeconfig or self._access.context:
+            if described is None or self._access.kubeconfig or self._access.context:
                 self._cluster = self._access.connect()
             else:
-                self._cluster = stack_cluster.connect_to_described(found, self._account.region, self._scratch)
+                self._cluster = stack_cluster.connect_to_described(described, self._account.region, self._scratch)
         return self._cluster
 
 

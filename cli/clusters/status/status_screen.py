@@ -53,10 +53,10 @@ def _pools(pools: tuple[PoolStatus, ...]) -> Listing:
     listing = Listing("pool", "type", *numbers, "size", right=numbers)
     for pool in pools:
         enough = pool.ready is not None and pool.ready == (pool.ready if pool.wanted is None else pool.wanted)
-        known = not (pool.gpus is None or pool.gpus_used is None)
-        gpus = (str(pool.gpus_used), str((pool.gpus or 0) - (pool.gpus_used or 0))) if known and pool.gpus else ("", "")
+        counted = not (pool.gpus is None or pool.gpus_used is None)
+        gpus = (str(pool.gpus_used), str((pool.gpus or 0) - (pool.gpus_used or 0))) if counted and pool.gpus else ("", "")
         bounds = f"{_shown(pool.minimum)} to {_shown(pool.maximum)}" if pool.maximum is not None else ""
-        if pool.gpus is not None and not known:
+        if pool.gpus is not None and not counted:
             gpus = (UNKNOWN, UNKNOWN)
         ready = Text(_shown(pool.ready), GOOD if enough else DOUBTFUL)
         listing.add_row(pool.name, pool.instance_type, ready, _shown(pool.wanted), *gpus, bounds)
@@ -91,7 +91,7 @@ def _queues(status: Status) -> Iterator[RenderableType]:
 
 def _jobs(status: Status, now: datetime) -> Iterator[RenderableType]:
     if status.jobs:
-        several = len({one.state.namespace for one in status.jobs}) > 1
+        several = len({job.state.namespace for job in status.jobs}) > 1
         yield Text()
         listing = Listing(
             "job", *(["namespace"] if several else []), "pool", "workers", "phase", "time", "waits for", right=("workers",)
@@ -116,7 +116,7 @@ def _volumes(status: Status) -> Iterator[RenderableType]:
     if not status.volumes:
         return
     yield Text()
-    for one in status.volumes:
-        where = f" in namespace {one.namespace}" if one.namespace else ""
-        style = "" if one.phase in ("Bound", "") else BAD
-        yield Text(f"volume {one.name}{where} at {one.mount_path}{f': {one.phase}' if one.phase else ''}", style)
+    for volume in status.volumes:
+        where = f" in namespace {volume.namespace}" if volume.namespace else ""
+        style = "" if volume.phase in ("Bound", "") else BAD
+        yield Text(f"volume {volume.name}{where} at {volume.mount_path}{f': {volume.phase}' if volume.phase else ''}", style)

@@ -41,11 +41,11 @@ def command(
     settings = None if stack_file.is_existing(raw.values) else examine_aws(raw, offline=True).settings
     if settings is None:
         raise CommandError(f"{stack} has no AWS settings that can be read. See `validate -s {stack}`", USAGE)
-    found = examine(settings, Access(kubeconfig, context), since=begin)
+    spending = examine(settings, Access(kubeconfig, context), since=begin)
     if as_json:
-        print_json({"stack": stack, **found.as_json()})
+        print_json({"stack": stack, **spending.as_json()})
     else:
-        show(make_console(), stack, found)
+        show(make_console(), stack, spending)
     return OK
 
 
@@ -60,23 +60,23 @@ def parse_since(text: str) -> datetime | timedelta:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def show(console: Console, stack: str, found: Spending) -> None:
-    console.print(Text(f"{stack}: since {found.since:%Y-%m-%d %H:%M} UTC", "bold"))
+def show(console: Console, stack: str, spending: Spending) -> None:
+    console.print(Text(f"{stack}: since {spending.since:%Y-%m-%d %H:%M} UTC", "bold"))
     listing = Listing("", "instance hours", "GPU hours", "USD", right=("instance hours", "GPU hours", "USD"))
-    for name, spent in found.pools.items():
+    for name, spent in spending.pools.items():
         _row(listing, f"pool {name}", spent)
-    for name, spent in found.cost_centers.items():
+    for name, spent in spending.cost_centers.items():
         _row(listing, f"cost center {name or '(none)'}", spent)
-    for name, spent in found.namespaces.items():
+    for name, spent in spending.namespaces.items():
         _row(listing, f"namespace {name}", spent)
-    for (space, name), spent in found.jobs.items():
+    for (space, name), spent in spending.jobs.items():
         _row(listing, f"job {name} in {space}", spent)
-    _row(listing, "total of all instances", found.total)
+    _row(listing, "total of all instances", spending.total)
     console.print(listing)
-    for name, hours in found.idle_gpu_hours.items():
+    for name, hours in spending.idle_gpu_hours.items():
         if hours:
             console.print(Text(f"pool {name}: {hours:,.2f} GPU hours without a job", "yellow"))
-    for sentence in found.unknown:
+    for sentence in spending.unknown:
         console.print(Text(f"unknown: {sentence}", "yellow"))
 
 

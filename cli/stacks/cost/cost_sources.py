@@ -37,14 +37,14 @@ def instances(settings: Settings, uses: Uses | None = None) -> Ran:
     """
     region = settings.region
     clients = query(region, lambda: Clients(region))
-    found = completed(query(region, lambda: runs(clients, settings.stack)), _pools(settings))
-    types = {run.instance_type for run in found} - {""} | (uses.types if uses else frozenset())
+    completed_runs = completed(query(region, lambda: runs(clients, settings.stack)), _pools(settings))
+    types = {run.instance_type for run in completed_runs} - {""} | (uses.types if uses else frozenset())
     described = query(region, lambda: ec2.instance_types(clients, types)) if types else {}
-    on_spot = [run.instance_type for run in found if run.market == "spot"]
-    on_spot += [one.instance_type for one in uses.workers if one.market == "spot"] if uses else []
+    on_spot = [run.instance_type for run in completed_runs if run.market == "spot"]
+    on_spot += [use.instance_type for use in uses.workers if use.market == "spot"] if uses else []
     spot = frozenset(on_spot) - {""}
     prices = price_list.read(Wanted(region, frozenset(types), spot))
-    return Ran(found, prices, {name: one.gpus for name, one in described.items()}, clients.now())
+    return Ran(completed_runs, prices, {name: instance.gpus for name, instance in described.items()}, clients.now())
 
 
 def so_far(settings: Settings, connect: Callable[[], Cluster] | None = None) -> Spending:
@@ -69,14 +69,14 @@ def _spending(settings: Settings, connect: Callable[[], Cluster] | None, *, sinc
     first = min((run.started for run in ran.runs), default=ran.now)
     begin = ran.now - since if isinstance(since, timedelta) else since or first
     spent = spending(ran.runs, uses, ran.prices, ran.gpus, since=begin, now=ran.now)
-    spent.unknown += [one for one in (ran.prices.missing, reason) if one]
+    spent.unknown += [note for note in (ran.prices.missing, reason) if note]
     return spent
 
 
 def _pools(settings: Settings) -> dict[str, tuple[str, Market]]:
     """Return the instance type and market of each pool, including the pool of EKS's system nodes."""
-    found = {pool.name: (pool.instance_type, _market(pool.capacity)) for pool in settings.pools}
-    return {**found, SYSTEM_POOL: (settings.eks.system.instance_type, "on-demand")} if settings.is_eks else found
+    pools = {pool.name: (pool.instance_type, _market(pool.capacity)) for pool in settings.pools}
+    return {**pools, SYSTEM_POOL: (settings.eks.system.instance_type, "on-demand")} if settings.is_eks else pools
 
 
 def _market(capacity: object) -> Market:
@@ -97,8 +97,8 @@ def _uses(settings: Settings, connect: Callable[[], Cluster]) -> tuple[Uses | No
         described = cluster.description()
         if described.cluster != Naming(settings.stack).cluster:
             return None, f"jobs: the kubeconfig belongs to cluster {described.cluster}"
-        kept = [record for one in described.namespaces for record in records.all_records(cluster, one.name)]
-        jobs = [job for one in described.namespaces for job in objects.list_jobs(cluster, one.name)]
-        return of_jobs(kept, jobs, _pools(settings)), ""
+        recorded = [record for space in described.namespaces for record in records.all_records(cluster, space.name)]
+        jobs = [job for space in described.namespaces for job in objects.list_jobs(cluster, space.name)]
+        return of_jobs(recorded, jobs, _pools(settings)), ""
     except CommandError as error:
         return None, f"jobs: {error}"

@@ -16,20 +16,20 @@ def of_stack(settings: Settings, facts: Facts | None, prices: Prices) -> str:
     (snapshot, DATE)`.
     """
     try:
-        found = bill(settings, facts, prices)
+        costs = bill(settings, facts, prices)
     except LookupError:
-        found = bill(settings, None, prices)
-    return f"cost in USD per hour: {', '.join(_level(found, level) for level in LEVELS)} ({_source(prices, found)})"
+        costs = bill(settings, None, prices)
+    return f"cost in USD per hour: {', '.join(_level(costs, level) for level in LEVELS)} ({_source(prices, costs)})"
 
 
-def _level(found: Bill, level: Level) -> str:
-    total = found.total(level)
+def _level(bill: Bill, level: Level) -> str:
+    total = bill.total(level)
     return f"{total.hourly:,.2f} {level}" if total.is_known else f"{level} unknown ({', '.join(total.unknown)})"
 
 
-def _source(prices: Prices, found: Bill) -> str:
+def _source(prices: Prices, bill: Bill) -> str:
     kind = "AWS Price List" if prices.kind == "Price List" else "snapshot"
-    return f"{kind}, {found.date}{', not verified' if found.not_verified else ''}"
+    return f"{kind}, {bill.date}{', not verified' if bill.not_verified else ''}"
 
 
 def of_job(job: Job, cluster: ClusterDescription) -> str | None:

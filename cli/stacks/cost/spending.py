@@ -52,10 +52,10 @@ class Spending:
             "until": self.until.isoformat(),
             "currency": "USD",
             "total": self.total.as_json(),
-            "pools": {name: one.as_json() for name, one in self.pools.items()},
-            "costCenters": {name: one.as_json() for name, one in self.cost_centers.items()},
-            "namespaces": {name: one.as_json() for name, one in self.namespaces.items()},
-            "jobs": [{"namespace": space, "job": name, **one.as_json()} for (space, name), one in self.jobs.items()],
+            "pools": {name: spent.as_json() for name, spent in self.pools.items()},
+            "costCenters": {name: spent.as_json() for name, spent in self.cost_centers.items()},
+            "namespaces": {name: spent.as_json() for name, spent in self.namespaces.items()},
+            "jobs": [{"namespace": space, "job": name, **spent.as_json()} for (space, name), spent in self.jobs.items()],
             "idleGpuHours": {name: float(round(hours, 4)) for name, hours in self.idle_gpu_hours.items()},
             "unknown": self.unknown,
         }
@@ -83,21 +83,21 @@ def spending(
     """Compute the spending in a period. `gpus` maps instance types to GPUs per instance; `uses` is None if jobs could
     not be read.
     """
-    found = Spending(since, now)
+    totals = Spending(since, now)
     for run in runs:
         hours = Decimal(str(run.seconds(since, now))) / HOUR
         if hours == 0:
             continue
         price = price_of(run, prices)
         if price is None:
-            found.unknown.append(f"the {run.market} price of {run.instance_type} in {prices.region}")
-        for spent in (found.total, found.pools[run.pool], found.cost_centers[run.cost_center]):
+            totals.unknown.append(f"the {run.market} price of {run.instance_type} in {prices.region}")
+        for spent in (totals.total, totals.pools[run.pool], totals.cost_centers[run.cost_center]):
             _add(spent, hours, price, hours * gpus.get(run.instance_type, 0))
     if uses is not None:
-        _add_jobs(found, uses, prices, gpus)
-        found.unknown += uses.notes
-    found.unknown = list(dict.fromkeys(found.unknown))
-    return found
+        _add_jobs(totals, uses, prices, gpus)
+        totals.unknown += uses.notes
+    totals.unknown = list(dict.fromkeys(totals.unknown))
+    return totals
 
 
 def _add(spent: Spent, hours: Decimal, price: Decimal | None, gpu_hours: Decimal) -> None:
@@ -109,23 +109,23 @@ def _add(spent: Spent, hours: Decimal, price: Decimal | None, gpu_hours: Decimal
         spent.usd += hours * price
 
 
-def _add_jobs(found: Spending, uses: Uses, prices: Prices, gpus: Mapping[str, int]) -> None:
+def _add_jobs(totals: Spending, uses: Uses, prices: Prices, gpus: Mapping[str, int]) -> None:
     """Add the cost of each job and namespace, and the GPU hours that no job used."""
     used: dict[str, Decimal] = defaultdict(Decimal)
-    shares = node_hours(uses.workers, gpus, found.since, found.until)
+    shares = node_hours(uses.workers, gpus, totals.since, totals.until)
     for use, hours in zip(uses.workers, shares, strict=True):
         if hours == 0:
             continue
         price = price_of(use, prices) if use.instance_type else None
         if price is None:
             what = f"the {use.market} price of {use.instance_type} in {prices.region}"
-            found.unknown.append(what if use.instance_type else f"the instance type of job {use.job} in {use.namespace}")
+            totals.unknown.append(what if use.instance_type else f"the instance type of job {use.job} in {use.namespace}")
         gpu_hours = hours * gpus.get(use.instance_type, 0)
         used[use.pool] += gpu_hours
-        for spent in (found.jobs[use.key], found.namespaces[use.namespace]):
+        for spent in (totals.jobs[use.key], totals.namespaces[use.namespace]):
             _add(spent, hours, price, gpu_hours)
-    for key in uses.incomplete & found.jobs.keys():
-        found.jobs[key].unknown = found.namespaces[key[0]].unknown = True
-    for name, one in found.pools.items():
-        if one.gpu_hours:
-            found.idle_gpu_hours[name] = max(Decimal(0), one.gpu_hours - used[name])
+    for key in uses.incomplete & totals.jobs.keys():
+        totals.jobs[key].unknown = totals.namespaces[key[0]].unknown = True
+    for name, pool in totals.pools.items():
+        if pool.gpu_hours:
+            totals.idle_gpu_hours[name] = max(Decimal(0), pool.gpu_hours - used[name])

@@ -57,33 +57,33 @@ class Uses:
 
     @property
     def types(self) -> frozenset[str]:
-        return frozenset(one.instance_type for one in self.workers) - {""}
+        return frozenset(use.instance_type for use in self.workers) - {""}
 
 
 def of_jobs(records: Sequence[JobRecord], jobs: Sequence[JobState], pools: Pools) -> Uses:
     """Return the nodes that jobs used. Jobs in `jobs` that also have a record are counted only once, from the record."""
-    recorded = {one.key for one in records}
-    others = [one for one in jobs if one.key not in recorded and one.phase not in (Phase.QUEUED, Phase.SETUP)]
-    lacking = [one.content for one in records if one.content.get("droppedGpuSeconds")]
+    recorded = {record.key for record in records}
+    unrecorded = [job for job in jobs if job.key not in recorded and job.phase not in (Phase.QUEUED, Phase.SETUP)]
+    lacking = [record.content for record in records if record.content.get("droppedGpuSeconds")]
     notes = []
-    if others:
-        names = ", ".join(f"{one.name} in {one.namespace}" for one in others)
+    if unrecorded:
+        names = ", ".join(f"{job.name} in {job.namespace}" for job in unrecorded)
         notes.append(f"jobs without a record, estimated as one node per worker from their creation to their end: {names}")
     notes += [
-        f"the oldest workers of job {one['name']} in {one['namespace']}, which its record no longer contains" for one in lacking
+        f"the oldest workers of job {row['name']} in {row['namespace']}, which its record no longer contains" for row in lacking
     ]
-    workers = [*(use for one in records for use in _of_record(one.content, pools)), *_of_objects(others, pools)]
-    return Uses(workers, frozenset((one["namespace"], one["name"]) for one in lacking), tuple(notes))
+    workers = [*(use for record in records for use in _of_record(record.content, pools)), *_of_objects(unrecorded, pools)]
+    return Uses(workers, frozenset((row["namespace"], row["name"]) for row in lacking), tuple(notes))
 
 
 def _of_record(record: Mapping[str, Any], pools: Pools) -> Iterator[Use]:
-    for one in record["workers"]:
-        pool = one.get("pool") or record.get("pool") or _only_pool(one["type"], pools)
+    for worker in record["workers"]:
+        pool = worker.get("pool") or record.get("pool") or _only_pool(worker["type"], pools)
         instance_type, market = pools.get(pool, ("", "on-demand"))
         yield Use(
-            *(record["namespace"], record["name"], pool, one["type"] or instance_type, one["zone"]),
-            *(MARKETS.get(one["capacity"], market), one["node"], one["gpus"]),
-            *(parse_time(one["from"]), parse_time(one["to"]) if one["to"] else None),
+            *(record["namespace"], record["name"], pool, worker["type"] or instance_type, worker["zone"]),
+            *(MARKETS.get(worker["capacity"], market), worker["node"], worker["gpus"]),
+            *(parse_time(worker["from"]), parse_time(worker["to"]) if worker["to"] else None),
         )
 
 
@@ -91,8 +91,8 @@ def _only_pool(instance_type: str, pools: Pools) -> str:
     """Return the pool with this instance type, for MPIJobs whose record lacks the pool; empty unless exactly one pool
     has this type.
     """
-    found = [name for name, (kind, _) in pools.items() if kind == instance_type]
-    return found[0] if len(found) == 1 else ""
+    matching = [name for name, (kind, _) in pools.items() if kind == instance_type]
+    return matching[0] if len(matching) == 1 else ""
 
 
 def _of_objects(jobs: Iterable[JobState], pools: Pools) -> Iterator[Use]:

@@ -43,14 +43,14 @@ class Changes:
     def sentence(self) -> str:
         if self.not_previewed:
             return f"{'changes unknown' if self.failed else 'not previewed'}: {self.not_previewed}"
-        found = [f"{self.counts[one]} {OPERATIONS[one]}" for one in OPERATIONS if self.counts.get(one)]
-        return ", ".join(found) or "no changes"
+        counts = [f"{self.counts[operation]} {OPERATIONS[operation]}" for operation in OPERATIONS if self.counts.get(operation)]
+        return ", ".join(counts) or "no changes"
 
     def as_json(self) -> dict[str, object]:
         return {
-            "counts": None if self.not_previewed else {one: self.counts.get(one, 0) for one in OPERATIONS},
+            "counts": None if self.not_previewed else {operation: self.counts.get(operation, 0) for operation in OPERATIONS},
             "resources": [
-                {"name": one.name, "type": one.type, "operation": one.operation, "effect": one.effect} for one in self.notable
+                {"name": row.name, "type": row.type, "operation": row.operation, "effect": row.effect} for row in self.notable
             ],
             "notPreviewed": self.not_previewed or None,
         }

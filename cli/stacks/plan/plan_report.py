@@ -30,7 +30,7 @@ class Report:
 
     @property
     def refused(self) -> list[Answer]:
-        return [one for one in self.answers if one.verdict == "no"]
+        return [answer for answer in self.answers if answer.verdict == "no"]
 
     @property
     def unknown(self) -> list[Answer]:
@@ -39,7 +39,7 @@ class Report:
         A failed preview counts as one, because it may hide the replacement of nodes or files.
         """
         preview = [unknown(PREVIEW, self.changes.not_previewed)] if self.changes.failed else []
-        return [*preview, *(one for one in self.answers if one.verdict == "unknown")]
+        return [*preview, *(answer for answer in self.answers if answer.verdict == "unknown")]
 
     def code(self, *, strict: bool) -> int:
         if self.refused:
@@ -71,7 +71,7 @@ def bill_json(bill: Bill) -> Mapping[str, object]:
         "prices": {"source": prices.kind, "date": bill.date, "verified": not bill.not_verified, "missing": prices.missing},
         "totals": {level: _total_json(bill.total(level)) for level in LEVELS},
         "lines": [_line_json(line) for line in bill.lines],
-        "usage": [{"name": one.name, "unit": one.unit, "usd": _usd(one.price)} for one in bill.usage],
+        "usage": [{"name": usage.name, "unit": usage.unit, "usd": _usd(usage.price)} for usage in bill.usage],
     }
 
 

@@ -68,13 +68,13 @@ def _checks(report: Report) -> Table:
 def _merged(answers: Sequence[Answer]) -> Iterator[Answer]:
     """Merge passed checks into one line, and likewise unknown checks with the same reason."""
     alike: dict[tuple[str, tuple[str, ...]], list[Answer]] = {}
-    for one in answers:
-        if one.verdict != "no" and not one.warnings:
-            alike.setdefault((one.verdict, one.sentences), []).append(one)
-    for one in answers:
-        merged = alike.get((one.verdict, one.sentences), [one]) if one.verdict != "no" and not one.warnings else [one]
-        if merged[0] is one:
-            yield replace(one, check=", ".join(other.check for other in merged))
+    for row in answers:
+        if row.verdict != "no" and not row.warnings:
+            alike.setdefault((row.verdict, row.sentences), []).append(row)
+    for row in answers:
+        merged = alike.get((row.verdict, row.sentences), [row]) if row.verdict != "no" and not row.warnings else [row]
+        if merged[0] is row:
+            yield replace(row, check=", ".join(other.check for other in merged))
 
 
 def _costs(bill: Bill) -> Listing:
@@ -83,8 +83,8 @@ def _costs(bill: Bill) -> Listing:
         name = f"{line.group}: {line.name}" if line.group not in ("control plane", "network", "keys") else line.name
         listing.add_row(name, _numbers(line), *(_amount(line, level) for level in LEVELS))
     totals = [bill.total(level) for level in LEVELS]
-    listing.add_row(Text("per hour", "bold"), "", *(Text(_sum(one.hourly, one.is_known, 4), "bold") for one in totals))
-    listing.add_row(Text("per month (730 h)", "bold"), "", *(Text(_sum(one.monthly, one.is_known, 2), "bold") for one in totals))
+    listing.add_row(Text("per hour", "bold"), "", *(Text(_sum(level.hourly, level.is_known, 4), "bold") for level in totals))
+    listing.add_row(Text("per month (730 h)", "bold"), "", *(Text(_sum(usd.monthly, usd.is_known, 2), "bold") for usd in totals))
     return listing
 
 
@@ -102,8 +102,8 @@ def _amount(line: Line, level: Level) -> str:
     return UNKNOWN if amount is None else f"{amount:,.4f}"
 
 
-def _sum(amount: Decimal, known: bool, digits: int) -> str:
-    return f"{amount:,.{digits}f}" if known else UNKNOWN
+def _sum(amount: Decimal, is_known: bool, digits: int) -> str:
+    return f"{amount:,.{digits}f}" if is_known else UNKNOWN
 
 
 def _below(bill: Bill) -> Iterator[RenderableType]:
@@ -113,7 +113,7 @@ def _below(bill: Bill) -> Iterator[RenderableType]:
     if bill.prices.items:
         for name in lacking:
             yield _wrapped(Text(f"unknown: {name}", "yellow"))
-    usage = "; ".join(f"{one.name} {_unit_price(one)}" for one in bill.usage)
+    usage = "; ".join(f"{item.name} {_unit_price(item)}" for item in bill.usage)
     yield _wrapped(Text(f"depends on usage, not in the sum: {usage}", "dim"))
     mark = "; not verified" if bill.not_verified else ""
     source = "AWS Price List" if bill.prices.kind == "Price List" else "snapshot of this repository"
@@ -128,7 +128,7 @@ def _verdict(report: Report, *, strict: bool) -> Text:
     code = report.code(strict=strict)
     refused, unknown = report.refused, report.unknown
     if refused:
-        return Text(f"no: {', '.join(one.check for one in refused)}", "bold red")
+        return Text(f"no: {', '.join(answer.check for answer in refused)}", "bold red")
     checks = len(unknown) - report.changes.failed
     parts = [f"{checks} check{' is' if checks == 1 else 's are'} unknown"] if checks else []
     note = "".join(f"; {part}" for part in (*(["the changes are unknown"] if report.changes.failed else []), *parts))

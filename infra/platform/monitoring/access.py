@@ -30,7 +30,7 @@ def kube_state_metrics() -> list[Any]:
     groups: dict[str, list[str]] = {}
     for resource in RESOURCES:
         groups.setdefault(_GROUPS[resource], []).append(resource)
-    return [{"api_groups": [group], "resources": found, "verbs": ["list", "watch"]} for group, found in sorted(groups.items())]
+    return [{"api_groups": [group], "resources": names, "verbs": ["list", "watch"]} for group, names in sorted(groups.items())]
 
 
 def within_monitoring() -> Any:

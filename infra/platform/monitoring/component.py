@@ -78,13 +78,13 @@ class Monitoring(pulumi.ComponentResource):
         cluster = self._args.cluster
         guarded: list[Target] = [NODE_EXPORTER, *([DCGM_EXPORTER] if cluster.gpus else [])]
         guarded += [scrape.AUTOSCALER] if cluster.autoscaler else []
-        others = [
+        policies = [
             self._create_policy(
-                f"{one.job}-metrics", one.namespace, access.only_prometheus(one.labels, [one.port]), self._site.options(self)
+                f"{app.job}-metrics", app.namespace, access.only_prometheus(app.labels, [app.port]), self._site.options(self)
             )
-            for one in guarded
+            for app in guarded
         ]
-        return [own, *others]
+        return [own, *policies]
 
     def _create_policy(self, policy: str, namespace: str, spec: Any, options: pulumi.ResourceOptions) -> pulumi.Resource:
         metadata: Any = {"name": policy, "namespace": namespace}

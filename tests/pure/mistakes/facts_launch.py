@@ -32,11 +32,11 @@ def services(**zones: tuple[str, ...] | None) -> dict[str, Any]:
     service (None).
     """
     changed = {name.replace("_", "."): value for name, value in zones.items()}
-    found = {one: changed.get(one, ZONES) for one in FOR_EKS}
+    by_service = {service: changed.get(service, ZONES) for service in FOR_EKS}
     return {
         "endpoint_services": {
-            one: EndpointService(f"com.amazonaws.{REGION}.{one}", frozenset(where))
-            for one, where in found.items()
+            service: EndpointService(f"com.amazonaws.{REGION}.{service}", frozenset(where))
+            for service, where in by_service.items()
             if where is not None
         }
     }
