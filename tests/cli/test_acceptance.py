@@ -83,7 +83,7 @@ def test_instances_and_their_amis_are_read() -> None:
         clients = Clients(REGION)
         running = aws_reads.list_stack_instances(clients, STACK)
         assert [one.type for one in running] == ["c7i.large"] * 4
-        images = aws_reads.list_images(clients, [one.image for one in running])
+        images = aws_reads.read_images(clients, [one.image for one in running])
         assert all("gpumpi:ami=ec2" in str(images[one.image]) for one in running)
         assert aws_reads.read_instance_type(clients, "g5.8xlarge").gpus == 1
         assert aws_reads.list_stack_instances(clients, "another") == [] and aws_reads.list_instances(clients, []) == []

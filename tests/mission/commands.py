@@ -15,7 +15,7 @@ PROGRAMS = {
     "cluster": "scripts/cluster",
     "_cluster": "scripts/cluster",
     "running": "scripts/cluster",
-    "done": "scripts/cluster",
+    "run_verb": "scripts/cluster",
     "verb": "scripts/cluster",
     "kubectl": "kubectl",
     "ssh": "ssh",

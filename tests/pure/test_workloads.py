@@ -16,7 +16,7 @@ from tests.docs.tables import ROOT
 from tests.pure.job_world import KEYS, cluster
 
 WORKLOADS = sorted(path for path in (ROOT / "workloads").iterdir() if path.is_dir() and not path.name.startswith("_"))
-PAGE = (ROOT / "docs" / "jobs.md").read_text()
+PAGE = (ROOT / "docs" / "guides" / "jobs.md").read_text()
 
 
 @pytest.mark.parametrize("folder", WORKLOADS, ids=lambda folder: folder.name)
@@ -37,4 +37,4 @@ def test_a_workload_says_how_it_is_submitted_and_the_page_of_jobs_names_it(folde
     submitted = f"scripts/cluster submit workloads/{folder.name}/job.yaml --follow"
     assert submitted in (folder / "README.md").read_text()
     assert submitted in (folder / "job.yaml").read_text()
-    assert f"(../workloads/{folder.name}/README.md)" in PAGE
+    assert f"(../../workloads/{folder.name}/README.md)" in PAGE

@@ -82,7 +82,7 @@ def parse_instance(described: Mapping[str, Any]) -> Instance:
     )
 
 
-def list_images(clients: Clients, ids: Sequence[str]) -> dict[str, Image]:
+def read_images(clients: Clients, ids: Sequence[str]) -> dict[str, Image]:
     """Return the AMIs, keyed by ID. Deregistered AMIs are missing, although instances of such AMIs keep running."""
     image_ids = sorted(set(ids))
     if not image_ids:

@@ -146,7 +146,7 @@ class Ec2Target:
         if len([node for node in nodes if not node.is_head_node]) != self._before.desired:
             notes.fail(f"{len(nodes) - 1} of {self._before.desired} workers exist")
         instances = aws_reads.list_instances(self._clients, [node.id for node in nodes])
-        images = aws_reads.list_images(self._clients, [instance.image for instance in instances])
+        images = aws_reads.read_images(self._clients, [instance.image for instance in instances])
         ec2_nodes.check_amis(notes, instances, images, next((node.id for node in nodes if node.is_head_node), ""))
 
     def _check_versions(self, notes: Notebook) -> None:

@@ -192,7 +192,7 @@ class EksTarget:
     def _check_versions(self, notes: Notebook) -> None:
         api = self._jobs.cluster
         running = aws_reads.list_stack_instances(self._clients, self._raw.stack)
-        images = aws_reads.list_images(self._clients, [instance.image for instance in running])
+        images = aws_reads.read_images(self._clients, [instance.image for instance in running])
         eks_nodes.check_versions(notes, api.list("Node"), running, images, api.version())
 
     def _check_devices(self, choice: Choice, notes: Notebook) -> None:
