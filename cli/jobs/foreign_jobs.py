@@ -1,6 +1,6 @@
 """Jobs that users create without `submit`: PyTorchJobs, TrainJobs, JobSets, RayJobs and plain Jobs.
 
-All functions are pure. `foreign_state` in `cli.jobs.state` converts a job's `Progress` into a `JobState`.
+All functions are pure. `derive_foreign_state` in `cli.jobs.state` converts a job's `Progress` into a `JobState`.
 """
 
 from collections.abc import Mapping, Sequence

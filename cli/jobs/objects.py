@@ -71,7 +71,7 @@ def _states_in(cluster: Cluster, namespace: str, listed: Sequence[Object]) -> li
     states = _states(listed, (), ())
     if all(state.is_over for state in states):
         return states
-    return _states(listed, cluster.list("Pod", namespace), _records(cluster, namespace))
+    return _states(listed, _list_pods(cluster, namespace), _records(cluster, namespace))
 
 
 def _records(cluster: Cluster, namespace: str, job: str = "") -> list[JobRecord]:
@@ -182,8 +182,16 @@ def pods(cluster: Cluster, state: JobState) -> list[Object]:
 
 
 def _pods(cluster: Cluster, name: str, namespace: str, kind: str) -> list[Object]:
-    submitted = cluster.list("Pod", namespace, {JOB_LABEL: name})
-    return submitted or cluster.list("Pod", namespace, {foreign_jobs.POD_LABELS[kind]: name})
+    submitted = _list_pods(cluster, namespace, {JOB_LABEL: name})
+    return submitted or _list_pods(cluster, namespace, {foreign_jobs.POD_LABELS[kind]: name})
+
+
+def _list_pods(cluster: Cluster, namespace: str, selector: Mapping[str, str] | None = None) -> list[Object]:
+    """Return pods; empty if the caller is not allowed to list them, because the jobs' own objects show most phases."""
+    try:
+        return cluster.list("Pod", namespace, selector)
+    except Forbidden:
+        return []
 
 
 def workload(cluster: Cluster, state: JobState) -> Object | None:

@@ -180,7 +180,7 @@ def explain_wait(state: JobState, pods: Sequence[Object], workload: Object | Non
         message = conditions.get(("QuotaReserved", "False"), {}).get("message")
         return f"waits in the queue{f': {message}' if message else ''}"
     workers = [pod for pod in pods if find_role(pod) == "worker"]
-    ready = sum(_is(_conditions(pod["status"]), "Ready") for pod in workers)
+    ready = sum(pod["status"].get("phase") == "Succeeded" or _is(_conditions(pod["status"]), "Ready") for pod in workers)
     trouble = next((text for pod in pods if (text := _trouble(pod))), "") or find_warning(state, pods, events)
     if state.workers and ready < state.workers:
         return f"{ready} of {state.workers} workers ready{': ' + trouble if trouble else ''}"

@@ -156,7 +156,7 @@ class PlacedJob:
 
 
 def build_policy(placed: PlacedJob) -> Manifest:
-    """Return the controller's policy for the job (`POLICY` in infra/platform/job_controller/in_pod/job.py)."""
+    """Return the controller's policy for the job (`POLICY_FIELDS` in infra/platform/job_controller/in_pod/job.py)."""
     job = placed.job
     progress = {}
     if job.progress is not None:

@@ -17,7 +17,7 @@ SYSTEM_FOLDERS = frozenset(
 """A volume mounted at one of these paths would hide files that programs, the container runtime or the kernel need. On
 Ubuntu, the SSM agent is in /snap."""
 OUR_FOLDERS: Final = ("/gpumpi", "/keys")
-"""Folders that pods of jobs mount (`infra.jobs.bucket_workdir`, `infra.jobs.key_exchange`)."""
+"""Folders that pods of jobs mount (`infra.jobs.storage`, `infra.jobs.key_exchange`)."""
 _SOFTWARE = re.compile(
     r"/opt(/(amazon|aws|cni|conda|containerd|dlami|gdrcopy|gpumpi|hpcx|intel|mpi|nccl-tests|nvidia|ucx|venv"
     r"|(cuda|mpich|openmpi)[^/]*)(/.*)?)?"

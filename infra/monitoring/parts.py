@@ -19,7 +19,8 @@ JOB_CONTROLLER: Final = Part(
     "Deployment",
     PLATFORM_NAMESPACE,
     "gpumpi-job-controller",
-    "Running jobs continue, but jobs are not restarted as a whole, `setup` never ends, and the records of jobs are out of date.",
+    "Running jobs continue, but jobs are not restarted as a whole, `setup` never ends, workers of ended `standalone` jobs keep "
+    "their GPUs, and the records of jobs are out of date.",
 )
 QUEUE: Final = Part(
     "KueueDown",

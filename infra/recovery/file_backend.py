@@ -14,7 +14,8 @@ def mend(url: str, project: str, stack: str) -> None:
     folder = Path(place.partition("?")[0]).expanduser() / ".pulumi"
     state = folder / "stacks" / project / f"{stack.rpartition('/')[2]}.json"
     backup = state.with_name(f"{state.name}.bak")
-    if not _is_whole(state) and _is_whole(backup):
+    # `pulumi stack rm` renames the state file to the backup: a missing file is not a truncated one.
+    if state.exists() and not _is_whole(state) and _is_whole(backup):
         shutil.copy2(backup, state)
     # The backend writes an attributes file next to each file, but does not need it to read the file:
     # https://github.com/google/go-cloud/blob/master/blob/fileblob/attrs.go

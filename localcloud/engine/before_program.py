@@ -20,11 +20,13 @@ SHOWN: Final = 32
 
 
 def is_needed(config: Mapping[str, str]) -> bool:
-    """Return whether the stack with this configuration installs a platform into an EKS cluster of a local cloud."""
+    """Return whether the stack with this configuration may install a platform into an EKS cluster of a local cloud."""
     try:
         target, platform = (json.loads(config.get(f"gpumpi:{key}", "{}")) for key in ("target", "platform"))
     except ValueError:
         return False
+    if not isinstance(target, dict) or not isinstance(platform, dict):
+        return False  # the program reports these values
     return _folder() is not None and target.get("kind") == "eks" and platform.get("install") is not False
 
 
@@ -47,6 +49,9 @@ def main() -> int:
     engine, stack, dry_run = sys.argv[1:]
     folder = _folder()
     assert folder is not None, "is_needed() has checked it"
+    images = stack_images.of_platform(stack_file.from_engine())
+    if not images:
+        return 0
     cloud = LocalCloud(folder)
     if not cloud.has_kubernetes:
         fix = f"Set `pulumi config set --path gpumpi:platform.install false -s {stack}`, or start it without --no-kubernetes."
@@ -57,7 +62,7 @@ def main() -> int:
         # Otherwise the registry would build the images when nodes pull them, which can take longer than the ten minutes
         # that Pulumi waits for pods.
         try:
-            for image in stack_images.of_platform(stack_file.from_engine()):
+            for image in images:
                 build.ensure_image(image, lambda line: print(line, flush=True))
         except ImageError as error:
             return _fail(engine, str(error))

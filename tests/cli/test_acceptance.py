@@ -6,6 +6,8 @@ import pytest
 
 from cli.clusters.acceptance import acceptance_command, aws_reads
 from cli.clusters.acceptance.report import Notebook
+from cli.clusters.acceptance.target import Options
+from cli.clusters.kubernetes_access import Access
 from cli.ec2.ec2_instances import DeployedEc2Cluster
 from cli.errors import CommandError
 from infra.facts.clients import Clients
@@ -91,5 +93,5 @@ def test_instances_and_their_amis_are_read() -> None:
 
 def test_a_cluster_without_instances_in_aws_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="acceptance checks stacks of kind eks and ec2, not existing") as refused:
-        acceptance_command.command("09-on-premises", output=tmp_path)
+        acceptance_command.command("09-on-premises", chosen=Options(), access=Access(), output=tmp_path)
     assert refused.value.code == 2

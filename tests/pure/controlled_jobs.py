@@ -5,6 +5,7 @@ from typing import Any
 
 from infra.naming import JOB_LABEL, LAUNCHER_LABEL, POLICY_ANNOTATION, ROLE_LABEL
 from infra.platform.job_controller.in_pod import reconcile, record
+from infra.platform.job_controller.in_pod import workers as workers_end
 from infra.platform.job_controller.in_pod.actions import Action
 from infra.platform.job_controller.in_pod.job import ManagedJob
 from infra.platform.job_controller.in_pod.progress import Seen
@@ -121,7 +122,7 @@ class Controlled:
         """
         self.record = reconcile.observe(self.record, job, at(second), seen, dump)
         leases = {name: at(second) for name in NODES} if alive else {}
-        actions = reconcile.decide(self.record, job, leases, at(second))
+        actions = [*workers_end.decide(job), *reconcile.decide(self.record, job, leases, at(second))]
         assert record.fits(self.record), "the controller would ignore its own record"
         return actions
 

@@ -232,7 +232,8 @@ def test_bad_values_of_setup_and_restarts_are_reported_together() -> None:
 
 
 def build_workers_set(replicas: int = 2) -> dict[str, Any]:
-    return {"metadata": {"name": "train-worker"}, "spec": {"replicas": replicas}}
+    metadata = {"name": "train-worker", "creationTimestamp": at(0), "resourceVersion": "7"}
+    return {"metadata": metadata, "spec": {"replicas": replicas}}
 
 
 @pytest.mark.parametrize("verdict", ["Complete", "Failed"])
@@ -243,7 +244,7 @@ def test_the_controller_ends_the_workers_of_an_ended_job_until_none_is_left(verd
         (action,) = controlled.look(job(ended, workers(), workers_set=build_workers_set()), second)
         assert isinstance(action, Change)
         assert action.path == "apis/apps/v1/namespaces/mpi-jobs/statefulsets/train-worker"
-        assert action.values == {"spec": {"replicas": 0}}
+        assert action.values == {"metadata": {"resourceVersion": "7"}, "spec": {"replicas": 0}}
     assert controlled.look(job(ended, workers(), workers_set=build_workers_set(0)), 61) == []
 
 
@@ -261,3 +262,9 @@ def test_the_deletion_of_an_ended_job_does_not_end_the_workers_of_the_next_run()
     ended = main("standalone", conditions=[condition("Failed", 40)])
     ended["metadata"]["deletionTimestamp"] = at(50)
     assert Controlled().look(job(ended, [], workers_set=build_workers_set()), 51) == []
+
+
+def test_an_ended_job_whose_deletion_is_not_watched_yet_does_not_end_the_workers_of_the_next_run() -> None:
+    ended, workers_set = main("standalone", conditions=[condition("Failed", 40)]), build_workers_set()
+    workers_set["metadata"]["creationTimestamp"] = at(50)
+    assert Controlled().look(job(ended, [], workers_set=workers_set), 51) == []

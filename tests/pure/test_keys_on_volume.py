@@ -57,6 +57,12 @@ def test_the_last_pod_that_ends_deletes_the_keys(tmp_path: Path) -> None:
     assert list(last.folder.parent.iterdir()) == []
 
 
+def test_a_pod_that_has_released_its_keys_leaves_those_of_the_next_run(tmp_path: Path) -> None:
+    (launcher,) = make_pods(tmp_path, "launcher")
+    assert launcher.run('release_keys; mkdir -p "${user%/*}"; touch "$user"') == 0  # its trap runs after the next run began
+    assert (launcher.folder / "users" / "launcher").exists()
+
+
 def test_a_replaced_pod_gets_the_same_keys_while_another_pod_runs(tmp_path: Path) -> None:
     launcher, worker = make_pods(tmp_path, "launcher", "mnist-worker-0")
     private = worker.read("id_rsa")

@@ -97,6 +97,19 @@ def test_up_builds_no_images_on_a_machine_without_real_nodes(host: Host, monkeyp
     assert host.built == []
 
 
+def test_stack_without_a_platform_needs_no_kubernetes(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "kubernetes").rmdir()
+    monkeypatch.setattr(stack_images, "of_platform", lambda raw: ())
+    host.run("local")
+    assert host.errors == []
+
+
+@pytest.mark.parametrize("value", ["true", "[1]", "5", "null", "{"])
+def test_malformed_settings_are_left_to_the_program(host: Host, value: str) -> None:
+    assert not before_program.is_needed({"gpumpi:target": '{"kind": "eks"}', "gpumpi:platform": value})
+    assert not before_program.is_needed({"gpumpi:target": value})
+
+
 def test_failed_image_build_ends_the_operation(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(image: Image, report: build.Report) -> Path:
         raise ImageError(f"image {image.name}: cannot be built")

@@ -2,6 +2,8 @@
 read -r user < "$HOME/.ssh/user"
 touch "$user" 2> /dev/null || true  # this container may have ended, and started again
 release_keys() {
+  [ -z "${released:-}" ] || return 0  # the trap runs it again: by then, a new run of the job may use the folder
+  released=1
   rm -f "$user" || true
   rmdir "${user%/*}" 2> /dev/null || return 0
   rm -r "${user%/users/*}" || true

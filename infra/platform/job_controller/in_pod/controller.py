@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from . import moments, reconcile, record, restarts, workers
+from .actions import Action
 from .api import Api, Object
 from .cluster import Cluster, read_leases
 from .following import Following
@@ -130,12 +131,8 @@ class Controller:
         before = stored["record"] if stored else None
         if before is not None and before["uid"] != job.uid:
             before = None
-        if (
-            before is not None
-            and is_over(before)
-            and all(worker["to"] for worker in before["workers"])
-            and not workers.decide(job)
-        ):
+        self._perform(job, workers.decide(job), now)  # needs no record, which may be impossible to write
+        if before is not None and is_over(before) and all(worker["to"] for worker in before["workers"]):
             self._following.forget(job.uid)
             return
         log = self._following.look(job, before) if before is not None else None
@@ -148,6 +145,9 @@ class Controller:
                 print(f"{job.namespace}/{job.name}: {after['phase']}", flush=True)
             if not self._store.write(after, stored):
                 return  # another client changed the record; the next round reads it
+        self._perform(job, actions, now)
+
+    def _perform(self, job: ManagedJob, actions: Sequence[Action], now: str) -> None:
         for action in actions:
             print(f"{job.namespace}/{job.name}: {action}", flush=True)
             action.perform(self._api, now)

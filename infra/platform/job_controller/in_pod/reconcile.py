@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Mapping
 
-from . import attempts, moments, progress, record, restarts, setup, stacks, usage, workers
+from . import attempts, moments, progress, record, restarts, setup, stacks, usage
 from .actions import Action
 from .job import ManagedJob, read_conditions
 from .phases import Phase, phase_of
@@ -32,8 +32,8 @@ def decide(stored: Record, job: ManagedJob, leases: Mapping[str, str], now: str)
     """Return the actions for a job. May write a verdict into the record, which must be stored before the actions
     run."""
     if record.is_over(stored):
-        return workers.decide(job)
-    return [*workers.decide(job), *setup.decide(stored, job, now), *restarts.decide(stored, job, leases, now)]
+        return []
+    return [*setup.decide(stored, job, now), *restarts.decide(stored, job, leases, now)]
 
 
 def close(stored: Record, now: str) -> Record:

@@ -1,5 +1,8 @@
 """Concern: the StatefulSet of the workers of a `standalone` job. Kubernetes would keep it after the launcher has ended."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from .actions import Action, Change
 from .api import resource_path
 from .job import ManagedJob, is_deleted
@@ -10,17 +13,22 @@ STATEFUL_SET = "apis/apps/v1/namespaces/{}/statefulsets/{}"
 def decide(job: ManagedJob) -> list[Action]:
     """Return the action that ends the workers of a job that has ended, unless its `cleanPodPolicy` is None.
 
-    If the main object is being deleted, the StatefulSet may already belong to the next run of a stack's job.
+    The StatefulSet may already belong to the next run of the job: if the main object is being deleted, or if it ended
+    before the StatefulSet was created, because the deletion has not been watched yet. If the StatefulSet itself has been
+    replaced, the API server rejects its former resource version.
     """
     if job.verdict is None or is_deleted(job.main) or not job.policy or job.policy.get("cleanPodPolicy") == "None":
         return []
-    return scale(job, 0)
+    metadata = job.workers_set["metadata"] if job.workers_set else {}
+    if metadata.get("creationTimestamp", "") > job.verdict[1].get("lastTransitionTime", ""):
+        return []
+    return scale(job, 0, {"metadata": {"resourceVersion": metadata.get("resourceVersion")}})
 
 
-def scale(job: ManagedJob, workers: int) -> list[Action]:
+def scale(job: ManagedJob, workers: int, condition: Mapping[str, Any] | None = None) -> list[Action]:
     """Return the action that starts or ends all workers; none if they have already been started or ended."""
     workers_set = job.workers_set
     if workers_set is None or bool(workers_set["spec"].get("replicas")) == bool(workers):
         return []
     path = resource_path(STATEFUL_SET, job.namespace, workers_set["metadata"]["name"])
-    return [Change(path, {"spec": {"replicas": workers}})]
+    return [Change(path, {**(condition or {}), "spec": {"replicas": workers}})]

@@ -1,0 +1,39 @@
+"""`recover` mends state files that a killed engine has truncated, and nothing else."""
+
+from pathlib import Path
+
+import pytest
+
+from infra.recovery.file_backend import mend
+
+WHOLE = '{"version": 3}'
+
+
+def write_backend(folder: Path, state: str | None) -> tuple[str, Path]:
+    """Return the URL of a backend whose stack has a backup, and the path of the stack's state file."""
+    file = folder / ".pulumi" / "stacks" / "gpumpi" / "dev.json"
+    file.parent.mkdir(parents=True)
+    file.with_name("dev.json.bak").write_text(WHOLE)
+    if state is not None:
+        file.write_text(state)
+    return f"file://{folder}", file
+
+
+@pytest.mark.parametrize("state", ["", '{"version": ', WHOLE])
+def test_truncated_state_is_restored_from_its_backup(tmp_path: Path, state: str) -> None:
+    url, file = write_backend(tmp_path, state)
+    mend(url, "gpumpi", "organization/gpumpi/dev")
+    assert file.read_text() == WHOLE
+
+
+def test_removed_stack_is_not_restored(tmp_path: Path) -> None:
+    """`pulumi stack rm` renames the state file to the backup."""
+    url, file = write_backend(tmp_path, None)
+    mend(url, "gpumpi", "dev")
+    assert not file.exists()
+
+
+def test_other_backends_are_left_alone(tmp_path: Path) -> None:
+    _, file = write_backend(tmp_path, "")
+    mend(f"s3://{tmp_path}", "gpumpi", "dev")
+    assert file.read_text() == ""
