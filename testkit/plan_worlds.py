@@ -201,6 +201,9 @@ def _scarce(pools: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
 # --- plan and up --------------------------------------------------------------------------------------------------------
 
 RESERVATIONS: Final = "reservations and Capacity Blocks"
+TYPES_AND_ZONES: Final = "instance types and zones"
+NEED_NODES: Final = (RESERVATIONS, TYPES_AND_ZONES)
+"""Checks of `plan` whose problems AWS reports only when a pool has nodes."""
 REASONS: Final[Mapping[str, str]] = {
     "stack file": r"",
     "vCPU quotas": r"VcpuLimitExceeded|MaxSpotInstanceCountExceeded",
@@ -208,7 +211,7 @@ REASONS: Final[Mapping[str, str]] = {
     RESERVATIONS: (
         r"Reservation|Capacity Block|capacity-block|not available in the requested|InsufficientInstanceCapacity|Unsupported"
     ),
-    "instance types and zones": r"Unsupported|not supported|InvalidParameter|not offered",
+    TYPES_AND_ZONES: r"Unsupported|not supported|InvalidParameter|not offered|cannot be launched as",
     "existing VPC": r"Subnet|Vpc",
     "free addresses in subnets": r"InsufficientFreeAddresses",
     "VPCs per Region": r"VpcLimitExceeded",
@@ -295,7 +298,7 @@ def compare(world: World) -> Outcome:
             world.make()
             answers = tuple(_plan(world))
             failure = _bring_up(world, mocks)
-            if not failure and any(answer.check == RESERVATIONS for answer in answers if answer.verdict == "no"):
+            if not failure and any(answer.check in NEED_NODES for answer in answers if answer.verdict == "no"):
                 failure = _grown(world)
             return Outcome(world, answers, failure)
     finally:
