@@ -123,6 +123,7 @@ MONITORING_NAMESPACE: Final = "gpumpi-monitoring"
 QUEUE_GROUP: Final = "kueue.x-k8s.io"
 QUEUE_LABEL: Final = f"{QUEUE_GROUP}/queue-name"
 """Label with which a job enters a queue."""
+PRIORITY_LABEL: Final = f"{QUEUE_GROUP}/priority-class"
 AUTOSCALER_ACCOUNT: Final = "cluster-autoscaler"
 """Service account of the autoscaler, which has an IAM role."""
 

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
@@ -27,6 +27,8 @@ from infra.platform.job_controller.in_pod.cluster import assemble
 from infra.platform.job_controller.in_pod.job import ManagedJob, read_labels
 from infra.platform.job_controller.in_pod.moments import parse_time
 from infra.platform.job_controller.in_pod.phases import Phase
+
+Item = TypeVar("Item")
 
 UNSEEN_SECONDS, PAUSE_SECONDS = 15.0, 0.3
 """Time limit and interval of retries while a webhook cannot yet find the owner of a new object."""
@@ -75,11 +77,8 @@ def _states_in(cluster: Cluster, namespace: str, listed: Sequence[Object]) -> li
 
 
 def _records(cluster: Cluster, namespace: str, job: str = "") -> list[JobRecord]:
-    """Return the records of a namespace, or those of one job; empty if the caller is not allowed to list ConfigMaps."""
-    try:
-        return records.all_records(cluster, namespace, job)
-    except Forbidden:
-        return []
+    """Return the records of a namespace, or those of one job."""
+    return _list_if_allowed(lambda: records.all_records(cluster, namespace, job))
 
 
 def _states(listed: Sequence[Object], pods: Sequence[Object], recorded: Sequence[JobRecord]) -> list[JobState]:
@@ -104,11 +103,8 @@ def _listed(cluster: Cluster, kind: str, namespace: str | None, selector: Mappin
 
 
 def _foreign(cluster: Cluster, kind: str, namespace: str | None) -> list[Object]:
-    """Return the jobs of a kind that `submit` did not create; empty if the caller is not allowed to list this kind."""
-    try:
-        return [main for main in _listed(cluster, kind, namespace) if foreign_jobs.is_foreign(main)]
-    except Forbidden:
-        return []
+    """Return the jobs of a kind that `submit` did not create."""
+    return [main for main in _list_if_allowed(lambda: _listed(cluster, kind, namespace)) if foreign_jobs.is_foreign(main)]
 
 
 def _readable(main: Object, read: Callable[[], JobState]) -> JobState | None:
@@ -187,9 +183,13 @@ def _pods(cluster: Cluster, name: str, namespace: str, kind: str) -> list[Object
 
 
 def _list_pods(cluster: Cluster, namespace: str, selector: Mapping[str, str] | None = None) -> list[Object]:
-    """Return pods; empty if the caller is not allowed to list them, because the jobs' own objects show most phases."""
+    return _list_if_allowed(lambda: cluster.list("Pod", namespace, selector))
+
+
+def _list_if_allowed(read: Callable[[], list[Item]]) -> list[Item]:
+    """Return what the caller is allowed to list; otherwise nothing, because the jobs' own objects show most phases."""
     try:
-        return cluster.list("Pod", namespace, selector)
+        return read()
     except Forbidden:
         return []
 
@@ -207,8 +207,7 @@ def is_workload_of(workload: Object, state: JobState) -> bool:
 
 
 def create(cluster: Cluster, manifests: Sequence[Object]) -> None:
-    """Create a job's objects. The first object is the job itself, which owns the others, so that Kubernetes deletes them together
-    with the job.
+    """Create a job's objects. The first one is the job itself. It owns the others, so Kubernetes deletes them with it.
 
     If the API server rejects an object, delete the objects that were created before it. Raises CommandError.
     """

@@ -1,5 +1,6 @@
 """Settings for pods that satisfy Pod Security `restricted`, and for node agents."""
 
+import hashlib
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -28,6 +29,11 @@ EVERY_TAINT: Final = [{"operator": "Exists"}]
 """Agents run on every node that their selector matches, regardless of taints."""
 
 DEVICE_PLUGINS: Final = "/var/lib/kubelet/device-plugins"
+
+
+def restart_annotation(*configuration: str) -> dict[str, str]:
+    """Return the annotation of a pod template that restarts the pods when their configuration changes."""
+    return {"gpumpi.io/configuration": hashlib.sha256("".join(configuration).encode()).hexdigest()[:16]}
 
 
 def of_controller(account: str, nodes: Mapping[str, str]) -> dict[str, Any]:

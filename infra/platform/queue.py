@@ -1,6 +1,5 @@
 """Kueue: admits all pods of a job at once, or none."""
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -13,7 +12,14 @@ from infra.facts.manifests import Manifests
 from infra.jobs.cluster import PoolDescription
 from infra.naming import COMPONENT, QUEUE_NAME, QUEUE_NAMESPACE
 from infra.platform import admission, kueue_upstream, objects
-from infra.platform.pods import CERTIFICATES, CONFIGURATION_FILE, RESTRICTED_CONTAINER, http_probe, of_controller
+from infra.platform.pods import (
+    CERTIFICATES,
+    CONFIGURATION_FILE,
+    RESTRICTED_CONTAINER,
+    http_probe,
+    of_controller,
+    restart_annotation,
+)
 from infra.platform.site import Site
 from infra.versions import KUEUE
 
@@ -137,8 +143,7 @@ class Queue(pulumi.ComponentResource):
         Jobs of a JobSet as independent jobs, and suspends them whenever JobSet resumes them.
         Source: kubernetes-sigs/kueue@v0.16.1:pkg/controller/jobframework/setup.go
         """
-        digest = {"gpumpi.io/configuration": hashlib.sha256(configuration.encode()).hexdigest()[:16]}
-        return digest | ({"gpumpi.io/kinds": "JobSet,TrainJob"} if self._args.train_jobs else {})
+        return restart_annotation(configuration) | ({"gpumpi.io/kinds": "JobSet,TrainJob"} if self._args.train_jobs else {})
 
     def _pod(self) -> Any:
         site = self._site

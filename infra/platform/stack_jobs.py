@@ -13,11 +13,11 @@ from infra.jobs.cluster import ClusterDescription
 from infra.jobs.model import Job
 from infra.jobs.placed import Manifest
 from infra.jobs.render import place, render, without_time_to_live
-from infra.naming import COMPONENT
+from infra.naming import COMPONENT, QUEUE_LABEL
 from infra.platform import objects
 from infra.platform.site import Site
 
-RELEASED: Final = ['metadata.labels["kueue.x-k8s.io/queue-name"]', "spec.suspend", "spec.runPolicy.suspend", "spec.replicas"]
+RELEASED: Final = [f'metadata.labels["{QUEUE_LABEL}"]', "spec.suspend", "spec.runPolicy.suspend", "spec.replicas"]
 """Properties that the job controller changes after `setup`, and when the job has ended."""
 
 

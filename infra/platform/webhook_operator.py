@@ -1,6 +1,5 @@
 """Operators that issue their own webhook certificates: JobSet and Kubeflow Trainer."""
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -11,7 +10,14 @@ import pulumi_kubernetes as kubernetes
 from infra.naming import COMPONENT
 from infra.platform import objects
 from infra.platform.objects import Object
-from infra.platform.pods import CERTIFICATES, CONFIGURATION_FILE, RESTRICTED_CONTAINER, http_probe, of_controller
+from infra.platform.pods import (
+    CERTIFICATES,
+    CONFIGURATION_FILE,
+    RESTRICTED_CONTAINER,
+    http_probe,
+    of_controller,
+    restart_annotation,
+)
 from infra.platform.site import Site
 
 WEBHOOK_PORT: Final = 9443
@@ -111,8 +117,6 @@ class WebhookOperator(pulumi.ComponentResource):
         )
         # Create the Secret empty: the operator stores its webhook certificate in it.
         secret = kubernetes.core.v1.Secret(f"{name}-certificate", metadata=self._metadata(spec.certificate), opts=self._inside())
-        # A new digest restarts the operator, so that it reads the changed configuration.
-        digest = hashlib.sha256(spec.configuration.encode()).hexdigest()[:16]
         return kubernetes.apps.v1.Deployment(
             f"{name}-deployment",
             metadata=self._metadata(spec.name),
@@ -120,7 +124,7 @@ class WebhookOperator(pulumi.ComponentResource):
                 "replicas": 1,
                 "selector": {"match_labels": spec.labels},
                 "template": {
-                    "metadata": {"labels": spec.labels, "annotations": {"gpumpi.io/configuration": digest}},
+                    "metadata": {"labels": spec.labels, "annotations": restart_annotation(spec.configuration)},
                     "spec": self._pod(),
                 },
             },

@@ -14,10 +14,8 @@ from infra.jobs.pod_overrides import VOLUME_KINDS, PodVolume
 from infra.jobs.pod_rules import OUR_VOLUMES, RESERVED_LABELS
 from infra.jobs.rank_environment import MASTER_PORT
 from infra.jobs.sizing import bytes_of
-from infra.naming import EFA_RESOURCE, GPU_RESOURCE
+from infra.naming import EFA_RESOURCE, GPU_RESOURCE, PRIORITY_LABEL, QUEUE_LABEL
 
-QUEUE: Final = "kueue.x-k8s.io/queue-name"
-PRIORITY: Final = "kueue.x-k8s.io/priority-class"
 USER: Final = 1000
 SECRET: Final = re.compile(r"secret:(?P<name>[^/]+)/(?P<key>.+)")
 """Pattern of `--set` values that refer to a key of a Secret."""
@@ -62,10 +60,10 @@ def metadata(draft: Draft, source: Source) -> None:
     if start := about.take("generateName"):
         draft.set("generateName", start)
     about.drop("namespace", why="submit puts the job into a job namespace; choose one with --namespace")
-    about.drop("labels", QUEUE, why="jobs wait in the queue of their namespace")
-    if priority := about.at("labels", PRIORITY).value:
-        draft.set("priority", priority, f"from the label {PRIORITY}")
-        about.take("labels", PRIORITY)
+    about.drop("labels", QUEUE_LABEL, why="jobs wait in the queue of their namespace")
+    if priority := about.at("labels", PRIORITY_LABEL).value:
+        draft.set("priority", priority, f"from the label {PRIORITY_LABEL}")
+        about.take("labels", PRIORITY_LABEL)
 
 
 def template_metadata(draft: Draft, template: Source, role: str = "worker") -> None:

@@ -1,6 +1,5 @@
 """Monitoring in the cluster."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -13,6 +12,7 @@ from infra.monitoring import grafana, rules, scrape
 from infra.monitoring.model import ALERTMANAGER, DCGM_EXPORTER, KUBE_STATE_METRICS, NODE_EXPORTER, PROMETHEUS, Monitored, Target
 from infra.naming import COMPONENT, KUBE_SYSTEM, MONITORING_NAMESPACE, QUEUE_NAMESPACE
 from infra.platform.monitoring import access, agents, servers
+from infra.platform.pods import restart_annotation
 from infra.platform.rbac import Account
 from infra.platform.site import Site
 
@@ -105,7 +105,7 @@ class Monitoring(pulumi.ComponentResource):
         after = [*needs, *configured]
         for target, pod in pods.items():
             # Alertmanager does not reload a changed configuration by itself.
-            notes = {"gpumpi.io/configuration": _digest(routes)} if target is ALERTMANAGER else {}
+            notes = restart_annotation(*routes.values()) if target is ALERTMANAGER else {}
             self._create_deployment(target, pod, notes, after)
         kubernetes.core.v1.Service(
             f"{self._name}-service",
@@ -151,7 +151,3 @@ class Monitoring(pulumi.ComponentResource):
 
 def _yaml(content: Mapping[str, Any]) -> str:
     return yaml.safe_dump(dict(content), sort_keys=False, width=1000)
-
-
-def _digest(files: Mapping[str, str]) -> str:
-    return hashlib.sha256("".join(files.values()).encode()).hexdigest()[:16]
