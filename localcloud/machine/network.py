@@ -30,6 +30,18 @@ def path_of(name: str) -> Path:
     return RUN / name
 
 
+def inode_of(name: str) -> int | None:
+    """Return the inode of a named namespace, which changes when the namespace is recreated. Return None if it does not
+    exist, also while its file is still or already an ordinary file: `create` makes the file before the kernel mounts the
+    namespace on it, and `remove` deletes the file after the namespace.
+    """
+    try:
+        status = path_of(name).stat()
+    except FileNotFoundError:
+        return None
+    return status.st_ino if status.st_dev == Path("/proc/self/ns/net").stat().st_dev else None
+
+
 def create(name: str) -> None:
     """Create a named namespace and bring up its loopback interface. The namespace exists until `remove` is called."""
     RUN.mkdir(parents=True, exist_ok=True)

@@ -10,6 +10,7 @@ from cli.local import local_commands
 from localcloud.aws.events import Event
 from localcloud.kubernetes.network_policy import nft, part
 from localcloud.kubernetes.state import ClusterState
+from localcloud.machine import network
 from localcloud.machine.supervisor import Crash
 from localcloud.tools import debian
 from localcloud.tools.build import BuildError
@@ -103,3 +104,12 @@ def test_a_kernel_without_nftables_is_reported(monkeypatch: pytest.MonkeyPatch, 
 def test_local_status_shows_whether_policies_are_enforced(capsys: pytest.CaptureFixture[str]) -> None:
     local_commands._print_cluster(ClusterState("demo", "us-west-2", "ready", network_policies=part.NOT_ENABLED))
     assert capsys.readouterr().out.splitlines()[-1] == f"  network policies: {part.NOT_ENABLED}"
+
+
+def test_rules_for_a_namespace_that_is_being_created_or_removed_are_skipped(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(network, "RUN", tmp_path)
+    (tmp_path / "node-1").touch()
+    for name in ("node-1", "missing-node"):
+        nft.apply(Path("false"), name, "")

@@ -107,13 +107,10 @@ class Agent:
             self._apply_to(name, rules.render(by_node.get(name, {})))
 
     def _apply_to(self, name: str, commands: str) -> None:
-        try:
-            inode_and_rules = network.path_of(name).stat().st_ino, commands
-        except FileNotFoundError:  # the node was removed
-            return
-        if self._applied.get(name) != inode_and_rules:
+        inode = network.inode_of(name)
+        if inode is not None and self._applied.get(name) != (inode, commands):
             nft.apply(self._nft, name, commands)
-            self._applied[name] = inode_and_rules
+            self._applied[name] = (inode, commands)
             log.info("%s: replaced the rules (%d lines)", name, commands.count("\n"))
 
     def _nodes(self) -> Iterator[str]:

@@ -21,14 +21,16 @@ class NftError(Exception):
 
 
 def apply(nft: Path, namespace: str, commands: str) -> None:
-    """Run the commands in one transaction in a network namespace. Do nothing if the namespace no longer exists. Raises
-    NftError.
+    """Run the commands in one transaction in a network namespace. Do nothing if the namespace does not exist, or is
+    removed or recreated meanwhile. Raises NftError.
     """
-    path = network.path_of(namespace)
+    inode = network.inode_of(namespace)
+    if inode is None:
+        return
     try:
-        _run(["nsenter", f"--net={path}", "--", str(nft)], commands)
+        _run(["nsenter", f"--net={network.path_of(namespace)}", "--", str(nft)], commands)
     except NftError:
-        if path.exists():
+        if network.inode_of(namespace) == inode:
             raise
 
 
