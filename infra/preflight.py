@@ -10,8 +10,10 @@ from infra.config.models import inner_types, models_for
 from infra.config.parse import Parsed, parse
 from infra.config.problems import Problem, SettingsError, is_unreliable, without_echoes
 from infra.config.stack_file import RawStack
-from infra.facts import Facts, FactsError, eks, existing_cluster, gather, regions
+from infra.facts import eks, existing_cluster, regions
 from infra.facts.existing_cluster import ClusterFacts
+from infra.facts.gather import gather
+from infra.facts.model import Facts, FactsError
 from infra.facts.regions import UnknownRegion
 from infra.settings.existing import ExistingSettings
 from infra.settings.stack import Settings

@@ -18,7 +18,7 @@ from infra.config import stack_file
 from infra.config.problems import Problem, SettingsError
 from infra.config.stack_file import RawStack
 from infra.config.stopping import stop
-from infra.facts import Facts, FactsError
+from infra.facts.model import Facts, FactsError
 from infra.kubernetes.reachability import Check, assume_usable, must_be_usable
 from infra.naming import Naming
 from infra.preflight import Examined, examine_aws, examine_existing

@@ -6,7 +6,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Final, Literal
 
-from infra.facts.capacity import MAXIMUM_IN_BLOCK, Found, RegionCapacity, Reservation, Wanted
+from infra.facts.capacity import MAXIMUM_IN_BLOCK, Found, RegionCapacity, Wanted
+from infra.facts.model import CapacityReservation
 
 Kind = Literal["reservation", "block", "spot", "on-demand"]
 ORDER: Final[tuple[Kind, ...]] = ("reservation", "block", "spot", "on-demand")
@@ -88,7 +89,7 @@ def list_choices_of_region(search: Found, region: RegionCapacity) -> Iterator[Ch
         yield Choice("on-demand", region.region, zone, request.nodes, hours, total, gpus, note=note)
 
 
-def price_reservation(request: Wanted, region: str, reservation: Reservation, gpus: int) -> Choice:
+def price_reservation(request: Wanted, region: str, reservation: CapacityReservation, gpus: int) -> Choice:
     """Return a choice that uses the account's own reservation. This costs nothing extra, because the reservation is
     already paid for, or billed even if unused.
     """

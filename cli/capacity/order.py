@@ -22,9 +22,10 @@ from botocore.exceptions import (
 from cli.console import say
 from cli.errors import CommandError
 from cli.exit_codes import FAILED, REFUSED, UNREACHABLE
-from infra.facts.capacity import PLATFORM, BlockOffering
+from infra.facts.capacity import BlockOffering
 from infra.facts.clients import Clients, Denied, query
 from infra.facts.model import FactsError
+from infra.facts.price_list import PLATFORM
 from infra.naming import ORDER_TAG
 
 LOOK_UP: Final = timedelta(minutes=2)

@@ -7,8 +7,8 @@ from cli.clusters.status.in_aws import EksAccount, EksDescription
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import REFUSED, UNREACHABLE, USAGE
 from infra.config import stack_file
-from infra.facts import FactsError
 from infra.facts.clients import Denied
+from infra.facts.model import FactsError
 from infra.facts.regions import UnknownRegion
 from infra.naming import Naming
 

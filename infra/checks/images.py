@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from infra.checks.model import Answer, no, unknown
-from infra.facts import Facts, FactsError
 from infra.facts.clients import Clients, Denied, is_error, query
+from infra.facts.model import Facts, FactsError
 from infra.facts.registries import ecr_repository
 from infra.facts.registry_api import NotAnswered, configuration
 from infra.jobs.images import is_short, repository_of

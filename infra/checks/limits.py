@@ -9,7 +9,7 @@ from typing import Final
 
 from infra.checks.model import Answer, no, unknown
 from infra.config.messages import all_of
-from infra.facts import Facts, FactsError, account_limits
+from infra.facts import account_limits
 from infra.facts.account_limits import (
     ADDRESSES,
     GATEWAYS,
@@ -24,6 +24,7 @@ from infra.facts.account_limits import (
     Limit,
 )
 from infra.facts.clients import Clients, Denied, query
+from infra.facts.model import Facts, FactsError
 from infra.facts.simulation import simulate
 from infra.inventory.network import NAT_GATEWAY, NETWORK_ADDRESS, SUBNET
 from infra.inventory.nodes import NODE_GROUP, Nodes, launched_nodes

@@ -6,8 +6,8 @@ from typing import Final
 
 from infra.checks.model import Answer, no, unknown
 from infra.config.messages import all_of
-from infra.facts import Facts, FactsError
 from infra.facts.clients import Clients, Denied, query
+from infra.facts.model import Facts, FactsError
 from infra.facts.simulation import Simulated, simulate
 from infra.inventory.permissions import Need, list_needs
 from infra.settings.stack import Settings

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from infra.checks.model import Answer, unknown
 from infra.config.problems import Problem
-from infra.facts import Facts
+from infra.facts.model import Facts
 from infra.facts.queries import Query
 from infra.inventory.bill import Bill
 from infra.preflight import Examined

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from infra import outputs
 from infra.clusters.foundation import Foundation, create_foundation, create_placement
 from infra.components.ec2_cluster import Ec2Cluster, Ec2ClusterArgs, MountedFileSystem, MountedLustre
-from infra.facts import Facts
+from infra.facts.model import Facts
 from infra.plan import ec2_cluster
 from infra.plan import lustre as lustre_plan
 from infra.plan.ec2_cluster import Ec2ClusterPlan

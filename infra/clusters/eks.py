@@ -16,7 +16,7 @@ from infra.components.job_logs import JobLogs, JobLogsArgs
 from infra.components.node_pool import NodePool, NodePoolArgs
 from infra.components.node_role import NodeRole, NodeRoleArgs
 from infra.components.pod_role import PodRole, PodRoleArgs
-from infra.facts import Facts
+from infra.facts.model import Facts
 from infra.facts.registries import eks_registry
 from infra.jobs.cluster import ClusterDescription
 from infra.kubernetes.reachability import Check

@@ -15,7 +15,7 @@ from infra.components.node_security_group import NodeSecurityGroup, NodeSecurity
 from infra.components.placement import Placement, PlacementArgs
 from infra.components.private_endpoints import PrivateEndpoints, PrivateEndpointsArgs
 from infra.components.shared_storage import ExistingFileSystem, NewFileSystem, SharedStorage, SharedStorageArgs
-from infra.facts import Facts
+from infra.facts.model import Facts
 from infra.naming import Naming
 from infra.plan import lustre as lustre_plan
 from infra.plan.aws_services import endpoint_names

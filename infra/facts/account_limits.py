@@ -8,20 +8,21 @@ from functools import partial
 from typing import Any, Final
 
 from infra.facts.account import quota_value
-from infra.facts.clients import Clients, Denied, query
-from infra.facts.model import FactsError
+from infra.facts.clients import Clients, filter_by, query, read_pages, try_query
 from infra.naming import STACK_TAG
 
 
 @dataclass(frozen=True)
 class Limit:
-    """A quota, and the API operations that return how much of it the account uses."""
+    """A quota, and how much of it the account uses."""
 
     name: str
     service: str
     code: str
-    counted_by: tuple[str, ...]
-    """Operations, such as `ec2:DescribeVpcs`."""
+    counted_by: tuple[str, ...] = ()
+    """Operations that return the usage, such as `ec2:DescribeVpcs`."""
+    count: Callable[[Clients], int] = field(default=lambda clients: 0, compare=False)
+    """Reads the usage. NAT gateways are counted by zone, and nodes by node group."""
     quota_is_in_summary: bool = False
     """Whether `iam:GetAccountSummary` also returns the quota. Service Quotas lists IAM's quotas only in us-east-1."""
     unit: str = ""
@@ -29,21 +30,52 @@ class Limit:
     """Usage is counted in this unit, the quota in multiples of it: `scale` is that multiple."""
 
 
-VPCS: Final = Limit("VPCs per Region", "vpc", "L-F678F1CE", ("ec2:DescribeVpcs",))
-GATEWAYS: Final = Limit("Internet gateways per Region", "vpc", "L-A4707A72", ("ec2:DescribeInternetGateways",))
-ADDRESSES: Final = Limit("EC2-VPC Elastic IPs", "ec2", "L-0263D0A3", ("ec2:DescribeAddresses",))
+def _count_addresses(clients: Clients) -> int:
+    return len(clients.ec2.describe_addresses()["Addresses"])
+
+
+def _count_clusters(clients: Clients) -> int:
+    return len(read_pages(clients.eks, "list_clusters", "clusters"))
+
+
+def _count_roles(clients: Clients) -> int:
+    return int(clients.iam.get_account_summary()["SummaryMap"]["Roles"])
+
+
+def _count_gp3_gib(clients: Clients) -> int:
+    volumes = read_pages(clients.ec2, "describe_volumes", "Volumes", Filters=[filter_by("volume-type", ["gp3"])])
+    return sum(volume["Size"] for volume in volumes)
+
+
+def _of_ec2(name: str, code: str, kind: str) -> Limit:
+    """Return a quota of VPC whose usage `describe_KINDs` lists."""
+    key = "".join(word.capitalize() for word in kind.split("_"))
+    return Limit(
+        name, "vpc", code, (f"ec2:Describe{key}",), lambda clients: len(read_pages(clients.ec2, f"describe_{kind}", key))
+    )
+
+
+VPCS: Final = _of_ec2("VPCs per Region", "L-F678F1CE", "vpcs")
+GATEWAYS: Final = _of_ec2("Internet gateways per Region", "L-A4707A72", "internet_gateways")
+ADDRESSES: Final = Limit("EC2-VPC Elastic IPs", "ec2", "L-0263D0A3", ("ec2:DescribeAddresses",), _count_addresses)
 NAT_GATEWAYS: Final = Limit(
     "NAT gateways per Availability Zone", "vpc", "L-FE5A380F", ("ec2:DescribeNatGateways", "ec2:DescribeSubnets")
 )
-INTERFACES: Final = Limit("Network interfaces per Region", "vpc", "L-DF5E4CA3", ("ec2:DescribeNetworkInterfaces",))
+INTERFACES: Final = _of_ec2("Network interfaces per Region", "L-DF5E4CA3", "network_interfaces")
 STORAGE: Final = Limit(
-    "Storage for General Purpose SSD (gp3) volumes", "ebs", "L-7A658B76", ("ec2:DescribeVolumes",), unit="GiB", scale=1024
+    "Storage for General Purpose SSD (gp3) volumes",
+    "ebs",
+    "L-7A658B76",
+    ("ec2:DescribeVolumes",),
+    _count_gp3_gib,
+    unit="GiB",
+    scale=1024,
 )
 """EC2 returns volume sizes in GiB, but Service Quotas returns the quota in TiB:
 https://docs.aws.amazon.com/ebs/latest/userguide/ebs-resource-quotas.html"""
-CLUSTERS: Final = Limit("EKS clusters", "eks", "L-1194D53C", ("eks:ListClusters",))
-NODES: Final = Limit("Nodes per managed node group", "eks", "L-BD136A63", ())
-ROLES: Final = Limit("IAM roles", "iam", "L-FE177D64", ("iam:GetAccountSummary",), quota_is_in_summary=True)
+CLUSTERS: Final = Limit("EKS clusters", "eks", "L-1194D53C", ("eks:ListClusters",), _count_clusters)
+NODES: Final = Limit("Nodes per managed node group", "eks", "L-BD136A63")
+ROLES: Final = Limit("IAM roles", "iam", "L-FE177D64", ("iam:GetAccountSummary",), _count_roles, quota_is_in_summary=True)
 LIMITS: Final = (VPCS, GATEWAYS, ADDRESSES, NAT_GATEWAYS, INTERFACES, STORAGE, CLUSTERS, NODES, ROLES)
 
 LIVE_GATEWAYS: Final = ("pending", "available", "deleting")
@@ -87,25 +119,16 @@ def read(region: str, stack: str, services: frozenset[str]) -> AccountLimits:
     clients = query(region, lambda: Clients(region))
     _ = clients.ec2, clients.eks, clients.iam, clients.quotas
     with ThreadPoolExecutor(len(LIMITS) * 2 + 3) as threads:
-        allowed = {limit: threads.submit(_tried, region, partial(_allowed, clients, limit)) for limit in LIMITS}
-        used = {limit: threads.submit(_tried, region, partial(_used, clients, limit)) for limit in LIMITS}
-        own = threads.submit(_tried, region, lambda: _own_addresses(clients, stack))
-        gateways = threads.submit(_tried, region, lambda: _nat_gateways(clients.ec2, stack))
-        roles = threads.submit(_tried, region, lambda: _missing(clients, services))
+        allowed = {limit: threads.submit(try_query, region, partial(_allowed, clients, limit)) for limit in LIMITS}
+        used = {limit: threads.submit(try_query, region, partial(limit.count, clients)) for limit in LIMITS}
+        own = threads.submit(try_query, region, lambda: _own_addresses(clients, stack))
+        gateways = threads.submit(try_query, region, lambda: _nat_gateways(clients.ec2, stack))
+        roles = threads.submit(try_query, region, lambda: _missing(clients, services))
         limits = {limit: _combined(allowed[limit].result(), used[limit].result()) for limit in LIMITS}
         zones, zones_unknown = gateways.result()
         limits[NAT_GATEWAYS] = _combined(allowed[NAT_GATEWAYS].result(), (None if zones is None else 0, zones_unknown))
         missing, reason = roles.result()
     return AccountLimits(limits, own.result()[0], zones or {}, missing if missing is not None else frozenset(), reason)
-
-
-def _tried(region: str, call: Callable[[], Any]) -> tuple[Any, str]:
-    try:
-        return query(region, call), ""
-    except Denied as denied:
-        return None, f"you may not call {denied}"
-    except FactsError as error:
-        return None, str(error)
 
 
 def _combined(allowed: tuple[Any, str], used: tuple[Any, str]) -> Used:
@@ -120,48 +143,18 @@ def _allowed(clients: Clients, limit: Limit) -> float | None:
     return None if value is None else value * limit.scale
 
 
-def _used(clients: Clients, limit: Limit) -> int:
-    match limit:
-        case _ if limit is VPCS:
-            return _count(clients.ec2, "describe_vpcs", "Vpcs")
-        case _ if limit is GATEWAYS:
-            return _count(clients.ec2, "describe_internet_gateways", "InternetGateways")
-        case _ if limit is ADDRESSES:
-            return len(clients.ec2.describe_addresses()["Addresses"])
-        case _ if limit is INTERFACES:
-            return _count(clients.ec2, "describe_network_interfaces", "NetworkInterfaces")
-        case _ if limit is STORAGE:
-            return _gp3_gib(clients.ec2)
-        case _ if limit is CLUSTERS:
-            return _count(clients.eks, "list_clusters", "clusters")
-        case _ if limit is ROLES:
-            return int(clients.iam.get_account_summary()["SummaryMap"]["Roles"])
-    return 0
-
-
 def _own_addresses(clients: Clients, stack: str) -> int:
-    return len(clients.ec2.describe_addresses(Filters=[{"Name": f"tag:{STACK_TAG}", "Values": [stack]}])["Addresses"])
+    return len(clients.ec2.describe_addresses(Filters=[filter_by(f"tag:{STACK_TAG}", [stack])])["Addresses"])
 
 
 def _nat_gateways(ec2: Any, stack: str) -> dict[str, int]:
     """Return the number of NAT gateways of others in each zone."""
-    pages = ec2.get_paginator("describe_nat_gateways").paginate(Filter=[{"Name": "state", "Values": list(LIVE_GATEWAYS)}])
-    own = {"Key": STACK_TAG, "Value": stack}
-    foreign = [gateway for page in pages for gateway in page["NatGateways"] if own not in gateway.get("Tags", ())]
+    gateways = read_pages(ec2, "describe_nat_gateways", "NatGateways", Filter=[filter_by("state", LIVE_GATEWAYS)])
+    foreign = [gateway for gateway in gateways if {"Key": STACK_TAG, "Value": stack} not in gateway.get("Tags", ())]
     if not foreign:
         return {}
-    subnets = ec2.get_paginator("describe_subnets").paginate()
-    zones = {subnet["SubnetId"]: subnet["AvailabilityZone"] for page in subnets for subnet in page["Subnets"]}
+    zones = {subnet["SubnetId"]: subnet["AvailabilityZone"] for subnet in read_pages(ec2, "describe_subnets", "Subnets")}
     return dict(Counter(zones[gateway["SubnetId"]] for gateway in foreign if gateway["SubnetId"] in zones))
-
-
-def _count(client: Any, operation: str, key: str) -> int:
-    return sum(len(page[key]) for page in client.get_paginator(operation).paginate())
-
-
-def _gp3_gib(ec2: Any) -> int:
-    pages = ec2.get_paginator("describe_volumes").paginate(Filters=[{"Name": "volume-type", "Values": ["gp3"]}])
-    return sum(volume["Size"] for page in pages for volume in page["Volumes"])
 
 
 def _missing(clients: Clients, services: frozenset[str]) -> frozenset[str]:

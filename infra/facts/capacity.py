@@ -4,7 +4,7 @@ Several threads query the Regions in parallel. If a Region rejects a query, the 
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -15,12 +15,12 @@ from botocore.exceptions import ClientError
 
 from infra.cost import prices as known_prices
 from infra.cost.items import INSTANCE_FILTERS, INSTANCE_SERVICE
-from infra.facts.clients import Clients, Denied, is_error, query
-from infra.facts.instance_types import InstanceType
-from infra.facts.model import FactsError
+from infra.facts import ec2
+from infra.facts.clients import Clients, Denied, Result, filter_by, is_error, query, read_pages, try_query
+from infra.facts.model import CapacityReservation, FactsError
+from infra.facts.price_list import PRICE_LIST, read_rates, read_rows, read_spot_prices
 
 THREADS: Final = 12
-PLATFORM: Final = "Linux/UNIX"
 NO_BLOCKS: Final = (
     *("InvalidAction", "Unsupported", "UnsupportedOperation", "InvalidParameterValue"),
     *("InvalidParameterCombination", "OperationNotPermitted"),
@@ -56,19 +56,6 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Reservation:
-    id: str
-    kind: str
-    """`default` or `capacity-block`."""
-    state: str
-    zone: str
-    total: int
-    available: int
-    start: datetime | None
-    end: datetime | None
-
-
-@dataclass(frozen=True)
 class BlockOffering:
     """A Capacity Block that can be bought."""
 
@@ -96,7 +83,7 @@ class RegionCapacity:
     """Zones that offer the type."""
     zone_names: Mapping[str, str] = field(default_factory=dict)
     """ID of a zone -> its name; read only for Spot."""
-    reservations: tuple[Reservation, ...] = ()
+    reservations: tuple[CapacityReservation, ...] = ()
     blocks: tuple[BlockOffering, ...] = ()
     largest_block: int | None = None
     """Number of nodes in the largest block on offer, if all blocks have fewer nodes than requested."""
@@ -128,7 +115,7 @@ def enabled_regions(home: str) -> tuple[str, ...]:
     try:
         regions = query(home, lambda: Clients(home).ec2.describe_regions()["Regions"])
     except Denied as denied:
-        raise FactsError(f"the Regions of the account are unknown: you are not allowed to call {denied}") from None
+        raise FactsError(f"the Regions of the account are unknown: you may not call {denied}") from None
     return tuple(sorted(region["RegionName"] for region in regions))
 
 
@@ -160,54 +147,34 @@ def find(request: Wanted, regions: Sequence[str], home: str, progress: Progress 
 def _region(clients: Clients, request: Wanted) -> RegionCapacity:
     refusals: list[str] = []
 
-    def asked(what: str, call: Callable[[], Any], otherwise: Any) -> Any:
-        try:
-            return query(clients.region, call)
-        except Denied as denied:
-            refusals.append(f"{what}: you are not allowed to call {denied}")
-        except FactsError as error:
-            refusals.append(f"{what}: {error}")
-        return otherwise
+    def ask(subject: str, call: Callable[[], Result]) -> Result | None:
+        answer, reason = try_query(clients.region, call)
+        if reason:
+            refusals.append(f"{subject}: {reason}")
+        return answer
 
-    name = request.instance_type
-    zones = asked("offerings", lambda: _zones(clients.ec2, name), ())
-    result = RegionCapacity(clients.region, zones)
+    name, region = request.instance_type, clients.region
+    zones = ask("offerings", lambda: sorted(ec2.offerings(clients, [name])[name])) or []
+    result = RegionCapacity(region, tuple(zones))
     if zones:
-        reservations = asked("reservations", lambda: _reservations(clients.ec2, name), ())
-        blocks, largest = asked("Capacity Blocks", lambda: _blocks(clients, request), ((), None))
-        spot = asked("Spot prices", lambda: _spot(clients.ec2, name), {}) if request.spot else {}
-        names = asked("zones", lambda: _zone_names(clients.ec2), {}) if request.spot else {}
-        result = RegionCapacity(clients.region, zones, names, reservations, blocks, largest, spot)
+        reservations = ask("reservations", lambda: _reservations(clients, name)) or ()
+        blocks, largest = ask("Capacity Blocks", lambda: _blocks(clients, request)) or ((), None)
+        result = replace(result, reservations=reservations, blocks=blocks, largest_block=largest)
+    if zones and request.spot:
+        prices = ask("Spot prices", lambda: read_spot_prices(clients.ec2, [name], datetime.now(UTC))) or {}
+        names = ask("zones", lambda: _zone_names(clients.ec2)) or {}
+        result = replace(result, spot_prices={zone: usd for (_, zone), usd in prices.items()}, zone_names=names)
     return replace(result, refusals=tuple(refusals))
-
-
-def _zones(ec2: Any, name: str) -> tuple[str, ...]:
-    filters = [{"Name": "instance-type", "Values": [name]}]
-    pages = ec2.get_paginator("describe_instance_type_offerings").paginate(LocationType="availability-zone", Filters=filters)
-    return tuple(sorted(offering["Location"] for page in pages for offering in page["InstanceTypeOfferings"]))
 
 
 def _zone_names(ec2: Any) -> dict[str, str]:
     return {zone["ZoneId"]: zone["ZoneName"] for zone in ec2.describe_availability_zones()["AvailabilityZones"]}
 
 
-def _reservations(ec2: Any, name: str) -> tuple[Reservation, ...]:
-    filters = [{"Name": "instance-type", "Values": [name]}, {"Name": "state", "Values": [*_OPEN]}]
-    pages = ec2.get_paginator("describe_capacity_reservations").paginate(Filters=filters)
-    return tuple(
-        Reservation(
-            id=reservation["CapacityReservationId"],
-            kind=reservation.get("ReservationType", "default"),
-            state=reservation["State"],
-            zone=reservation["AvailabilityZone"],
-            total=reservation["TotalInstanceCount"],
-            available=reservation["AvailableInstanceCount"],
-            start=reservation.get("StartDate"),
-            end=reservation.get("EndDate"),
-        )
-        for page in pages
-        for reservation in page["CapacityReservations"]
-    )
+def _reservations(clients: Clients, name: str) -> tuple[CapacityReservation, ...]:
+    filters = [filter_by("instance-type", [name]), filter_by("state", _OPEN)]
+    reservations = read_pages(clients.ec2, "describe_capacity_reservations", "CapacityReservations", Filters=filters)
+    return tuple(ec2.convert_reservation(reservation, clients.now()) for reservation in reservations)
 
 
 def _blocks(clients: Clients, request: Wanted) -> tuple[tuple[BlockOffering, ...], int | None]:
@@ -239,13 +206,16 @@ def _largest(clients: Clients, request: Wanted, too_many: int) -> int | None:
 def offerings(clients: Clients, request: Wanted, nodes: int, hours: int) -> list[BlockOffering]:
     """Return the Capacity Blocks with this number of nodes and this duration that AWS offers."""
     dates = {"StartDateRange": request.start, "EndDateRange": request.end}  # EndDateRange limits a block's end, not its start
-    answer = clients.ec2.get_paginator("describe_capacity_block_offerings").paginate(
+    blocks = read_pages(
+        clients.ec2,
+        "describe_capacity_block_offerings",
+        "CapacityBlockOfferings",
         InstanceType=request.instance_type,
         InstanceCount=nodes,
         CapacityDurationHours=hours,
         **{name: moment for name, moment in dates.items() if moment is not None},
     )
-    return [_offering(clients.region, block, hours) for page in answer for block in page["CapacityBlockOfferings"]]
+    return [_offering(clients.region, block, hours) for block in blocks]
 
 
 def _offering(region: str, described: Mapping[str, Any], asked_hours: int) -> BlockOffering:
@@ -265,15 +235,6 @@ def _offering(region: str, described: Mapping[str, Any], asked_hours: int) -> Bl
     )
 
 
-def _spot(ec2: Any, name: str) -> dict[str, Decimal]:
-    """Return the newest Spot price in each zone."""
-    pages = ec2.get_paginator("describe_spot_price_history").paginate(
-        InstanceTypes=[name], ProductDescriptions=[PLATFORM], StartTime=datetime.now(UTC)
-    )
-    rows = sorted((row for page in pages for row in page["SpotPriceHistory"]), key=lambda row: row["Timestamp"])
-    return {row["AvailabilityZone"]: Decimal(row["SpotPrice"]) for row in rows}
-
-
 # --- all Regions --------------------------------------------------------------------------------------------------------
 
 
@@ -290,24 +251,16 @@ def _scores(ec2: Any, request: Wanted, regions: Sequence[str], home: str, thread
     queries per day (`MaxConfigLimitExceeded`).
     """
 
-    def ask(some: Sequence[str]) -> list[Mapping[str, Any]] | str:
+    def ask(some: Sequence[str]) -> tuple[Any, str]:
         question = {"InstanceTypes": [request.instance_type], "TargetCapacity": request.nodes, "SingleAvailabilityZone": True}
-        try:
-            answer = query(home, lambda: ec2.get_spot_placement_scores(**question, RegionNames=list(some)))
-        except Denied as denied:
-            return f"placement scores: you are not allowed to call {denied}"
-        except FactsError as error:
-            return f"placement scores: {error}"
-        rows: list[Mapping[str, Any]] = answer["SpotPlacementScores"]
-        return rows
+        return try_query(home, lambda: ec2.get_spot_placement_scores(**question, RegionNames=list(some))["SpotPlacementScores"])
 
     parts = [regions[start : start + _REGIONS_PER_SCORE] for start in range(0, len(regions), _REGIONS_PER_SCORE)]
     scores = _Scores()
-    for part, answer in zip(parts, threads.map(ask, parts), strict=True):
-        if isinstance(answer, str):
-            scores.refusals |= dict.fromkeys(part, answer)
-            continue
-        for row in answer:
+    for part, (rows, reason) in zip(parts, threads.map(ask, parts), strict=True):
+        if reason:
+            scores.refusals |= dict.fromkeys(part, f"placement scores: {reason}")
+        for row in rows or ():
             scores.by_region.setdefault(row["Region"], {})[row["AvailabilityZoneId"]] = row["Score"]
     return scores
 
@@ -320,34 +273,21 @@ def _with_scores(capacity: RegionCapacity, scores: _Scores) -> RegionCapacity:
 
 
 def _gpus(clients: Clients, name: str) -> int:
-    try:
-        answer = query(clients.region, lambda: clients.ec2.describe_instance_types(InstanceTypes=[name]))
-    except (Denied, FactsError):
-        return 0
-    return InstanceType.from_ec2(answer["InstanceTypes"][0]).gpus
+    types, _ = try_query(clients.region, lambda: ec2.instance_types(clients, [name]))
+    return types[name].gpus if types and name in types else 0
 
 
 def _on_demand(pricing: Any, name: str) -> tuple[dict[str, Decimal], str]:
     """Return the on-demand prices, keyed by Region, and their source: the Price List or, if it fails, the snapshot."""
-    filters = {"instanceType": name, **INSTANCE_FILTERS}
-    terms = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in filters.items()]
 
     def read() -> dict[str, Decimal]:
-        pages = pricing.get_paginator("get_products").paginate(ServiceCode=INSTANCE_SERVICE, Filters=terms)
-        rows = [json.loads(row) for page in pages for row in page["PriceList"]]
-        return {row["product"]["attributes"]["regionCode"]: max(_rates(row), default=Decimal()) for row in rows}
+        rows = read_rows(pricing, INSTANCE_SERVICE, {"instanceType": name, **INSTANCE_FILTERS})
+        rates = {row["product"]["attributes"]["regionCode"]: read_rates(row) for row in rows}
+        return {region: max((usd for unit, usd in pairs if unit == "Hrs"), default=Decimal()) for region, pairs in rates.items()}
 
-    try:
-        return {region: usd for region, usd in query("us-east-1", read).items() if usd}, "AWS Price List"
-    except (Denied, FactsError) as error:
-        reason = f"you are not allowed to call {error}" if isinstance(error, Denied) else str(error)
+    prices, reason = try_query("us-east-1", read)
+    if prices is not None:
+        return {region: usd for region, usd in prices.items() if usd}, PRICE_LIST
     content = known_prices.SNAPSHOT
     snapshot = {region: known_prices.snapshot(region).on_demand(name) for region in json.loads(content.read_text())["instances"]}
     return {region: price.usd for region, price in snapshot.items() if price}, f"snapshot in infra/cost ({reason})"
-
-
-def _rates(row: Mapping[str, Any]) -> Iterable[Decimal]:
-    for term in row.get("terms", {}).get("OnDemand", {}).values():
-        for rate in term["priceDimensions"].values():
-            if rate["unit"] == "Hrs" and "USD" in rate["pricePerUnit"]:
-                yield Decimal(rate["pricePerUnit"]["USD"])

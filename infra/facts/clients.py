@@ -1,7 +1,7 @@
 """boto3 clients for plan-time reads: short timeouts, retries on throttling, and readable errors."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cache, cached_property
@@ -87,7 +87,7 @@ class Clients:
     def _note_date(self, http_response: Any, **_: Any) -> None:
         self._last_date = http_response.headers.get("Date") or self._last_date
 
-    def _client(self, service: str, attempts: int = ATTEMPTS, read_seconds: float = READ_SECONDS) -> Any:
+    def _client(self, service: str, attempts: int = ATTEMPTS, read_seconds: float = READ_SECONDS, region: str = "") -> Any:
         from botocore.config import Config
 
         config = Config(
@@ -96,74 +96,32 @@ class Clients:
             retries={"mode": "adaptive", "total_max_attempts": attempts},
             max_pool_connections=20,
         )
-        client = self._session.client(service, region_name=self.region, config=config)
+        client = self._session.client(service, region_name=region or self.region, config=config)
         # botocore creates a client's exception classes on first use, without a lock. If two threads do so at the same
         # time, `except client.exceptions.SomeError` may not match an error that the same client raised.
         _ = client.exceptions
         return client
 
-    @cached_property
-    def sts(self) -> Any:
-        return self._client("sts", attempts=2)  # the first call should fail fast without a network or valid credentials
-
-    @cached_property
-    def ec2(self) -> Any:
-        return self._client("ec2")
-
-    @cached_property
-    def ec2_once(self) -> Any:
-        """Client that sends each request at most once, for purchases: they have no client token, so that a repeated request
-        would buy again."""
-        return self._client("ec2", attempts=1, read_seconds=PURCHASE_SECONDS)
-
-    @cached_property
-    def autoscaling(self) -> Any:
-        return self._client("autoscaling")
-
-    @cached_property
-    def eks(self) -> Any:
-        return self._client("eks")
-
-    @cached_property
-    def ecr(self) -> Any:
-        return self._client("ecr")
-
-    @cached_property
-    def efs(self) -> Any:
-        return self._client("efs")
-
-    @cached_property
-    def fsx(self) -> Any:
-        return self._client("fsx")
-
-    @cached_property
-    def iam(self) -> Any:
-        return self._client("iam")
-
-    @cached_property
-    def kms(self) -> Any:
-        return self._client("kms")
-
-    @cached_property
-    def s3(self) -> Any:
-        return self._client("s3")
-
-    @cached_property
-    def logs(self) -> Any:
-        return self._client("logs")
-
-    @cached_property
-    def quotas(self) -> Any:
-        return self._client("service-quotas")
+    sts: Any = cached_property(lambda self: self._client("sts", attempts=2))
+    """The first call should fail fast without a network or valid credentials."""
+    ec2: Any = cached_property(lambda self: self._client("ec2"))
+    ec2_once: Any = cached_property(lambda self: self._client("ec2", attempts=1, read_seconds=PURCHASE_SECONDS))
+    """Client that sends each request at most once, for purchases: they have no client token, so that a repeated request
+    would buy again."""
+    autoscaling: Any = cached_property(lambda self: self._client("autoscaling"))
+    eks: Any = cached_property(lambda self: self._client("eks"))
+    ecr: Any = cached_property(lambda self: self._client("ecr"))
+    efs: Any = cached_property(lambda self: self._client("efs"))
+    fsx: Any = cached_property(lambda self: self._client("fsx"))
+    iam: Any = cached_property(lambda self: self._client("iam"))
+    kms: Any = cached_property(lambda self: self._client("kms"))
+    s3: Any = cached_property(lambda self: self._client("s3"))
+    logs: Any = cached_property(lambda self: self._client("logs"))
+    quotas: Any = cached_property(lambda self: self._client("service-quotas"))
 
     def pricing(self, region: str) -> Any:
         """Return a client of the Price List, which has endpoints in only a few Regions."""
-        from botocore.config import Config
-
-        config = Config(
-            connect_timeout=CONNECT_SECONDS, read_timeout=READ_SECONDS, retries={"mode": "adaptive"}, max_pool_connections=20
-        )
-        return self._session.client("pricing", region_name=region, config=config)
+        return self._client("pricing", region=region)
 
     def create(self, settings: "Settings", *, needs_iam: bool) -> None:
         """Create the needed clients before any thread starts: creating boto3 clients is not thread-safe."""
@@ -210,6 +168,26 @@ def query(region: str, call: Callable[[], Result]) -> Result:
         raise FactsError(f"AWS is not reachable in Region {region}: {reason}") from None
     except BotoCoreError as error:  # mostly misconfigured profiles and expired SSO sessions
         raise FactsError(f"AWS could not be queried: {_one_line(str(error)).rstrip('.')}. {_LOG_IN}") from None
+
+
+def try_query(region: str, call: Callable[[], Result]) -> tuple[Result | None, str]:
+    """Call AWS and return the result or, if the call fails, None and the reason."""
+    try:
+        return query(region, call), ""
+    except Denied as denied:
+        return None, f"you may not call {denied}"
+    except FactsError as error:
+        return None, regions.WRONG if isinstance(error, UnknownRegion) else str(error)
+
+
+def read_pages(client: Any, operation: str, key: str, **arguments: Any) -> list[Any]:
+    """Return the items of all pages of a response."""
+    return [item for page in client.get_paginator(operation).paginate(**arguments) for item in page[key]]
+
+
+def filter_by(name: str, values: Iterable[str]) -> dict[str, Any]:
+    """Return a filter of EC2 for exact values. Escapes `*` and `?`, which are wildcards in filters."""
+    return {"Name": name, "Values": sorted(value.replace("*", "\\*").replace("?", "\\?") for value in values)}
 
 
 def is_error(error: Exception, *codes: str) -> bool:

@@ -6,7 +6,7 @@ Region, whether or not the account encrypts all volumes by default.
 
 import json
 
-from infra.facts.clients import Clients
+from infra.facts.clients import Clients, read_pages
 from infra.facts.model import EbsKey
 
 OF_AWS = "alias/aws/ebs"
@@ -36,7 +36,6 @@ def _granted(clients: Clients, key_id: str, role: str) -> frozenset[str]:
 
     Grants with constraints apply only to some volumes, so they do not count.
     """
-    pages = clients.kms.get_paginator("list_grants").paginate(KeyId=key_id)
-    grants = [grant for page in pages for grant in page["Grants"]]
+    grants = read_pages(clients.kms, "list_grants", "Grants", KeyId=key_id)
     own = [grant for grant in grants if grant.get("GranteePrincipal") == role and not grant.get("Constraints")]
     return frozenset(operation for grant in own for operation in grant["Operations"])

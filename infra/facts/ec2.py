@@ -1,10 +1,10 @@
 """EC2 queries: zones, instance types, an existing VPC, reservations, placement groups, images."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
-from infra.facts.clients import Clients, is_error
+from infra.facts.clients import Clients, filter_by, is_error, read_pages
 from infra.facts.instance_types import Architecture, InstanceType
 from infra.facts.model import CapacityReservation, EndpointService, NodeTemplate, OwnVpc, Subnet, Vpc, Zone
 from infra.naming import ZONE_LETTERS
@@ -37,22 +37,22 @@ def zones(clients: Clients) -> tuple[Zone, ...]:
 def instance_types(clients: Clients, names: Collection[str]) -> dict[str, InstanceType]:
     """Return the instance types with these names. Uses a filter, which ignores unknown names, unlike the parameter
     `InstanceTypes`."""
-    described = _all(clients.ec2, "describe_instance_types", "InstanceTypes", Filters=[_equals("instance-type", names)])
+    described = read_pages(clients.ec2, "describe_instance_types", "InstanceTypes", Filters=[filter_by("instance-type", names)])
     return {each["InstanceType"]: InstanceType.from_ec2(each) for each in described if each["InstanceType"] in names}
 
 
 def type_names(clients: Clients) -> frozenset[str]:
-    offered = _all(clients.ec2, "describe_instance_type_offerings", "InstanceTypeOfferings", LocationType="region")
+    offered = read_pages(clients.ec2, "describe_instance_type_offerings", "InstanceTypeOfferings", LocationType="region")
     return frozenset(offering["InstanceType"] for offering in offered)
 
 
 def offerings(clients: Clients, names: Collection[str]) -> dict[str, frozenset[str]]:
-    offered = _all(
+    offered = read_pages(
         clients.ec2,
         "describe_instance_type_offerings",
         "InstanceTypeOfferings",
         LocationType="availability-zone",
-        Filters=[_equals("instance-type", names)],
+        Filters=[filter_by("instance-type", names)],
     )
     zones_by_type: dict[str, set[str]] = {name: set() for name in names}
     for offering in offered:
@@ -61,7 +61,7 @@ def offerings(clients: Clients, names: Collection[str]) -> dict[str, frozenset[s
 
 
 def vpc(clients: Clients, vpc_id: str) -> Vpc | None:
-    described = clients.ec2.describe_vpcs(Filters=[_equals("vpc-id", [vpc_id])])["Vpcs"]
+    described = clients.ec2.describe_vpcs(Filters=[filter_by("vpc-id", [vpc_id])])["Vpcs"]
     if not described:
         return None
     blocks = [block["CidrBlock"] for block in described[0].get("CidrBlockAssociationSet", ())] or [described[0]["CidrBlock"]]
@@ -72,9 +72,9 @@ def vpc(clients: Clients, vpc_id: str) -> Vpc | None:
 
 def subnets(clients: Clients, ids: Collection[str]) -> dict[str, Subnet]:
     """Return the subnets with these IDs. Omits IDs that do not exist."""
-    described = _all(clients.ec2, "describe_subnets", "Subnets", Filters=[_equals("subnet-id", ids)])
+    described = read_pages(clients.ec2, "describe_subnets", "Subnets", Filters=[filter_by("subnet-id", ids)])
     vpcs = sorted({subnet["VpcId"] for subnet in described})
-    tables = _all(clients.ec2, "describe_route_tables", "RouteTables", Filters=[_equals("vpc-id", vpcs)]) if vpcs else []
+    tables = read_pages(clients.ec2, "describe_route_tables", "RouteTables", Filters=[filter_by("vpc-id", vpcs)]) if vpcs else []
     routes = {subnet["SubnetId"]: _routes(subnet, tables) for subnet in described}
     return {
         subnet["SubnetId"]: Subnet(
@@ -118,15 +118,15 @@ def _leads_out(route: Any) -> bool:
 
 def endpoints(clients: Clients, vpc_id: str) -> frozenset[str]:
     """Return the services with an available VPC endpoint: `ecr.api` stands for `com.amazonaws.us-west-2.ecr.api`."""
-    described = _all(clients.ec2, "describe_vpc_endpoints", "VpcEndpoints", Filters=[_equals("vpc-id", [vpc_id])])
+    described = read_pages(clients.ec2, "describe_vpc_endpoints", "VpcEndpoints", Filters=[filter_by("vpc-id", [vpc_id])])
     names = [endpoint["ServiceName"] for endpoint in described if endpoint["State"].lower() == "available"]
     return frozenset(name.partition(f".{clients.region}.")[2] for name in names)
 
 
 def endpoint_services(clients: Clients) -> dict[str, EndpointService]:
     """Return AWS's services that offer interface endpoints, keyed by the part of the name after the Region."""
-    kinds = [_equals("service-type", ["Interface"])]
-    described = _all(clients.ec2, "describe_vpc_endpoint_services", "ServiceDetails", Filters=kinds)
+    kinds = [filter_by("service-type", ["Interface"])]
+    described = read_pages(clients.ec2, "describe_vpc_endpoint_services", "ServiceDetails", Filters=kinds)
     services = {}
     for service in described:
         prefix, _, short = service["ServiceName"].partition(f".{clients.region}.")
@@ -137,39 +137,41 @@ def endpoint_services(clients: Clients) -> dict[str, EndpointService]:
 
 def stack_zones(clients: Clients, tag: str, stack: str) -> tuple[str, ...]:
     """Return the zones of the subnets that the stack created."""
-    described = _all(clients.ec2, "describe_subnets", "Subnets", Filters=[_equals(f"tag:{tag}", [stack])])
+    described = read_pages(clients.ec2, "describe_subnets", "Subnets", Filters=[filter_by(f"tag:{tag}", [stack])])
     return tuple(sorted({subnet["AvailabilityZone"] for subnet in described}))
 
 
 def stack_vpcs(clients: Clients, tag: str, stack: str) -> tuple[OwnVpc, ...]:
     """Return the stack's VPCs. After an interrupted operation, the stack can have two VPCs until the next `up`."""
-    described = _all(clients.ec2, "describe_vpcs", "Vpcs", Filters=[_equals(f"tag:{tag}", [stack])])
+    described = read_pages(clients.ec2, "describe_vpcs", "Vpcs", Filters=[filter_by(f"tag:{tag}", [stack])])
     return tuple(OwnVpc(vpc["VpcId"], vpc["CidrBlock"]) for vpc in described)
 
 
 def subnet_zones(clients: Clients, ids: Collection[str]) -> dict[str, str]:
-    described = _all(clients.ec2, "describe_subnets", "Subnets", Filters=[_equals("subnet-id", ids)]) if ids else []
+    described = read_pages(clients.ec2, "describe_subnets", "Subnets", Filters=[filter_by("subnet-id", ids)]) if ids else []
     return {subnet["SubnetId"]: subnet["AvailabilityZone"] for subnet in described}
 
 
-def reservation(clients: Clients, reservation_id: str) -> CapacityReservation | None:
+def reservations(clients: Clients, ids: Collection[str]) -> dict[str, CapacityReservation]:
+    """Return the reservations with these IDs. Omits IDs that do not exist."""
+    return {each.id: each for each in (_reservation(clients, reservation_id) for reservation_id in sorted(ids)) if each}
+
+
+def _reservation(clients: Clients, reservation_id: str) -> CapacityReservation | None:
     try:
         described = clients.ec2.describe_capacity_reservations(CapacityReservationIds=[reservation_id])["CapacityReservations"]
     except clients.ec2.exceptions.ClientError as error:
         if is_error(error, "InvalidCapacityReservationId.NotFound", "InvalidCapacityReservationId.Malformed"):
             return None
         raise
-    return _reservation(described[0], clients.now()) if described else None
+    return convert_reservation(described[0], clients.now()) if described else None
 
 
-def _reservation(described: Any, read_at: datetime) -> CapacityReservation:
-    kind: Literal["default", "capacity-block"] = "default"
-    if described.get("ReservationType") == "capacity-block":
-        kind = "capacity-block"
+def convert_reservation(described: Any, read_at: datetime) -> CapacityReservation:
     group: str = described.get("PlacementGroupArn") or ""
     return CapacityReservation(
         id=described["CapacityReservationId"],
-        kind=kind,
+        kind="capacity-block" if described.get("ReservationType") == "capacity-block" else "default",
         state=described["State"],
         instance_type=described["InstanceType"],
         zone=described["AvailabilityZone"],
@@ -182,15 +184,20 @@ def _reservation(described: Any, read_at: datetime) -> CapacityReservation:
     )
 
 
+def instances(clients: Clients, *filters: Mapping[str, Any]) -> list[Any]:
+    reservations = read_pages(clients.ec2, "describe_instances", "Reservations", Filters=list(filters))
+    return [instance for reservation in reservations for instance in reservation["Instances"]]
+
+
 def placement_groups(clients: Clients, names: Collection[str]) -> dict[str, str]:
     """Return the strategies of the placement groups with these names. Omits names that do not exist."""
-    groups = clients.ec2.describe_placement_groups(Filters=[_equals("group-name", names)])["PlacementGroups"]
+    groups = clients.ec2.describe_placement_groups(Filters=[filter_by("group-name", names)])["PlacementGroups"]
     return {group["GroupName"]: group["Strategy"] for group in groups if group["State"] == "available"}
 
 
 def images(clients: Clients, ids: Collection[str]) -> dict[str, Architecture]:
     """Return the architectures of the AMIs with these IDs. Omits IDs that do not exist."""
-    described = clients.ec2.describe_images(Filters=[_equals("image-id", ids)])["Images"]
+    described = clients.ec2.describe_images(Filters=[filter_by("image-id", ids)])["Images"]
     return {image["ImageId"]: image["Architecture"] for image in described}
 
 
@@ -216,12 +223,3 @@ def node_template(clients: Clients, template_id: str, version: str) -> NodeTempl
         ),
         user_data=data.get("UserData", ""),
     )
-
-
-def _equals(name: str, values: Iterable[str]) -> dict[str, Any]:
-    """Return a filter for exact values. Escapes `*` and `?`, which are wildcards in filters."""
-    return {"Name": name, "Values": sorted(value.replace("*", "\\*").replace("?", "\\?") for value in values)}
-
-
-def _all(client: Any, operation: str, key: str, **arguments: Any) -> list[Any]:
-    return [each for page in client.get_paginator(operation).paginate(**arguments) for each in page[key]]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from infra.facts.clients import Clients
+from infra.facts.clients import Clients, filter_by, read_pages
 from infra.facts.ec2 import subnet_zones, template_data
 from infra.facts.instance_types import Architecture
 from infra.facts.model import Ami, Existing, ExistingPool
@@ -14,18 +14,18 @@ EC2_CLUSTER_AMI = "ec2"
 
 def existing(clients: Clients, stack: str) -> Existing:
     """Return the Auto Scaling group of a stack's workers, if it exists."""
-    filters = [{"Name": f"tag:{STACK_TAG}", "Values": [stack]}]
-    pages = clients.autoscaling.get_paginator("describe_auto_scaling_groups").paginate(Filters=filters)
+    own = [filter_by(f"tag:{STACK_TAG}", [stack])]
+    groups = read_pages(clients.autoscaling, "describe_auto_scaling_groups", "AutoScalingGroups", Filters=own)
     # A group has a status only while it is being deleted.
-    groups = [group for page in pages for group in page["AutoScalingGroups"] if "Status" not in group]
-    tagged = [(group, {tag["Key"]: tag["Value"] for tag in group["Tags"]}) for group in groups]
+    tagged = [(group, {tag["Key"]: tag["Value"] for tag in group["Tags"]}) for group in groups if "Status" not in group]
     return next((_existing(clients, group, tags) for group, tags in tagged if POOL_TAG in tags), Existing())
 
 
 def _existing(clients: Clients, group: Any, tags: dict[str, str]) -> Existing:
     subnets = sorted(group["VPCZoneIdentifier"].split(","))
     zones = subnet_zones(clients, set(subnets))
-    template = _template(clients, group)
+    template = group.get("LaunchTemplate")  # the version that the group uses for its next instance
+    data = template_data(clients, template["LaunchTemplateId"], template["Version"]) if template else {}
     names = sorted({zones[subnet] for subnet in subnets if subnet in zones})
     if not names:
         return Existing()
@@ -36,11 +36,11 @@ def _existing(clients: Clients, group: Any, tags: dict[str, str]) -> Existing:
         desired_size=group["DesiredCapacity"],
         max_size=group["MaxSize"],
         subnet_ids=frozenset(subnets),
-        instance_type=template.get("InstanceType"),
+        instance_type=data.get("InstanceType"),
         placement=tags.get(PLACEMENT_TAG),
         join_seconds=_join_seconds(clients, group["AutoScalingGroupName"]),
     )
-    return Existing(pools={tags[POOL_TAG]: pool}, ami_id=template.get("ImageId"))
+    return Existing(pools={tags[POOL_TAG]: pool}, ami_id=data.get("ImageId"))
 
 
 def _join_seconds(clients: Clients, group: str) -> int | None:
@@ -51,14 +51,8 @@ def _join_seconds(clients: Clients, group: str) -> int | None:
     return int(launching[0]["HeartbeatTimeout"]) if launching else None
 
 
-def _template(clients: Clients, group: Any) -> dict[str, Any]:
-    """Return the launch template data that the group uses for its next instance."""
-    template = group.get("LaunchTemplate")
-    return template_data(clients, template["LaunchTemplateId"], template["Version"]) if template else {}
-
-
 def ami(clients: Clients, id: str) -> Ami | None:
-    images = clients.ec2.describe_images(Filters=[{"Name": "image-id", "Values": [id]}])["Images"]
+    images = clients.ec2.describe_images(Filters=[filter_by("image-id", [id])])["Images"]
     return _ami(images[0]) if images else None
 
 
@@ -70,7 +64,7 @@ def newest_ami(clients: Clients, architecture: Architecture, openmpi: int) -> Am
         "architecture": architecture,
         "state": "available",
     }
-    filters = [{"Name": name, "Values": [value]} for name, value in values.items()]
+    filters = [filter_by(name, [value]) for name, value in values.items()]
     images = clients.ec2.describe_images(Owners=["self"], Filters=filters)["Images"]
     return _ami(max(images, key=lambda image: (image["CreationDate"], image["ImageId"]))) if images else None
 

@@ -1,18 +1,20 @@
 """EKS queries: available versions, and the stack's existing cluster and pools."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from infra.config.messages import shown
 from infra.config.problems import Problem, SettingsError
-from infra.facts.clients import Clients
+from infra.facts.clients import Clients, read_pages
 from infra.facts.ec2 import node_template, subnet_zones
 from infra.facts.model import AddonVersions, Existing, ExistingPool, NodeTemplate
 from infra.naming import ADDONS, PLACEMENT_TAG, POOL_TAG
+
+Answer = TypeVar("Answer")
 
 PARALLEL = 4
 
@@ -43,25 +45,25 @@ class Versions:
 
 
 def kubernetes_versions(clients: Clients) -> Versions:
-    pages = clients.eks.get_paginator("describe_cluster_versions").paginate()
-    statuses = {each["clusterVersion"]: each.get("versionStatus") for page in pages for each in page["clusterVersions"]}
+    versions = read_pages(clients.eks, "describe_cluster_versions", "clusterVersions")
+    statuses = {each["clusterVersion"]: each.get("versionStatus") for each in versions}
     extended = frozenset(version for version, status in statuses.items() if status == "EXTENDED_SUPPORT")
     return Versions(tuple(sorted(statuses, key=minor)), extended)
 
 
 def addon_versions(clients: Clients, kubernetes_version: str) -> dict[str, AddonVersions]:
     """Return the versions of the add-ons for a Kubernetes version. Omits add-ons that EKS does not offer."""
-    with ThreadPoolExecutor(PARALLEL) as threads:
-        versions = threads.map(lambda addon: _addon_versions(clients, kubernetes_version, addon), ADDONS)
-        return {addon: answer for addon, answer in zip(ADDONS, versions, strict=True) if answer.offered}
+    answers = _in_parallel(lambda addon: _addon_versions(clients, kubernetes_version, addon), ADDONS)
+    return {addon: versions for addon, versions in answers if versions.offered}
 
 
 def _addon_versions(clients: Clients, kubernetes_version: str, addon: str) -> AddonVersions:
-    pages = clients.eks.get_paginator("describe_addon_versions").paginate(kubernetesVersion=kubernetes_version, addonName=addon)
+    names = {"kubernetesVersion": kubernetes_version, "addonName": addon}
     try:
-        releases = [release for page in pages for each in page["addons"] for release in each["addonVersions"]]
+        addons = read_pages(clients.eks, "describe_addon_versions", "addons", **names)
     except clients.eks.exceptions.ResourceNotFoundException:
-        releases = []
+        addons = []
+    releases = [release for each in addons for release in each["addonVersions"]]
     defaults = [
         release["addonVersion"]
         for release in releases
@@ -74,16 +76,14 @@ def _addon_versions(clients: Clients, kubernetes_version: str, addon: str) -> Ad
 def has_leftover_logs(clients: Clients, log_group: str) -> bool:
     """Return whether EKS has recreated the log group of a deleted cluster. EKS delivers the last audit logs minutes after
     the deletion. EKS sets neither a KMS key nor a retention period; this program, and most people, set one."""
-    pages = clients.logs.get_paginator("describe_log_groups").paginate(logGroupNamePrefix=log_group)
-    groups = (group for page in pages for group in page["logGroups"] if group["logGroupName"] == log_group)
-    return any(not {"kmsKeyId", "retentionInDays"} & group.keys() for group in groups)
+    groups = read_pages(clients.logs, "describe_log_groups", "logGroups", logGroupNamePrefix=log_group)
+    return any(group["logGroupName"] == log_group and not {"kmsKeyId", "retentionInDays"} & group.keys() for group in groups)
 
 
 def existing(clients: Clients, name: str) -> Existing:
     """Return the stack's cluster and its pools, if they exist."""
-    try:
-        cluster = clients.eks.describe_cluster(name=name)["cluster"]
-    except clients.eks.exceptions.ResourceNotFoundException:
+    cluster = _describe(clients, "cluster", name=name)
+    if cluster is None:
         return Existing()
     network, groups = cluster["resourcesVpcConfig"], _node_groups(clients, name)
     zones = subnet_zones(clients, {*network["subnetIds"], *(subnet for group in groups for subnet in group["subnets"])})
@@ -103,36 +103,29 @@ def existing(clients: Clients, name: str) -> Existing:
 
 
 def _installed_addons(clients: Clients, cluster: str) -> dict[str, str]:
-    pages = clients.eks.get_paginator("list_addons").paginate(clusterName=cluster)
-    names = [name for page in pages for name in page["addons"] if name in ADDONS]
-    with ThreadPoolExecutor(PARALLEL) as threads:
-        versions = zip(names, threads.map(lambda name: _installed_version(clients, cluster, name), names), strict=True)
-        return {name: version for name, version in versions if version}
-
-
-def _installed_version(clients: Clients, cluster: str, addon: str) -> str | None:
-    """Return the version of an add-on; None if it no longer exists."""
-    try:
-        return str(clients.eks.describe_addon(clusterName=cluster, addonName=addon)["addon"]["addonVersion"])
-    except clients.eks.exceptions.ResourceNotFoundException:
-        return None
+    names = [name for name in read_pages(clients.eks, "list_addons", "addons", clusterName=cluster) if name in ADDONS]
+    addons = _in_parallel(lambda name: _describe(clients, "addon", clusterName=cluster, addonName=name), names)
+    return {name: addon["addonVersion"] for name, addon in addons if addon}
 
 
 def _node_groups(clients: Clients, cluster: str) -> list[Any]:
-    """Return the node groups that are pools of the stack."""
-    pages = clients.eks.get_paginator("list_nodegroups").paginate(clusterName=cluster)
-    names = [name for page in pages for name in page["nodegroups"]]
-    with ThreadPoolExecutor(PARALLEL) as threads:
-        return [group for group in threads.map(lambda name: _node_group(clients, cluster, name), names) if group]
+    """Return the node groups that are pools of the stack and are not being deleted."""
+    names = read_pages(clients.eks, "list_nodegroups", "nodegroups", clusterName=cluster)
+    groups = _in_parallel(lambda name: _describe(clients, "nodegroup", clusterName=cluster, nodegroupName=name), names)
+    return [group for _, group in groups if group and POOL_TAG in group.get("tags", {}) and group["status"] != "DELETING"]
 
 
-def _node_group(clients: Clients, cluster: str, name: str) -> Any:
-    """Return a node group; None if it is not a pool, is being deleted or no longer exists."""
+def _describe(clients: Clients, kind: str, **names: str) -> Any:
+    """Return a cluster, node group or add-on; None if it does not exist."""
     try:
-        group = clients.eks.describe_nodegroup(clusterName=cluster, nodegroupName=name)["nodegroup"]
+        return getattr(clients.eks, f"describe_{kind}")(**names)[kind]
     except clients.eks.exceptions.ResourceNotFoundException:
         return None
-    return group if POOL_TAG in group.get("tags", {}) and group["status"] != "DELETING" else None
+
+
+def _in_parallel(read: Callable[[str], Answer], names: Collection[str]) -> list[tuple[str, Answer]]:
+    with ThreadPoolExecutor(PARALLEL) as threads:
+        return list(zip(names, threads.map(read, names), strict=True))
 
 
 def _block_template(clients: Clients, group: Any) -> NodeTemplate | None:

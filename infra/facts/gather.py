@@ -2,20 +2,20 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from infra.facts import account, ebs_key, ec2, ec2_cluster, efs, eks, fsx, manifests, price_list, security_groups
 from infra.facts.clients import Clients, Denied, query
 from infra.facts.instance_types import InstanceType
-from infra.facts.model import AddonVersions, Ami, Caller, Existing, Facts, FactsError, LustreFileSystem
+from infra.facts.model import Ami, Caller, Existing, Facts, FactsError, LustreFileSystem
 from infra.facts.price_list import Wanted
 from infra.facts.queries import Query
 from infra.facts.running import vcpus_in_use
-from infra.facts.service_quotas import DEFAULT_NODE_GROUPS, NODE_GROUPS, exceeds_default
+from infra.facts.service_quotas import NODE_GROUPS, exceeds_default
 from infra.naming import STACK_TAG, Naming
 from infra.settings.platform import CommonPlatformSettings
 from infra.settings.stack import Settings
@@ -36,23 +36,38 @@ PARALLEL = 16
 
 
 class _Queries:
-    """Queries in progress. A failed required query stops the plan; a failed optional query is listed in `unchecked`."""
+    """Queries in progress. A failed required query stops the plan; a failed optional query is listed in `unchecked`.
+
+    `field` names the field of `Facts` that gets the result. Without a result, the field keeps its default.
+    """
 
     def __init__(self, threads: ThreadPoolExecutor, region: str, arn: str) -> None:
-        self._threads = threads
-        self._region = region
-        self._arn = arn
+        self._threads, self._region, self._arn = threads, region, arn
         self._unchecked: dict[Query, list[str]] = defaultdict(list)
+        self._fields: dict[str, Future[Any]] = {}
 
-    def required(self, kind: Query, call: Callable[[], Answer]) -> "Future[Answer]":
-        return self._threads.submit(self._run_required, kind, call)
+    def required(self, kind: Query, call: Callable[[], Answer], field: str = "") -> "Future[Answer]":
+        return self._start(field, self._run_required, kind, call)
 
-    def optional(self, kind: Query, call: Callable[[], Answer], default: Answer, subject: str = "") -> "Future[Answer]":
+    def optional(
+        self, kind: Query, call: Callable[[], Answer], default: Answer, subject: str = "", field: str = ""
+    ) -> "Future[Answer]":
         """Start a query whose failure leaves the default. `subject` names what it reads, if the query's own does not."""
-        return self._threads.submit(self._run_optional, kind, call, default, subject or kind.subject)
+        return self._start(field, self._run_optional, kind, call, default, subject or kind.subject)
+
+    def _start(self, field: str, run: Callable[..., Answer], *arguments: Any) -> "Future[Answer]":
+        future = self._threads.submit(run, *arguments)
+        if field:
+            self._fields[field] = future
+        return future
 
     def add_unchecked(self, kind: Query, sentence: str) -> None:
         self._unchecked[kind].append(sentence)
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Field of `Facts` -> result of its query."""
+        return {field: value for field, future in self._fields.items() if (value := future.result()) is not None}
 
     @property
     def unchecked(self) -> dict[Query, tuple[str, ...]]:
@@ -89,61 +104,56 @@ def gather(settings: Settings) -> Facts:
 
 
 def _gather(settings: Settings, clients: Clients, caller: Caller, queries: _Queries) -> Facts:
-    names = {pool.instance_type for pool in settings.pools} | {settings.target.head_type}
-    names.discard("")
-    quotas_needed, without_quota = account.quotas_needed(settings)
-
-    types = queries.required(Query.INSTANCE_TYPES, lambda: ec2.instance_types(clients, names))
-    offerings = queries.required(Query.INSTANCE_TYPES, lambda: ec2.offerings(clients, names))
-    zones = queries.required(Query.ZONES, lambda: ec2.zones(clients))
-    stack_zones = queries.required(Query.OWN_NETWORK, lambda: ec2.stack_zones(clients, STACK_TAG, settings.stack))
-    stack_vpcs = queries.required(Query.OWN_NETWORK, lambda: ec2.stack_vpcs(clients, STACK_TAG, settings.stack))
+    names = {settings.target.head_type, *(pool.instance_type for pool in settings.pools)} - {""}
+    role, stack = account.role_name(caller.arn), settings.stack
+    types = queries.required(Query.INSTANCE_TYPES, lambda: ec2.instance_types(clients, names), "instance_types")
+    offerings = queries.required(Query.INSTANCE_TYPES, lambda: ec2.offerings(clients, names), "offerings")
+    stack_zones = queries.required(Query.OWN_NETWORK, lambda: ec2.stack_zones(clients, STACK_TAG, stack))
+    stack_vpcs = queries.required(Query.OWN_NETWORK, lambda: ec2.stack_vpcs(clients, STACK_TAG, stack))
     existing = queries.required(Query.EKS_CLUSTER if settings.is_eks else Query.WORKERS, lambda: _existing(settings, clients))
-    principal = _principal(clients, caller, queries)
-    quotas = queries.optional(Query.VCPU_QUOTAS, lambda: _vcpu_quotas(clients, quotas_needed), None)
-    in_use = queries.optional(Query.VCPUS_IN_USE, lambda: vcpus_in_use(clients, settings.stack), dict[str, int]())
-    versions = queries.optional(Query.KUBERNETES_VERSIONS, lambda: _kubernetes_versions(settings, clients), eks.Versions())
-    addons = queries.optional(Query.ADDON_VERSIONS, lambda: _addon_versions(settings, clients), dict[str, AddonVersions]())
-    account_facts = _AccountFacts(settings, clients, queries, caller)
+    principal = queries.optional(
+        Query.CALLER_ROLE, lambda: account.role_arn(clients, role) if role else caller.principal_arn, None
+    )
+    versions = queries.optional(
+        Query.KUBERNETES_VERSIONS,
+        lambda: eks.kubernetes_versions(clients) if settings.is_eks else eks.Versions(),
+        eks.Versions(),
+    )
+    _read_account(settings, clients, caller, queries)
+    quotas_needed, without_quota = account.quotas_needed(settings)
+    quotas = queries.optional(Query.VCPU_QUOTAS, lambda: account.quota_values(clients, quotas_needed), None, field="quotas")
     lustre_facts = _LustreFacts(settings, clients, queries)
-    named = _NamedResources(settings, clients, queries, caller.account)
-    upstream = queries.required(
-        Query.MANIFESTS, lambda: manifests.load(stack_manifests(settings), settings.platform.manifest_mirror)
-    )
+    mounts = _read_mounts(settings, clients, queries)
+    admins = _read_named(settings, clients, caller, queries)
 
-    missing_types = names - {name for name in types.result() if offerings.result().get(name)}
-    all_types = (
-        queries.required(Query.INSTANCE_TYPES, lambda: ec2.type_names(clients)).result() if missing_types else frozenset[str]()
-    )
+    if any(name not in types.result() or not offerings.result().get(name) for name in names):
+        queries.required(Query.INSTANCE_TYPES, lambda: ec2.type_names(clients), "type_names")
     for name in without_quota:
         queries.add_unchecked(Query.VCPU_QUOTAS, f"vCPU quota of {name}: not in AWS's list of quotas")
     limits, resources = quotas.result(), existing.result()
     leftover_logs = queries.optional(
         Query.CONTROL_PLANE_LOGS, lambda: _has_leftover_logs(settings, clients, resources), default=False
     )
-    ami = queries.required(Query.AMI, lambda: _ami(settings, clients, resources, types.result())).result()
+    queries.required(Query.AMI, lambda: _ami(settings, clients, resources, types.result()), "ami")
     for code in sorted(quotas_needed.keys() - limits.keys()) if limits is not None else ():
         queries.add_unchecked(Query.VCPU_QUOTAS, f"vCPU quota {code} ({quotas_needed[code].name}): AWS reports no value")
     own_vpc = next(iter(sorted(stack_vpcs.result(), key=lambda vpc: vpc.id != resources.cluster_vpc_id)), None)
+    principals = {arn: future.result() for arn, future in admins.items()}
     facts = Facts(
         region=settings.region,
         partition=caller.arn.split(":")[1],
         caller=replace(caller, principal_arn=principal.result()),
-        zones=zones.result(),
-        instance_types=types.result(),
-        type_names=all_types,
-        offerings=offerings.result(),
-        quotas=limits or {},
-        in_use=in_use.result(),
         kubernetes_versions=versions.result().offered,
-        today=eks.today(),
         extended_support=versions.result().extended,
-        addon_versions=addons.result(),
-        ami=ami,
+        today=eks.today(),
         existing=replace(resources, zones=stack_zones.result(), own_vpc=own_vpc, has_leftover_logs=leftover_logs.result()),
-        manifests=upstream.result(),
+        admins={arn: principal for arn, principal in principals.items() if principal},
+        **queries.values,
     )
-    return replace(account_facts.add_to(lustre_facts.add_to(named.add_to(facts))), unchecked=queries.unchecked)
+    if facts.file_system and (read := mounts.result()):
+        facts = replace(facts, file_system=replace(facts.file_system, admitted=read[0], nodes_groups=read[1]))
+    missing = {*_find_missing(settings, facts), *(arn for arn, principal in principals.items() if principal is None)}
+    return replace(lustre_facts.add_to(replace(facts, not_found=frozenset(missing))), unchecked=queries.unchecked)
 
 
 def _has_leftover_logs(settings: Settings, clients: Clients, existing: Existing) -> bool:
@@ -182,63 +192,82 @@ def platform_manifests(platform: CommonPlatformSettings) -> tuple[Pinned, ...]:
     )
 
 
-def _vcpu_quotas(clients: Clients, codes: Iterable[str]) -> dict[str, float] | None:
-    return account.quota_values(clients, codes)
+def _read_account(settings: Settings, clients: Clients, caller: Caller, queries: _Queries) -> None:
+    """Query the parts of the account in this Region that the settings depend on."""
+    partition, mirror = caller.arn.split(":")[1], settings.platform.manifest_mirror
+    queries.required(Query.ZONES, lambda: ec2.zones(clients), "zones")
+    queries.required(Query.MANIFESTS, lambda: manifests.load(stack_manifests(settings), mirror), "manifests")
+    queries.optional(Query.VCPUS_IN_USE, lambda: vcpus_in_use(clients, settings.stack), None, field="in_use")
+    queries.optional(Query.EBS_KEY, lambda: ebs_key.default_key(clients, partition, caller.account), None, field="ebs_key")
+    if settings.is_eks and (version := settings.eks.kubernetes_version) in LIVE_KUBERNETES_VERSIONS:
+        queries.optional(Query.ADDON_VERSIONS, lambda: eks.addon_versions(clients, version), None, field="addon_versions")
+    if exceeds_default(settings):
+        read_quota = partial(account.quota_value, clients, "eks", NODE_GROUPS.code)
+        queries.optional(Query.NODE_GROUP_QUOTA, read_quota, None, field="node_groups_allowed")
+    if settings.network.has_interface_endpoints and not settings.network.is_existing:
+        queries.optional(Query.ENDPOINT_SERVICES, lambda: ec2.endpoint_services(clients), None, field="endpoint_services")
+    if settings.budget.is_set:  # not an optional query: the bill reports each missing price
+        queries.required(Query.PRICES, lambda: price_list.read(Wanted.of(settings)), "prices")
 
 
-def _principal(clients: Clients, caller: Caller, queries: _Queries) -> "Future[str | None]":
-    role = account.role_name(caller.arn)
-    if role is None:
-        principal: Future[str | None] = Future()
-        principal.set_result(caller.principal_arn)
-        return principal
-    return queries.optional(Query.CALLER_ROLE, lambda: account.role_arn(clients, role), None)
+def _read_named(settings: Settings, clients: Clients, caller: Caller, queries: _Queries) -> "dict[str, Future[str | None]]":
+    """Query the existing resources named in the settings. Return the queries of cluster admins, by ARN."""
+    vpc_id, subnet_ids, pools = settings.network.vpc_id, settings.network.subnet_ids, settings.pools
+    groups = {name for pool in pools if (name := pool.own_placement_group)}
+    image_ids = {pool.ami_id for pool in pools if pool.ami_id}
+    reservation_ids = {pool.reservation_id for pool in pools if pool.reservation_id}
+    file_system_id = settings.storage.existing_file_system_id
+    if vpc_id:
+        queries.required(Query.VPC, lambda: ec2.vpc(clients, vpc_id), "vpc")
+        queries.optional(Query.ENDPOINTS, lambda: ec2.endpoints(clients, vpc_id), None, field="endpoints")
+    if subnet_ids:
+        queries.required(Query.SUBNETS, lambda: ec2.subnets(clients, subnet_ids), "subnets")
+    if groups:
+        queries.required(Query.PLACEMENT_GROUPS, lambda: ec2.placement_groups(clients, groups), "placement_groups")
+    if image_ids:
+        queries.required(Query.IMAGES, lambda: ec2.images(clients, image_ids), "images")
+    if reservation_ids:
+        queries.required(Query.RESERVATIONS, lambda: ec2.reservations(clients, reservation_ids), "reservations")
+    if file_system_id:
+        queries.required(Query.FILE_SYSTEM, lambda: efs.file_system(clients, file_system_id), "file_system")
+    in_account = re.compile(rf"arn:[a-z-]+:iam::{caller.account}:(role|user)/.+")
+    return {
+        arn: queries.optional(Query.ADMINS, partial(account.principal_arn, clients, arn), arn, f"whether {arn} exists")
+        for arn in (settings.eks.admins if settings.is_eks else ())
+        if in_account.fullmatch(arn)
+    }
 
 
-def _kubernetes_versions(settings: Settings, clients: Clients) -> eks.Versions:
-    return eks.kubernetes_versions(clients) if settings.is_eks else eks.Versions()
-
-
-def _addon_versions(settings: Settings, clients: Clients) -> dict[str, AddonVersions]:
-    if not settings.is_eks or settings.eks.kubernetes_version not in LIVE_KUBERNETES_VERSIONS:
-        return {}
-    return eks.addon_versions(clients, settings.eks.kubernetes_version)
+def _find_missing(settings: Settings, facts: Facts) -> set[str]:
+    """Return the IDs and names in the settings that do not exist."""
+    of_pools = (name for pool in settings.pools for name in (pool.own_placement_group, pool.ami_id, pool.reservation_id))
+    named = {*settings.network.subnet_ids, settings.network.vpc_id, settings.storage.existing_file_system_id, *of_pools}
+    single = {each.id for each in (facts.vpc, facts.file_system) if each}
+    existing = {*single, *facts.subnets, *facts.placement_groups, *facts.images, *facts.reservations}
+    return {name for name in named if name and name not in existing}
 
 
 _Mounts = tuple[efs.Admitted, frozenset[str]]
 """Sources from which an existing file system's mount targets allow NFS traffic, and security groups of the nodes."""
 
 
-class _AccountFacts:
-    """Queries about the parts of the account in this Region that the settings depend on."""
+def _read_mounts(settings: Settings, clients: Clients, queries: _Queries) -> "Future[_Mounts | None]":
+    """Read the security groups that decide which nodes can mount an existing file system.
 
-    def __init__(self, settings: Settings, clients: Clients, queries: _Queries, caller: Caller) -> None:
-        partition = caller.arn.split(":")[1]
-        needs_services = settings.network.has_interface_endpoints and not settings.network.is_existing
-        self.node_groups = queries.optional(
-            Query.NODE_GROUP_QUOTA,
-            lambda: account.quota_value(clients, "eks", NODE_GROUPS.code) if exceeds_default(settings) else None,
-            None,
-        )
-        self.endpoint_services = queries.optional(
-            Query.ENDPOINT_SERVICES, lambda: ec2.endpoint_services(clients) if needs_services else None, None
-        )
-        self.ebs_key = queries.optional(Query.EBS_KEY, lambda: ebs_key.default_key(clients, partition, caller.account), None)
+    The query is required if the stack adds rules to these groups: without the result, `up` would delete the rules.
+    """
+    name = settings.storage.existing_file_system_id
+    naming = Naming(settings.stack)
+    tags = {STACK_TAG: settings.stack, "Name": naming.name("nodes")}
 
-        # Not an optional query: the bill reports each missing price.
-        self.prices = queries.required(
-            Query.PRICES, lambda: price_list.read(Wanted.of(settings)) if settings.budget.is_set else None
-        )
+    def read() -> _Mounts | None:
+        if name is None:
+            return None
+        return efs.admitted(clients, name), security_groups.nodes_groups(clients, nodes=tags, cluster=naming.cluster)
 
-    def add_to(self, facts: Facts) -> Facts:
-        node_groups = self.node_groups.result()
-        return replace(
-            facts,
-            node_groups_allowed=DEFAULT_NODE_GROUPS if node_groups is None else node_groups,
-            endpoint_services=self.endpoint_services.result(),
-            ebs_key=self.ebs_key.result(),
-            prices=self.prices.result(),
-        )
+    if settings.storage.adds_ingress_rule:
+        return queries.required(Query.MOUNT_TARGETS, read)
+    return queries.optional(Query.MOUNT_TARGETS, read, None, f"security groups of {name}'s mount targets")
 
 
 class _LustreFacts:
@@ -279,76 +308,4 @@ class _LustreFacts:
             bucket_region=self._bucket.result(),
             lustre_key_state=self._key_state.result(),
             not_found=facts.not_found | missing,
-        )
-
-
-class _NamedResources:
-    """Queries about the existing resources named in the settings."""
-
-    def __init__(self, settings: Settings, clients: Clients, queries: _Queries, account_id: str) -> None:
-        vpc_id, subnet_ids = settings.network.vpc_id, settings.network.subnet_ids
-        groups = {name for pool in settings.pools if (name := pool.own_placement_group)}
-        image_ids = {pool.ami_id for pool in settings.pools if pool.ami_id}
-        reservation_ids = {pool.reservation_id for pool in settings.pools if pool.reservation_id}
-        file_system_id = settings.storage.existing_file_system_id
-        self.ids = {*subnet_ids, *groups, *image_ids, *reservation_ids, vpc_id or "", file_system_id or ""} - {""}
-
-        in_account = re.compile(rf"arn:[a-z-]+:iam::{account_id}:(role|user)/.+")
-        self.admins: dict[str, Future[str | None]] = {
-            arn: queries.optional(Query.ADMINS, partial(account.principal_arn, clients, arn), arn, f"whether {arn} exists")
-            for arn in (settings.eks.admins if settings.is_eks else ())
-            if in_account.fullmatch(arn)
-        }
-        self.endpoints = queries.optional(Query.ENDPOINTS, lambda: ec2.endpoints(clients, vpc_id) if vpc_id else None, None)
-        self.vpc = queries.required(Query.VPC, lambda: ec2.vpc(clients, vpc_id) if vpc_id else None)
-        self.subnets = queries.required(Query.SUBNETS, lambda: ec2.subnets(clients, subnet_ids) if subnet_ids else {})
-        self.groups = queries.required(Query.PLACEMENT_GROUPS, lambda: ec2.placement_groups(clients, groups) if groups else {})
-        self.images = queries.required(Query.IMAGES, lambda: ec2.images(clients, image_ids) if image_ids else {})
-        self.file_system = queries.required(
-            Query.FILE_SYSTEM, lambda: efs.file_system(clients, file_system_id) if file_system_id else None
-        )
-        self.mounts = self._mounts(settings, clients, queries)
-        self.reservations = [
-            queries.required(Query.RESERVATIONS, partial(ec2.reservation, clients, each)) for each in sorted(reservation_ids)
-        ]
-
-    @staticmethod
-    def _mounts(settings: Settings, clients: Clients, queries: _Queries) -> "Future[_Mounts | None]":
-        """Read the security groups that decide which nodes can mount an existing file system.
-
-        The query is required if the stack adds rules to these groups: without the result, `up` would delete the rules.
-        """
-        name = settings.storage.existing_file_system_id
-        naming = Naming(settings.stack)
-        tags = {STACK_TAG: settings.stack, "Name": naming.name("nodes")}
-
-        def read() -> _Mounts | None:
-            if name is None:
-                return None
-            return efs.admitted(clients, name), security_groups.nodes_groups(clients, nodes=tags, cluster=naming.cluster)
-
-        if settings.storage.adds_ingress_rule:
-            return queries.required(Query.MOUNT_TARGETS, read)
-        return queries.optional(Query.MOUNT_TARGETS, read, None, f"security groups of {name}'s mount targets")
-
-    def add_to(self, facts: Facts) -> Facts:
-        vpc, file_system, subnets = self.vpc.result(), self.file_system.result(), self.subnets.result()
-        groups, images, mounts = self.groups.result(), self.images.result(), self.mounts.result()
-        if file_system is not None and mounts is not None:
-            file_system = replace(file_system, admitted=mounts[0], nodes_groups=mounts[1])
-        reservations = {each.id: each for future in self.reservations if (each := future.result())}
-        existing = {*subnets, *groups, *images, *reservations, *(each.id for each in (vpc, file_system) if each)}
-        principals = {arn: future.result() for arn, future in self.admins.items()}
-        missing_admins = {arn for arn, principal in principals.items() if principal is None}
-        return replace(
-            facts,
-            endpoints=self.endpoints.result(),
-            admins={arn: principal for arn, principal in principals.items() if principal},
-            vpc=vpc,
-            subnets=subnets,
-            placement_groups=groups,
-            images=images,
-            file_system=file_system,
-            reservations=reservations,
-            not_found=frozenset(self.ids - existing | missing_admins),
         )

@@ -244,19 +244,19 @@ class Facts:
     region: str
     partition: str
     caller: Caller
-    zones: tuple[Zone, ...]
+    zones: tuple[Zone, ...] = ()
     """Zones of the Region that EKS can use, sorted by name."""
-    instance_types: Mapping[str, InstanceType]
+    instance_types: Mapping[str, InstanceType] = field(default_factory=dict)
     """Instance types in the stack file that exist in AWS, keyed by name."""
-    type_names: frozenset[str]
+    type_names: frozenset[str] = frozenset()
     """All instance types of the Region; empty unless the stack file names an unknown type."""
-    offerings: Mapping[str, frozenset[str]]
+    offerings: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Instance type -> names of the zones that offer it."""
-    quotas: Mapping[str, float]
+    quotas: Mapping[str, float] = field(default_factory=dict)
     """EC2 service quota code -> maximum number of vCPUs."""
-    kubernetes_versions: tuple[str, ...]
+    kubernetes_versions: tuple[str, ...] = ()
     """Versions that EKS offers for new clusters, oldest first."""
-    addon_versions: Mapping[str, AddonVersions]
+    addon_versions: Mapping[str, AddonVersions] = field(default_factory=dict)
     """EKS add-on -> versions that AWS offers for the stack's Kubernetes version; empty if they could not be read."""
     today: date | None = None
     """Date to compare with the end of support for Kubernetes versions; None skips that rule."""

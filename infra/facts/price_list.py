@@ -17,15 +17,13 @@ from typing import Any, Final, Literal
 
 from infra.cost.items import INSTANCE_FILTERS, INSTANCE_SERVICE, ITEMS, PriceRow
 from infra.cost.prices import Price, Prices
-from infra.facts import regions
-from infra.facts.clients import Clients, Denied, query
-from infra.facts.model import FactsError
-from infra.facts.regions import UnknownRegion
+from infra.facts.clients import Clients, Result, read_pages, try_query
 from infra.settings.pools import Spot
 from infra.settings.stack import Settings
 
 PRICE_LIST: Final = "AWS Price List"
 SPOT: Final = "EC2 spot price history"
+PLATFORM: Final = "Linux/UNIX"
 KEPT: Final = timedelta(hours=24)
 PARALLEL: Final = 16
 
@@ -65,27 +63,33 @@ def read(request: Wanted, *, cached: bool = True) -> Prices:
     """
     region, now = request.region, datetime.now(UTC)
     reasons: list[str] = []
-    try:
-        clients = query(region, lambda: Clients(region))
-        pricing, ec2 = clients.pricing(price_list_region(region)), clients.ec2
-        cache = _Kept(region, pricing.meta.endpoint_url, now)
-    except FactsError as error:
-        return Prices(region, "Price List", now.date().isoformat(), missing=_reason(error))
+    clients, missing = try_query(region, lambda: Clients(region))
+    if clients is None:
+        return Prices(region, "Price List", now.date().isoformat(), missing=missing)
+    pricing, ec2 = clients.pricing(price_list_region(region)), clients.ec2
+    cache = _Kept(region, pricing.meta.endpoint_url, now)
 
-    def asked(name: str, row: Callable[[], Price | None]) -> Price | None:
+    def try_to_read(call: Callable[[], Result]) -> Result | None:
+        answer, reason = try_query(region, call)
+        reasons.extend([reason] if reason else [])
+        return answer
+
+    def read_cached(name: str, row: Callable[[], Price | None]) -> Price | None:
         price = cache.get(name) if cached else None
         if price is None:
-            price = _tried(region, row, reasons)
+            price = try_to_read(row)
             cache.put(name, price)
         return price
 
     with ThreadPoolExecutor(PARALLEL) as threads:
         instances = {
-            name: threads.submit(asked, f"instance {name}", partial(_instance, pricing, region, name, now))
+            name: threads.submit(read_cached, f"instance {name}", partial(_instance, pricing, region, name, now))
             for name in sorted(request.instances)
         }
-        items = {name: threads.submit(asked, name, partial(_item, pricing, region, row, now)) for name, row in ITEMS.items()}
-        spot = threads.submit(_tried, region, lambda: _spot(ec2, request.spot, now), reasons)
+        items = {
+            name: threads.submit(read_cached, name, partial(_item, pricing, region, row, now)) for name, row in ITEMS.items()
+        }
+        spot = threads.submit(try_to_read, lambda: _spot(ec2, request.spot, now))
     cache.save()
     return Prices(
         region,
@@ -98,36 +102,18 @@ def read(request: Wanted, *, cached: bool = True) -> Prices:
     )
 
 
-def _tried(region: str, call: Callable[[], Any], reasons: list[str]) -> Any:
-    try:
-        return query(region, call)
-    except Denied as denied:
-        reasons.append(f"you are not allowed to call {denied}")
-    except FactsError as error:
-        reasons.append(_reason(error))
-    return None
-
-
-def _reason(error: FactsError) -> str:
-    return regions.WRONG if isinstance(error, UnknownRegion) else str(error)
-
-
 # --- queries ------------------------------------------------------------------------------------------------------------
 
 
 def _instance(pricing: Any, region: str, name: str, now: datetime) -> Price | None:
-    filters = {"regionCode": region, "instanceType": name, **INSTANCE_FILTERS}
-    prices = [
-        usd for row in _rows(pricing, INSTANCE_SERVICE, _terms(filters)) for unit, usd in _rates(row) if unit == "Hrs" and usd > 0
-    ]
-    return _price(prices, now)
+    rows = read_rows(pricing, INSTANCE_SERVICE, {"regionCode": region, "instanceType": name, **INSTANCE_FILTERS})
+    return _price([usd for row in rows for unit, usd in read_rates(row) if unit == "Hrs" and usd > 0], now)
 
 
 def _item(pricing: Any, region: str, item: PriceRow, now: datetime) -> Price | None:
-    contains = [{"Type": "CONTAINS", "Field": "usagetype", "Value": item.usage_type}] if item.usage_type else []
-    rows = _rows(pricing, item.service, [*_terms({"regionCode": region, **item.attributes}), *contains])
+    rows = read_rows(pricing, item.service, {"regionCode": region, **item.attributes}, item.usage_type)
     fitting = [row for row in rows if item.has_usage_type(row["product"]["attributes"].get("usagetype", ""))]
-    return _price([usd for row in fitting for _, usd in _rates(row) if usd > 0], now)
+    return _price([usd for row in fitting for _, usd in read_rates(row) if usd > 0], now)
 
 
 def _price(prices: list[Decimal], now: datetime) -> Price | None:
@@ -135,16 +121,14 @@ def _price(prices: list[Decimal], now: datetime) -> Price | None:
     return Price(max(prices), PRICE_LIST, now.date().isoformat()) if prices else None
 
 
-def _terms(filters: Mapping[str, str]) -> list[dict[str, str]]:
-    return [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in filters.items()]
+def read_rows(pricing: Any, service: str, attributes: Mapping[str, str], usage_type: str = "") -> list[dict[str, Any]]:
+    """Return the rows of the Price List with these attributes, and with a usage type that contains this one."""
+    filters = [{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in attributes.items()]
+    filters += [{"Type": "CONTAINS", "Field": "usagetype", "Value": usage_type}] if usage_type else []
+    return [json.loads(row) for row in read_pages(pricing, "get_products", "PriceList", ServiceCode=service, Filters=filters)]
 
 
-def _rows(pricing: Any, service: str, filters: list[dict[str, str]]) -> list[dict[str, Any]]:
-    pages = pricing.get_paginator("get_products").paginate(ServiceCode=service, Filters=filters)
-    return [json.loads(row) for page in pages for row in page["PriceList"]]
-
-
-def _rates(row: Mapping[str, Any]) -> Iterable[tuple[str, Decimal]]:
+def read_rates(row: Mapping[str, Any]) -> Iterable[tuple[str, Decimal]]:
     for term in row.get("terms", {}).get("OnDemand", {}).values():
         for rate in term["priceDimensions"].values():
             if "USD" in rate["pricePerUnit"]:
@@ -153,16 +137,16 @@ def _rates(row: Mapping[str, Any]) -> Iterable[tuple[str, Decimal]]:
 
 def _spot(ec2: Any, types: frozenset[str], now: datetime) -> dict[tuple[str, str], Price]:
     """Return the current spot price of each type and zone."""
-    if not types:
-        return {}
-    pages = ec2.get_paginator("describe_spot_price_history").paginate(
-        InstanceTypes=sorted(types), ProductDescriptions=["Linux/UNIX"], StartTime=now
-    )
-    rows = sorted((row for page in pages for row in page["SpotPriceHistory"]), key=lambda row: row["Timestamp"])
-    return {
-        (row["InstanceType"], row["AvailabilityZone"]): Price(Decimal(row["SpotPrice"]), SPOT, now.date().isoformat())
-        for row in rows
-    }
+    prices = read_spot_prices(ec2, types, now) if types else {}
+    return {key: Price(usd, SPOT, now.date().isoformat()) for key, usd in prices.items()}
+
+
+def read_spot_prices(ec2: Any, types: Iterable[str], now: datetime) -> dict[tuple[str, str], Decimal]:
+    """Return the newest spot price of each type and zone."""
+    query = {"InstanceTypes": sorted(types), "ProductDescriptions": [PLATFORM], "StartTime": now}
+    rows = read_pages(ec2, "describe_spot_price_history", "SpotPriceHistory", **query)
+    rows.sort(key=lambda row: row["Timestamp"])
+    return {(row["InstanceType"], row["AvailabilityZone"]): Decimal(row["SpotPrice"]) for row in rows}
 
 
 # --- cache --------------------------------------------------------------------------------------------------------------

@@ -1,10 +1,11 @@
 """vCPUs of each quota that are already in use: instances outside the stack, and On-Demand Capacity Reservations."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from infra.facts.clients import Clients
+from infra.facts.clients import Clients, filter_by, read_pages
+from infra.facts.ec2 import instances
 from infra.facts.service_quotas import quota
 from infra.naming import STACK_TAG
 
@@ -19,36 +20,21 @@ def vcpus_in_use(clients: Clients, stack: str) -> dict[str, int]:
     """
     in_use: Counter[str] = Counter()
     each: dict[str, int] = {}
-    for instance in _instances(clients):
+    for instance in instances(clients, filter_by("instance-state-name", RUNNING)):
         vcpus = _vcpus(instance)
         each[instance["InstanceType"]] = vcpus
         limit = quota(instance["InstanceType"], spot=instance.get("InstanceLifecycle") == "spot")
         if limit and not _is_own(instance, stack) and not instance.get("CapacityReservationId"):
             in_use[limit.code] += vcpus
-    for reservation in _reservations(clients):
+    active = [filter_by("state", ["active"])]
+    for reservation in read_pages(clients.ec2, "describe_capacity_reservations", "CapacityReservations", Filters=active):
         limit, name = quota(reservation["InstanceType"], spot=False), reservation["InstanceType"]
-        if limit:
+        if limit and reservation.get("ReservationType", "default") == "default":  # Capacity Blocks use no vCPU quota
             if name not in each:
                 described = clients.ec2.describe_instance_types(InstanceTypes=[name])["InstanceTypes"]
                 each[name] = described[0]["VCpuInfo"]["DefaultVCpus"]
             in_use[limit.code] += each[name] * reservation["TotalInstanceCount"]
     return dict(in_use)
-
-
-def _instances(clients: Clients) -> Iterator[Mapping[str, Any]]:
-    running = {"Name": "instance-state-name", "Values": list(RUNNING)}
-    for page in clients.ec2.get_paginator("describe_instances").paginate(Filters=[running]):
-        for reservation in page["Reservations"]:
-            yield from reservation["Instances"]
-
-
-def _reservations(clients: Clients) -> Iterator[Mapping[str, Any]]:
-    """Yield the active On-Demand Capacity Reservations of this account; Capacity Blocks use no vCPU quota."""
-    active = {"Name": "state", "Values": ["active"]}
-    for page in clients.ec2.get_paginator("describe_capacity_reservations").paginate(Filters=[active]):
-        for reservation in page["CapacityReservations"]:
-            if reservation.get("ReservationType", "default") == "default":
-                yield reservation
 
 
 def _vcpus(instance: Mapping[str, Any]) -> int:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
-from infra.facts.clients import Clients
+from infra.facts.clients import Clients, filter_by, read_pages
+from infra.facts.ec2 import instances
 from infra.naming import COST_TAG, POOL_TAG, ROLE_TAG, STACK_TAG, SYSTEM_POOL, Naming
 
 Market = Literal["on-demand", "spot", "capacity-block"]
@@ -41,22 +42,15 @@ class Run:
 def runs(clients: Clients, stack: str) -> list[Run]:
     """Return the instances of a stack, oldest first. EC2 lists terminated instances for an hour; Auto Scaling keeps
     scaling activities for six weeks."""
-    activities = list(_activities(clients, stack))
+    activities, own = list(_activities(clients, stack)), filter_by(f"tag:{STACK_TAG}", [stack])
     ends = {match[1]: activity for activity, _ in activities if (match := _TERMINATED.match(activity["Description"]))}
-    by_id = {run.instance: run for instance in _instances(clients, stack) if (run := _of_instance(instance, ends))}
+    by_id = {run.instance: run for instance in instances(clients, own) if (run := _of_instance(instance, ends))}
     pools = _pools(by_id.values(), activities)
     for activity, group in activities:
         launched = _LAUNCHED.match(activity["Description"])
         if launched and activity["StatusCode"] == "Successful" and launched[1] not in by_id:
             by_id[launched[1]] = _of_activity(launched[1], activity, pools[group["AutoScalingGroupName"]], ends.get(launched[1]))
     return sorted(by_id.values(), key=lambda run: (run.started, run.instance))
-
-
-def _instances(clients: Clients, stack: str) -> Iterator[Mapping[str, Any]]:
-    own = {"Name": f"tag:{STACK_TAG}", "Values": [stack]}
-    for page in clients.ec2.get_paginator("describe_instances").paginate(Filters=[own]):
-        for reservation in page["Reservations"]:
-            yield from reservation["Instances"]
 
 
 def _of_instance(instance: Mapping[str, Any], ends: Mapping[str, Mapping[str, Any]]) -> Run | None:
@@ -83,13 +77,12 @@ def _activities(clients: Clients, stack: str) -> Iterator[tuple[Mapping[str, Any
     creates with the cluster's name."""
     groups: dict[str, Mapping[str, Any]] = {}
     for tag, value in ((STACK_TAG, stack), (EKS_CLUSTER_TAG, Naming(stack).cluster)):
-        own = {"Name": f"tag:{tag}", "Values": [value]}
-        for page in clients.autoscaling.get_paginator("describe_auto_scaling_groups").paginate(Filters=[own]):
-            groups |= {group["AutoScalingGroupName"]: group for group in page["AutoScalingGroups"]}
+        own = [filter_by(f"tag:{tag}", [value])]
+        pages = read_pages(clients.autoscaling, "describe_auto_scaling_groups", "AutoScalingGroups", Filters=own)
+        groups |= {group["AutoScalingGroupName"]: group for group in pages}
     for name, group in groups.items():
-        for page in clients.autoscaling.get_paginator("describe_scaling_activities").paginate(AutoScalingGroupName=name):
-            for activity in page["Activities"]:
-                yield activity, group
+        for activity in read_pages(clients.autoscaling, "describe_scaling_activities", "Activities", AutoScalingGroupName=name):
+            yield activity, group
 
 
 @dataclass(frozen=True)
@@ -143,8 +136,9 @@ def _market(lifecycle: str | None) -> Market:
 
 def completed(runs: Iterable[Run], pools: Mapping[str, tuple[str, Market]]) -> list[Run]:
     """Fill in the type and market of instances whose group is now empty, from the pools of the stack file."""
-    return [run if run.instance_type else _of_pool(run, *pools.get(run.pool, ("", run.market))) for run in runs]
-
-
-def _of_pool(run: Run, instance_type: str, market: Market) -> Run:
-    return replace(run, instance_type=instance_type, market=market)
+    return [
+        replace(run, instance_type=pools[run.pool][0], market=pools[run.pool][1])
+        if run.pool in pools and not run.instance_type
+        else run
+        for run in runs
+    ]

@@ -1,6 +1,6 @@
 """EKS add-ons of a stack and their versions."""
 
-from infra.facts import Facts
+from infra.facts.model import Facts
 from infra.naming import ADDONS, EFS_CSI_DRIVER, FSX_CSI_DRIVER, KUBE_PROXY
 from infra.settings.stack import Settings
 

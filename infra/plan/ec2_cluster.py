@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from infra.facts import Facts
 from infra.facts.instance_types import InstanceType
+from infra.facts.model import Facts
 from infra.plan.efa_interfaces import efa_layout
 from infra.plan.eks_pools import reservation_of
 from infra.plan.join_time import join_seconds

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from infra.boot.eks_node import HUGE_PAGES
-from infra.facts import Facts
 from infra.facts.instance_types import InstanceType
+from infra.facts.model import Facts
 from infra.naming import (
     EFA_RESOURCE,
     GPU_RESOURCE,

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from infra.facts import Facts
+from infra.facts.model import Facts
 from infra.settings.stack import Settings
 
 SupportType = Literal["STANDARD", "EXTENDED"]

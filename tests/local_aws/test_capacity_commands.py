@@ -86,14 +86,14 @@ def test_a_region_that_refuses_is_listed_with_its_reason() -> None:
     faults.add(faults.Fault("ec2", "DescribeCapacityBlockOfferings", "UnauthorizedOperation"))
     done = cluster("find", "p5.48xlarge", "--regions", REGION)
     assert done.exit_code == 0
-    assert "us-west-2: Capacity Blocks: you are not allowed to call DescribeCapacityBlockOfferings" in done.stdout
+    assert "us-west-2: Capacity Blocks: you may not call DescribeCapacityBlockOfferings" in done.stdout
 
 
 @pytest.mark.parametrize(
     ("code", "reason"),
     [
         ("MaxConfigLimitExceeded", "MaxConfigLimitExceeded"),
-        ("UnauthorizedOperation", "you are not allowed to call GetSpotPlacementScores"),
+        ("UnauthorizedOperation", "you may not call GetSpotPlacementScores"),
     ],
 )
 def test_missing_placement_scores_are_listed_with_their_reason(code: str, reason: str) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from infra import validation
-from infra.facts import gather
 from infra.facts.ebs_key import SERVICE_ROLE
+from infra.facts.gather import gather
 from infra.settings.stack import Settings
 from localcloud.aws.account import ACCOUNT
 from localcloud.aws.autoscaling.volume_keys import OPERATIONS

@@ -6,7 +6,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from infra import validation
-from infra.facts import gather
+from infra.facts.gather import gather
 from infra.plan.aws_services import FOR_EKS, endpoint_names
 from infra.settings.stack import Settings
 from localcloud.aws.account import ACCOUNT

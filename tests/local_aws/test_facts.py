@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from infra.facts import CapacityReservation, ExistingPool, OwnVpc, gather
+from infra.facts.gather import gather
+from infra.facts.model import CapacityReservation, ExistingPool, OwnVpc
 from infra.naming import ADDONS
 from infra.settings.stack import Settings
 from localcloud.aws.account import ACCOUNT, USER_ARN

@@ -9,7 +9,8 @@ import pytest
 
 from infra.checks import limits, permissions
 from infra.checks.model import Answer
-from infra.facts import gather, price_list
+from infra.facts import price_list
+from infra.facts.gather import gather
 from infra.facts.price_list import Wanted
 from infra.plan.placement import nat_zones
 from infra.settings.stack import Settings
@@ -67,7 +68,7 @@ def test_spot_prices_are_those_of_the_zones(aws: Client) -> None:
 def test_prices_are_kept_for_a_day(aws: Client, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     query = Wanted(REGION, frozenset({"m7i.large"}), frozenset())
     first = price_list.read(query)
-    monkeypatch.setattr(price_list, "_rows", lambda *_: pytest.fail("queried again"))
+    monkeypatch.setattr(price_list, "read_rows", lambda *_: pytest.fail("queried again"))
     monkeypatch.setattr(price_list, "ITEMS", {name: row for name, row in price_list.ITEMS.items() if name in first.items})
     assert price_list.read(query).instances == first.instances
 
@@ -75,7 +76,7 @@ def test_prices_are_kept_for_a_day(aws: Client, own_cache: Path, monkeypatch: py
 def test_a_refused_query_is_the_reason_why_prices_are_unknown(aws: Client) -> None:
     organization.deny("pricing:GetProducts")
     price_table = price_list.read(Wanted(REGION, frozenset({"m7i.large"}), frozenset()))
-    assert (price_table.instances, price_table.missing) == ({}, "you are not allowed to call pricing:GetProducts")
+    assert (price_table.instances, price_table.missing) == ({}, "you may not call pricing:GetProducts")
 
 
 # --- quotas -------------------------------------------------------------------------------------------------------------

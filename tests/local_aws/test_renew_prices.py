@@ -57,6 +57,6 @@ def test_cached_prices_do_not_get_today_s_date(aws: Client, snapshot: Path, tmp_
 def test_nothing_is_written_if_the_price_list_does_not_answer(aws: Client, snapshot: Path) -> None:
     before = snapshot.read_text()
     organization.deny("pricing:GetProducts")
-    with pytest.raises(SystemExit, match="not allowed to call pricing:GetProducts; nothing was written"):
+    with pytest.raises(SystemExit, match="you may not call pricing:GetProducts; nothing was written"):
         renew_prices.renew(REGION)
     assert snapshot.read_text() == before

@@ -11,7 +11,7 @@ from pulumi.runtime.proto import resource_pb2
 from pulumi.runtime.rpc import deserialize_properties
 
 from infra import program
-from infra.facts import Facts
+from infra.facts.model import Facts
 from infra.inventory.resources import computed_outputs
 from infra.settings.stack import Settings
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from infra.facts import CapacityReservation as ReservationFact
+from infra.facts.model import CapacityReservation as ReservationFact
 from tests.program import engine
 from tests.program.engine import Deployment, deploy
 from tests.pure import world

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from infra.facts import Existing
+from infra.facts.model import Existing
 from localcloud.aws.policy_evaluation import Request, allows
 from localcloud.engine.aws.diff import compare
 from localcloud.engine.aws.resources.eks_cluster import Cluster

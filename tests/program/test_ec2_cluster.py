@@ -213,7 +213,7 @@ def test_roles_are_complete_before_an_instance_boots(plain: Deployment) -> None:
 def test_an_existing_group_keeps_its_size() -> None:
     from dataclasses import replace
 
-    from infra.facts import Existing, ExistingPool
+    from infra.facts.model import Existing, ExistingPool
 
     settings = plain_settings()
     workers = ExistingPool("us-west-2b", 0, 1, 4, zones=("us-west-2b",), instance_type="g6.48xlarge", placement="group")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from infra.facts import LustreFileSystem
+from infra.facts.model import LustreFileSystem
 from tests.program import engine
 from tests.program.engine import Deployment, deploy
 from tests.pure import world

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from infra.facts import Existing, ExistingPool
+from infra.facts.model import Existing, ExistingPool
 from infra.health import faults
 from infra.health.faults import RepairOverride
 from infra.plan import eks_pools

@@ -2,8 +2,9 @@
 
 import pytest
 
-from infra.facts import Existing, manifests
+from infra.facts import manifests
 from infra.facts.gather import stack_manifests
+from infra.facts.model import Existing
 from infra.versions import LIVE_KUBERNETES_VERSIONS, cluster_autoscaler
 from localcloud import mirror
 from tests.program.engine import Deployment, deploy

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from infra.facts import FileSystem
+from infra.facts.model import FileSystem
 from localcloud.aws.policy_evaluation import Request, decide
 from tests.program import engine
 from tests.program.engine import Deployment, deploy

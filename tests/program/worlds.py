@@ -7,8 +7,8 @@ from pathlib import Path
 from unittest.mock import patch
 
 from infra.config import stack_file
-from infra.facts import Facts
 from infra.facts.manifests import MIRROR_VARIABLE
+from infra.facts.model import Facts
 from infra.preflight import examine_aws
 from infra.settings.stack import Settings
 from localcloud import mirror

@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 
 from infra.cost.prices import Prices, snapshot
-from infra.facts import CapacityReservation
+from infra.facts.model import CapacityReservation
 from infra.inventory.bill import LEVELS, Level, bill
 from tests.pure.bill_world import price, prices, stack
 from tests.pure.world import facts, pool, settings

@@ -3,13 +3,15 @@
 import io
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from typing import Literal
 
 import pytest
 from rich.console import Console
 
 from cli.capacity.choices import Choice, list_choices
 from cli.capacity.offer_screen import recommend, render_screen
-from infra.facts.capacity import BlockOffering, Found, RegionCapacity, Reservation, Wanted
+from infra.facts.capacity import BlockOffering, Found, RegionCapacity, Wanted
+from infra.facts.model import CapacityReservation
 
 START = datetime(2026, 11, 24, 11, 30, tzinfo=UTC)
 END = START + timedelta(hours=24)
@@ -21,8 +23,10 @@ def block(identifier: str = "cb-1", fee: str | None = "1887.84", count: int = 2)
     return BlockOffering(identifier, "us-west-2", "us-west-2a", P5, count, START, END, Decimal(24), amount, 24)
 
 
-def reservation(available: int = 2, state: str = "active", kind: str = "default") -> Reservation:
-    return Reservation("cr-1", kind, state, "us-west-2a", 4, available, START, END)
+def reservation(
+    available: int = 2, state: str = "active", kind: Literal["default", "capacity-block"] = "default"
+) -> CapacityReservation:
+    return CapacityReservation("cr-1", kind, state, P5, "us-west-2a", 4, available, start=START, end=END)
 
 
 def make_found(*regions: RegionCapacity, nodes: int = 2, on_demand: str | None = "55.04") -> Found:
@@ -99,11 +103,11 @@ def test_the_recommendation_is_the_own_reservation_or_the_cheapest_block() -> No
 
 
 def test_the_screen_names_every_region_that_refused_or_does_not_offer_the_type() -> None:
-    refusing = RegionCapacity("eu-west-1", refusals=("offerings: you are not allowed to call ec2:DescribeInstanceTypeOfferings",))
+    refusing = RegionCapacity("eu-west-1", refusals=("offerings: you may not call ec2:DescribeInstanceTypeOfferings",))
     everything = make_found(west(blocks=(), largest_block=1), refusing, RegionCapacity("eu-west-3"), RegionCapacity("sa-east-1"))
     console = Console(file=io.StringIO(), width=200)
     console.print(render_screen(everything, list_choices(everything), everything=False))
     printed = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "eu-west-1: offerings: you are not allowed to call ec2:DescribeInstanceTypeOfferings" in printed
+    assert "eu-west-1: offerings: you may not call ec2:DescribeInstanceTypeOfferings" in printed
     assert "not offered in eu-west-3 and sa-east-1" in printed
     assert "us-west-2: maximum nodes per Capacity Block in this period: 1" in printed

@@ -9,7 +9,7 @@ import pytest
 from infra import preflight
 from infra.config import stack_file
 from infra.config.problems import SettingsError
-from infra.facts import AddonVersions, CapacityReservation, Facts
+from infra.facts.model import AddonVersions, CapacityReservation, Facts
 from infra.preflight import examine_aws
 from infra.settings.stack import Settings
 from tests.pure.world import ADDON_VERSIONS, facts

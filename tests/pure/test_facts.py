@@ -9,21 +9,10 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
-from infra.facts import (
-    AddonVersions,
-    Caller,
-    CapacityReservation,
-    FactsError,
-    FileSystem,
-    Subnet,
-    Vpc,
-    Zone,
-    account,
-    ec2,
-    eks,
-    gather,
-)
+from infra.facts import account, ec2, eks
 from infra.facts.clients import Clients
+from infra.facts.gather import gather
+from infra.facts.model import AddonVersions, Caller, CapacityReservation, FactsError, FileSystem, Subnet, Vpc, Zone
 from tests.pure.facts_world import ACCOUNT, IDENTITY, OFFERED, USER, answer, aws, credentials
 from tests.pure.world import FILE_SYSTEM, IMAGE, REGION, RESERVATION, VPC, pool, settings, subnet_id
 
@@ -280,7 +269,7 @@ def test_a_reservation_is_read(described: dict[str, Any], expected: CapacityRese
     with Stubber(clients.ec2) as stub:
         asked = {"CapacityReservationIds": [RESERVATION]}
         stub.add_response("describe_capacity_reservations", {"CapacityReservations": [answer]}, asked)
-        assert ec2.reservation(clients, RESERVATION) == expected
+        assert ec2.reservations(clients, [RESERVATION]).get(RESERVATION) == expected
 
 
 def test_placement_groups_are_read() -> None:

@@ -3,8 +3,9 @@
 from types import SimpleNamespace
 from typing import Any, cast
 
-from infra.facts import EndpointService, ec2
+from infra.facts import ec2
 from infra.facts.clients import Clients
+from infra.facts.model import EndpointService
 from infra.plan.aws_services import endpoint_names
 from tests.pure.world import facts, settings
 

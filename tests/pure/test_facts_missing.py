@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from infra.facts import FactsError, gather
+from infra.facts.gather import gather
+from infra.facts.model import FactsError
 from tests.pure.facts_world import ACCOUNT, IDENTITY, OFFERED, USER, answer, aws, credentials
 from tests.pure.world import pool, settings
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from infra.facts import Existing, ExistingPool
+from infra.facts.model import Existing, ExistingPool
 from infra.plan import ec2_cluster
 from infra.plan.join_time import join_seconds
 from tests.pure import world

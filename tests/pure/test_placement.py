@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.facts import CapacityReservation, Existing, ExistingPool, Facts
+from infra.facts.model import CapacityReservation, Existing, ExistingPool, Facts
 from infra.plan.placement import (
     DesiredSize,
     control_plane_zones,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from infra import validation
-from infra.facts import AddonVersions, Existing
+from infra.facts.model import AddonVersions, Existing
 from infra.naming import ADDONS, COREDNS, EFS_CSI_DRIVER, FSX_CSI_DRIVER, KUBE_PROXY
 from infra.plan.addons import choose_versions
 from tests.pure.world import ADDON_VERSIONS, TODAY, facts, settings

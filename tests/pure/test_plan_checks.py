@@ -8,7 +8,7 @@ import pytest
 from infra import validation
 from infra.checks import rules
 from infra.checks.model import Answer
-from infra.facts import Facts
+from infra.facts.model import Facts
 from infra.facts.queries import Query
 from infra.inventory.bill import bill
 from infra.preflight import Examined

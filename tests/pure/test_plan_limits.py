@@ -6,10 +6,9 @@ import pytest
 
 from infra.checks import limits
 from infra.checks.limits import Need, judge, list_needs
-from infra.facts import Facts
 from infra.facts.account_limits import ADDRESSES, CLUSTERS, GATEWAYS, INTERFACES, ROLES, STORAGE, VPCS, AccountLimits, Limit, Used
 from infra.facts.clients import Denied
-from infra.facts.model import Existing, ExistingPool, OwnVpc
+from infra.facts.model import Existing, ExistingPool, Facts, OwnVpc
 from infra.inventory.resources import list_resources
 from infra.settings.stack import Settings
 from tests.pure.world import facts, plain_settings, pool, settings

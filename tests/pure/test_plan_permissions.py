@@ -11,7 +11,7 @@ import yaml
 
 from infra.config import stack_file
 from infra.config.parse import parse
-from infra.facts import CapacityReservation, Subnet
+from infra.facts.model import CapacityReservation, Subnet
 from infra.inventory.api_actions import read_actions
 from infra.inventory.permissions import list_needs
 from infra.inventory.table import TABLE

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from infra.facts import Existing
+from infra.facts.model import Existing
 from infra.plan.support import support_type
 from tests.pure.world import facts, settings
 

@@ -13,7 +13,7 @@ from cli.exit_codes import REFUSED
 from cli.main import app
 from cli.stacks.validate import validate_command
 from infra import preflight
-from infra.facts import Existing, ExistingPool, Facts, FactsError
+from infra.facts.model import Existing, ExistingPool, Facts, FactsError
 from infra.facts.queries import Query
 from infra.settings.stack import Settings
 from infra.versions import MONITORING_NOT_VERIFIED

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from infra.facts import Ami, Facts
 from infra.facts.ec2_cluster import newest_ami
-from infra.facts.model import CapacityReservation
+from infra.facts.model import Ami, CapacityReservation, Facts
 from infra.settings.stack import Settings
 from infra.validation import check
 from tests.pure.world import RESERVATION, existing_network, facts, load, plain_settings, pool

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from infra import validation
-from infra.facts import Caller, Existing, ExistingPool, Facts, FileSystem
+from infra.facts.model import Caller, Existing, ExistingPool, Facts, FileSystem
 from infra.plan.aws_services import FOR_EKS
 from infra.settings.stack import Settings
 from tests.pure.mistakes import facts_cluster, facts_launch, facts_lustre, facts_network, facts_node_types, facts_pools

@@ -13,8 +13,8 @@ import moto
 
 from infra.config.parse import parse
 from infra.config.problems import SettingsError
-from infra.facts import AddonVersions, Ami, Caller, Facts, Subnet, Vpc, Zone
 from infra.facts.instance_types import InstanceType
+from infra.facts.model import AddonVersions, Ami, Caller, Facts, Subnet, Vpc, Zone
 from infra.facts.service_quotas import quota
 from infra.naming import ADDONS
 from infra.settings.stack import Settings

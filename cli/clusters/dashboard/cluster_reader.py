@@ -21,8 +21,8 @@ from cli.nodes.health.node_health import NodeHealth
 from cli.stacks.cost import cost_sources
 from cli.stacks.cost.spending import Spending
 from infra.config.stack_file import RawStack
-from infra.facts import FactsError
 from infra.facts.clients import Denied
+from infra.facts.model import FactsError
 from infra.preflight import examine_aws
 
 EVERY_SECONDS: Final = 4.0

@@ -9,8 +9,8 @@ from typing import Final
 from cli.clusters.status.cluster_status import SpendingStatus, Status
 from cli.stacks.cost import cost_sources
 from infra.config.stack_file import RawStack
-from infra.facts import FactsError
 from infra.facts.clients import Denied
+from infra.facts.model import FactsError
 from infra.preflight import examine_aws
 
 SECONDS: Final = 60.0

@@ -28,8 +28,8 @@ from cli.errors import CommandError, NotFound
 from cli.exit_codes import INTERRUPTED, OK, REFUSED, USAGE
 from infra.config import stack_file
 from infra.config.stack_file import RawStack
-from infra.facts import FactsError
 from infra.facts.clients import Denied
+from infra.facts.model import FactsError
 from infra.facts.regions import UnknownRegion
 from infra.naming import Naming
 

@@ -12,8 +12,8 @@ from cli.errors import CommandError
 from cli.exit_codes import UNREACHABLE
 from cli.nodes.health.node_health import Fault, NodeHealth
 from infra.config import stack_file
-from infra.facts import FactsError
 from infra.facts.clients import Clients, Denied, query
+from infra.facts.model import FactsError
 
 CONDITION: Final = "ScheduledEvent"
 COMPLETED: Final = ("[Completed]", "[Canceled]")

@@ -3,7 +3,7 @@
 from decimal import Decimal
 
 from infra.cost.prices import Prices, snapshot
-from infra.facts import Facts
+from infra.facts.model import Facts
 from infra.inventory.bill import LEVELS, Bill, Level, bill
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.model import Job

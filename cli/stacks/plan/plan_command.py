@@ -25,7 +25,8 @@ from infra.checks.model import Answer, unknown
 from infra.config import stack_file
 from infra.config.stack_file import RawStack
 from infra.cost.prices import Prices, snapshot
-from infra.facts import Facts, price_list
+from infra.facts import price_list
+from infra.facts.model import Facts
 from infra.facts.price_list import Wanted
 from infra.inventory.bill import Bill, bill
 from infra.preflight import Examined

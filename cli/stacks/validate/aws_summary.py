@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from rich.console import Console
 
 from cli.console import Listing
-from infra.facts import Facts
 from infra.facts.instance_types import InstanceType
+from infra.facts.model import Facts
 from infra.plan.efa_interfaces import efa_layout
 from infra.plan.lustre import SMALLEST_GIB
 from infra.plan.placement import desired_size, has_efa, offering_zones, pool_zone, vpc_zones, wants_placement_group

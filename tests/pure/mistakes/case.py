@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from infra.config.problems import Problem
-from infra.facts import CapacityReservation, Existing, ExistingPool, OwnVpc
+from infra.facts.model import CapacityReservation, Existing, ExistingPool, OwnVpc
 from tests.pure.world import (
     ACCOUNT,
     REGION,

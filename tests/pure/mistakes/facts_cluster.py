@@ -2,8 +2,8 @@
 
 from datetime import date
 
-from infra.facts import Caller, Existing
 from infra.facts.manifests import Manifests
+from infra.facts.model import Caller, Existing
 from tests.pure.mistakes.case import A, B, C, FactsCase, existing, live
 from tests.pure.world import (
     ACCOUNT,

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from infra.facts import EbsKey, EndpointService, Existing, ExistingPool, NodeTemplate
+from infra.facts.model import EbsKey, EndpointService, Existing, ExistingPool, NodeTemplate
 from infra.plan.aws_services import FOR_EC2, FOR_EKS
 from infra.validation.encryption import OPERATIONS
 from tests.pure.mistakes.case import BLOCK, A, B, C, D, FactsCase, reserved

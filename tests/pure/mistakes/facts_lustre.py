@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from infra.facts import Existing, LustreFileSystem
+from infra.facts.model import Existing, LustreFileSystem
 from tests.pure.mistakes.case import WHERE, A, B, C, FactsCase
 from tests.pure.world import FILE_SYSTEM, REGION, VPC, existing_network, subnet_id
 

@@ -1,6 +1,6 @@
 """Network and file system mistakes found with facts from AWS."""
 
-from infra.facts import FileSystem
+from infra.facts.model import FileSystem
 from tests.pure.mistakes.case import WHERE, A, B, FactsCase
 from tests.pure.world import (
     FILE_SYSTEM,

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from infra.facts import ExistingPool, Zone
+from infra.facts.model import ExistingPool, Zone
 from tests.pure.mistakes.case import BLOCK, NO_SPOT, ODCR, WHERE, A, B, C, D, FactsCase, existing, reserved
 from tests.pure.world import (
     IMAGE,
