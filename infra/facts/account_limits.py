@@ -47,21 +47,18 @@ def _count_gp3_gib(clients: Clients) -> int:
     return sum(volume["Size"] for volume in volumes)
 
 
-def _of_ec2(name: str, code: str, kind: str) -> Limit:
-    """Return a quota of VPC whose usage `describe_KINDs` lists."""
-    key = "".join(word.capitalize() for word in kind.split("_"))
-    return Limit(
-        name, "vpc", code, (f"ec2:Describe{key}",), lambda clients: len(read_pages(clients.ec2, f"describe_{kind}", key))
-    )
+def _of_vpc(name: str, code: str, operation: str, key: str) -> Limit:
+    """Return a quota of VPC whose usage an operation of EC2 lists."""
+    return Limit(name, "vpc", code, (f"ec2:Describe{key}",), lambda clients: len(read_pages(clients.ec2, operation, key)))
 
 
-VPCS: Final = _of_ec2("VPCs per Region", "L-F678F1CE", "vpcs")
-GATEWAYS: Final = _of_ec2("Internet gateways per Region", "L-A4707A72", "internet_gateways")
+VPCS: Final = _of_vpc("VPCs per Region", "L-F678F1CE", "describe_vpcs", "Vpcs")
+GATEWAYS: Final = _of_vpc("Internet gateways per Region", "L-A4707A72", "describe_internet_gateways", "InternetGateways")
 ADDRESSES: Final = Limit("EC2-VPC Elastic IPs", "ec2", "L-0263D0A3", ("ec2:DescribeAddresses",), _count_addresses)
 NAT_GATEWAYS: Final = Limit(
     "NAT gateways per Availability Zone", "vpc", "L-FE5A380F", ("ec2:DescribeNatGateways", "ec2:DescribeSubnets")
 )
-INTERFACES: Final = _of_ec2("Network interfaces per Region", "L-DF5E4CA3", "network_interfaces")
+INTERFACES: Final = _of_vpc("Network interfaces per Region", "L-DF5E4CA3", "describe_network_interfaces", "NetworkInterfaces")
 STORAGE: Final = Limit(
     "Storage for General Purpose SSD (gp3) volumes",
     "ebs",

@@ -82,7 +82,7 @@ def has_leftover_logs(clients: Clients, log_group: str) -> bool:
 
 def existing(clients: Clients, name: str) -> Existing:
     """Return the stack's cluster and its pools, if they exist."""
-    cluster = _describe(clients, "cluster", name=name)
+    cluster = _describe(clients, "describe_cluster", name=name)
     if cluster is None:
         return Existing()
     network, groups = cluster["resourcesVpcConfig"], _node_groups(clients, name)
@@ -104,21 +104,21 @@ def existing(clients: Clients, name: str) -> Existing:
 
 def _installed_addons(clients: Clients, cluster: str) -> dict[str, str]:
     names = [name for name in read_pages(clients.eks, "list_addons", "addons", clusterName=cluster) if name in ADDONS]
-    addons = _in_parallel(lambda name: _describe(clients, "addon", clusterName=cluster, addonName=name), names)
+    addons = _in_parallel(lambda name: _describe(clients, "describe_addon", clusterName=cluster, addonName=name), names)
     return {name: addon["addonVersion"] for name, addon in addons if addon}
 
 
 def _node_groups(clients: Clients, cluster: str) -> list[Any]:
     """Return the node groups that are pools of the stack and are not being deleted."""
     names = read_pages(clients.eks, "list_nodegroups", "nodegroups", clusterName=cluster)
-    groups = _in_parallel(lambda name: _describe(clients, "nodegroup", clusterName=cluster, nodegroupName=name), names)
+    groups = _in_parallel(lambda name: _describe(clients, "describe_nodegroup", clusterName=cluster, nodegroupName=name), names)
     return [group for _, group in groups if group and POOL_TAG in group.get("tags", {}) and group["status"] != "DELETING"]
 
 
-def _describe(clients: Clients, kind: str, **names: str) -> Any:
+def _describe(clients: Clients, operation: str, **names: str) -> Any:
     """Return a cluster, node group or add-on; None if it does not exist."""
     try:
-        return getattr(clients.eks, f"describe_{kind}")(**names)[kind]
+        return getattr(clients.eks, operation)(**names)[operation.removeprefix("describe_")]
     except clients.eks.exceptions.ResourceNotFoundException:
         return None
 
