@@ -20,7 +20,7 @@ Object = dict[str, Any]
 Request = tuple[str, str]
 """Method and URL."""
 NAMESPACES = ("team-a", "team-b")
-COLLECTIONS = ("pods", "configmaps", "jobs", "mpijobs", "statefulsets")
+COLLECTIONS = ("pods", "configmaps", "jobs", "mpijobs", "statefulsets", "workloads")
 POLICY = Policy((Pool({"pool": "train"}, 8),))
 
 

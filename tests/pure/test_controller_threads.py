@@ -102,7 +102,7 @@ def test_every_thread_is_part_of_the_health_check(monkeypatch: pytest.MonkeyPatc
     world.controller.run()
     threads = [*world.controller._cluster._mirrors.values(), world.controller._cluster._nodes]
     hearts = [*(one.heart for one in threads), world.controller._following._logs.heart]
-    assert len(hearts) == 12 and world.health.is_alive
+    assert len(hearts) == 14 and world.health.is_alive
     now[0] = 10_000.0
     for silent in hearts:
         for one in hearts:

@@ -3,6 +3,7 @@
 import copy
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -10,8 +11,10 @@ from infra.naming import RECORD_KEY
 from infra.platform.job_controller.in_pod import reconcile, usage
 from infra.platform.job_controller.in_pod import record as records
 from infra.platform.job_controller.in_pod.actions import DeletePod, FailJob
+from infra.platform.job_controller.in_pod.cluster import assemble
 from tests.pure.controlled_jobs import Controlled, at, condition, job, launcher, main, pod, workers
 
+KINDS: dict[str, list[dict[str, Any]]] = {"MPIJob": [], "Job": [], "StatefulSet": [], "Pod": []}
 FINISHED = {"completionTime": at(90), "conditions": [condition("Succeeded", 90)]}
 
 
@@ -31,6 +34,20 @@ def test_a_record_has_every_phase_with_the_times_of_kubernetes() -> None:
     ]
     assert (loop["exitCode"], loop["ended"], loop["restarts"]) == (0, at(90), 0)
     assert loop["seconds"] == {"Queued": 5.0, "Starting": 10.0, "Running": 75.0}
+
+
+def test_a_job_that_the_queue_has_stopped_for_good_fails_with_the_reason() -> None:
+    loop, queued = Controlled(), main()
+    queued["spec"]["runPolicy"] = {"suspend": True}
+    evicted = condition("Evicted", 60, "Not ready within 30m0s,\n  10 times")
+    owner = {"metadata": {"ownerReferences": [{"uid": queued["metadata"]["uid"]}]}, "status": {"conditions": [evicted]}}
+    [waiting] = assemble({**KINDS, "MPIJob": [queued], "Workload": [{**owner, "spec": {"active": True}}]}, {})
+    loop.look(waiting, 30)
+    assert loop["phase"] == "Queued"
+    [stopped] = assemble({**KINDS, "MPIJob": [queued], "Workload": [{**owner, "spec": {"active": False}}]}, {})
+    loop.look(stopped, 90)
+    assert (loop["phase"], loop["ended"]) == ("Failed", at(60))
+    assert loop["reason"] == "the queue stopped it: Not ready within 30m0s, 10 times"
 
 
 def test_a_record_has_nodes_and_gpu_seconds() -> None:

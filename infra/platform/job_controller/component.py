@@ -8,7 +8,7 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 
 from infra.health.journal import CONFIG_MAP as JOURNAL
-from infra.naming import COMPONENT, PLATFORM_NAMESPACE
+from infra.naming import COMPONENT, PLATFORM_NAMESPACE, QUEUE_GROUP
 from infra.platform.job_controller import program
 from infra.platform.pods import RESTRICTED_CONTAINER, http_probe, of_controller
 from infra.platform.rbac import READ, Account, rule
@@ -152,5 +152,6 @@ def _job_rules(*, mpi_operator: bool) -> Any:
         rule("apps", ["statefulsets"], [*READ, "patch"]),
         rule("batch", ["jobs"], [*READ, "patch"]),
         rule("batch", ["jobs/status"], ["patch"]),
+        rule(QUEUE_GROUP, ["workloads"], READ),
         *([rule("kubeflow.org", ["mpijobs"], [*READ, "patch"])] if mpi_operator else []),
     ]

@@ -5,12 +5,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from infra.health import documents
-from infra.naming import JOB_LABEL, LAUNCHER_LABEL, MPI_JOB_LABEL, RECORD_LABEL, ROLE_LABEL
+from infra.naming import JOB_LABEL, LAUNCHER_LABEL, MPI_JOB_LABEL, QUEUE_GROUP, RECORD_LABEL, ROLE_LABEL
 
 from .api import Api, ApiError, Object, resource_path
 from .health import Heart
 from .job import ManagedJob, read_job_name, read_labels
-from .mirror import Mirror, Trim, trim_node, trim_pod
+from .mirror import Mirror, Trim, trim_node, trim_pod, trim_workload
 from .store import trim_config_map
 
 NODE_LEASES = "apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
@@ -21,6 +21,7 @@ KINDS: Mapping[str, tuple[str, str, Trim]] = {
     "StatefulSet": ("apis/apps/v1/namespaces/{}/statefulsets", f"{ROLE_LABEL}=workers", dict),
     "Pod": ("api/v1/namespaces/{}/pods", "", trim_pod),
     "ConfigMap": ("api/v1/namespaces/{}/configmaps", RECORD_LABEL, trim_config_map),
+    "Workload": (f"apis/{QUEUE_GROUP}/v1beta2/namespaces/{{}}/workloads", "", trim_workload),
 }
 """API path, label selector and trimmed form of each mirrored kind of a job namespace."""
 
@@ -72,10 +73,8 @@ class Cluster:
 def assemble(by_kind: Mapping[str, Sequence[Object]], nodes: Mapping[str, Object]) -> list[ManagedJob]:
     """Assemble the jobs of one namespace from its objects, which are grouped by kind."""
     pods_of, sets_of = _by_job(by_kind["Pod"]), _by_job(by_kind["StatefulSet"])
-    children = defaultdict(list)
-    for child in by_kind["Job"]:
-        for owner in child["metadata"].get("ownerReferences") or ():
-            children[owner["uid"]].append(child)
+    children = _by_owner(by_kind["Job"])
+    workloads = _by_owner(by_kind.get("Workload", ()))
     unowned = [child for child in by_kind["Job"] if not child["metadata"].get("ownerReferences")]
     setups = _by_job(child for child in unowned if read_labels(child).get(ROLE_LABEL) == "setup")
     mains = [
@@ -100,6 +99,7 @@ def assemble(by_kind: Mapping[str, Sequence[Object]], nodes: Mapping[str, Object
                 next((child for child in owned if read_labels(child).get(ROLE_LABEL) == "setup"), None),
                 workers_set,
                 nodes,
+                next(iter(workloads[main["metadata"]["uid"]]), None),
             )
         )
     return jobs
@@ -112,6 +112,14 @@ def _created(item: Object) -> str:
 def _is_since(created: str, item: Object) -> bool:
     """Return whether an object belongs to this job rather than to an earlier one with the same name."""
     return bool(item["metadata"]["creationTimestamp"] >= created)
+
+
+def _by_owner(objects: Iterable[Object]) -> Mapping[str, list[Object]]:
+    by_owner = defaultdict(list)
+    for item in objects:
+        for owner in item["metadata"].get("ownerReferences") or ():
+            by_owner[owner["uid"]].append(item)
+    return by_owner
 
 
 def _by_job(objects: Iterable[Object]) -> Mapping[str, list[Object]]:

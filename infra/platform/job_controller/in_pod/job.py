@@ -87,6 +87,8 @@ class ManagedJob:
     workers_set: Object | None = None
     """StatefulSet of the workers, if mpi-operator does not create them."""
     nodes: Mapping[str, Object] = field(default_factory=dict)
+    workload: Object | None = None
+    """Kueue's Workload of the main object."""
 
     @property
     def uid(self) -> str:
@@ -191,6 +193,17 @@ class ManagedJob:
                 return Phase.SUCCEEDED, current[kind]
         return (Phase.FAILED, current["Failed"]) if "Failed" in current else None
 
+    @property
+    def stop(self) -> Object | None:
+        """Condition that tells why the queue has stopped the job for good, because its pods did not start; None if it has
+        not. https://kueue.sigs.k8s.io/docs/concepts/workload/#active
+        """
+        if self.workload is None or self.workload["spec"].get("active", True) or not self.is_suspended:
+            return None
+        evicted = read_conditions(self.workload).get("Evicted", {})
+        why = " ".join(str(evicted.get("message") or "its workload is not active").split())
+        return {**evicted, "message": f"the queue stopped it: {why}"}
+
     def signs(self, attempts: Sequence[Mapping[str, Any]] = ()) -> Signs:
         """Return what the objects, and the attempts in the job's record, show about the phase."""
         ended = {uid for attempt in attempts if attempt["outcome"] in INTERRUPTIONS for uid in attempt["pods"]}
@@ -200,6 +213,7 @@ class ManagedJob:
             is_deleted=is_deleted(self.main),
             is_in_setup=self.setup is not None and not read_conditions(self.setup).keys() & {"Complete", "Failed"},
             is_suspended=self.is_suspended,
+            is_stopped=self.stop is not None,
             is_running=self._are_running(pods),
             was_interrupted=bool(ended or self.failures or any(map(_is_lost, self.attempt_pods))),
         )

@@ -123,6 +123,14 @@ def trim_pod(pod: Object) -> Object:
     return {"metadata": {key: metadata[key] for key in keys if key in metadata}, "spec": trimmed, "status": pod.get("status", {})}
 
 
+def trim_workload(workload: Object) -> Object:
+    """Return only the parts of Kueue's Workload that show whether the queue has stopped the job."""
+    keys = ("name", "namespace", "uid", "ownerReferences", "resourceVersion")
+    metadata = {key: workload["metadata"][key] for key in keys if key in workload["metadata"]}
+    status = {"conditions": workload.get("status", {}).get("conditions") or []}
+    return {"metadata": metadata, "spec": {"active": workload["spec"].get("active", True)}, "status": status}
+
+
 def trim_node(node: Object) -> Object:
     metadata, spec, status = node["metadata"], node["spec"], node.get("status", {})
     trimmed = {key: metadata[key] for key in ("name", "uid", "labels", "creationTimestamp", "resourceVersion") if key in metadata}

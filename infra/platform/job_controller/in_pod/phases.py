@@ -47,6 +47,8 @@ class Signs:
     is_deleted: bool = False
     is_in_setup: bool = False
     is_suspended: bool = False
+    is_stopped: bool = False
+    """Whether the queue has stopped the job for good."""
     is_running: bool = False
     was_interrupted: bool = False
     """Whether an attempt has failed or was disrupted."""
@@ -65,7 +67,7 @@ def phase_of(signs: Signs) -> Phase:
     if signs.is_in_setup:
         return Phase.SETUP
     if signs.is_suspended:
-        return Phase.QUEUED
+        return Phase.FAILED if signs.is_stopped else Phase.QUEUED
     if signs.is_running:
         return Phase.RUNNING
     return Phase.RESTARTING if signs.was_interrupted else Phase.STARTING

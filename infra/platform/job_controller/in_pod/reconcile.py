@@ -81,7 +81,7 @@ def _admit(after: Record, job: ManagedJob) -> None:
 
 
 def _end(after: Record, job: ManagedJob, phase: Phase, now: str) -> None:
-    condition = job.verdict[1] if job.verdict else {}
+    condition = job.verdict[1] if job.verdict else job.stop or {}
     status = job.main.get("status") or {}
     when = str(status.get("completionTime") or condition.get("lastTransitionTime") or now)
     last = after["attempts"][-1] if after["attempts"] else {}
