@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from infra.checks.model import Answer, no, unknown
-from infra.facts.clients import Clients, Denied, is_error, query
-from infra.facts.model import Facts, FactsError
+from infra.facts.clients import Clients, is_error, try_query
+from infra.facts.model import Facts
 from infra.facts.registries import ecr_repository
 from infra.facts.registry_api import NotAnswered, configuration
 from infra.jobs.images import is_short, repository_of
@@ -113,12 +113,8 @@ def _in_ecr(image: Image, account: str, region: str, name: str, settings: Settin
             raise
         return Found("yes", efa=efa)
 
-    try:
-        return query(region, describe)
-    except Denied as denied:
-        return Found("unknown", f"you may not call {denied}")
-    except FactsError as error:
-        return Found("unknown", str(error))
+    outcome, reason = try_query(region, describe)
+    return outcome or Found("unknown", reason)
 
 
 def _exist(by_image: Mapping[Image, Found]) -> Answer:

@@ -23,7 +23,7 @@ from infra.facts.account_limits import (
     AccountLimits,
     Limit,
 )
-from infra.facts.clients import Clients, Denied, query
+from infra.facts.clients import Clients, query, try_query
 from infra.facts.model import Facts, FactsError
 from infra.facts.simulation import simulate
 from infra.inventory.network import NAT_GATEWAY, NETWORK_ADDRESS, SUBNET
@@ -41,11 +41,9 @@ def answers(settings: Settings, facts: Facts) -> Iterator[Answer]:
     """Compare the new resources that `up` creates with the unused part of the account's quotas."""
     inventory = list_resources(settings, facts)
     roles = service_roles(inventory)
-    try:
-        account = account_limits.read(facts.region, settings.stack, roles)
-    except (Denied, FactsError) as error:
-        yield from (unknown(limit.name, str(error)) for limit in LIMITS)
-        yield unknown(SERVICE_LINKED, str(error))
+    account, reason = try_query(facts.region, lambda: account_limits.read(facts.region, settings.stack, roles))
+    if account is None:
+        yield from (unknown(name, reason) for name in (*(limit.name for limit in LIMITS), SERVICE_LINKED))
         return
     for limit, need in list_needs(inventory, facts, account.own_addresses).items():
         yield judge(limit, need, account, facts.region)
@@ -178,10 +176,8 @@ def _service_linked(facts: Facts, roles: frozenset[str], account: AccountLimits)
     if account.roles_unknown:
         return unknown(SERVICE_LINKED, account.roles_unknown)
     missing = sorted(account.missing_roles)
-    try:
-        forbidden = _forbidden(facts, roles)
-    except (Denied, FactsError) as error:
-        reason = f"you may not call {error}" if isinstance(error, Denied) else str(error)
+    forbidden, reason = try_query(facts.region, lambda: _forbidden(facts, roles))
+    if forbidden is None:
         names = f"the account lacks {all_of(SERVICE_ROLES[service] for service in missing)}, and " if missing else ""
         return unknown(SERVICE_LINKED, f"{names}your permission to create service-linked roles could not be checked: {reason}")
     if refused := [service for service in missing if service in forbidden]:

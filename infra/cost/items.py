@@ -7,35 +7,10 @@ Instance prices are queried separately, with `INSTANCE_FILTERS`.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final
 
-Item = Literal[
-    "eks-cluster-hour",
-    "eks-extended-support-hour",
-    "nat-gateway-hour",
-    "nat-gateway-gb",
-    "public-ipv4-hour",
-    "gp3-gb-month",
-    "gp3-iops-month",
-    "efs-gb-month",
-    "efs-infrequent-access-gb-month",
-    "efs-read-gb",
-    "efs-write-gb",
-    "lustre-scratch-gb-month",
-    "lustre-125-gb-month",
-    "lustre-250-gb-month",
-    "lustre-500-gb-month",
-    "lustre-1000-gb-month",
-    "vpc-endpoint-hour",
-    "vpc-endpoint-gb",
-    "kms-key-month",
-    "kms-request",
-    "logs-ingested-gb",
-    "logs-stored-gb-month",
-    "zone-traffic-gb",
-    "s3-gb-month",
-    "internet-egress-gb",
-]
+Item = str
+"""Name of an item: a key of `ITEMS`."""
 
 
 @dataclass(frozen=True)

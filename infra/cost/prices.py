@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal
 
-from infra.cost.items import Item
+from infra.cost.items import ITEMS, Item
 
 SNAPSHOT: Final = Path(__file__).with_name("prices.json")
 HOURS_PER_MONTH: Final = 730
@@ -48,6 +48,9 @@ class Prices:
     """Reason why some prices could not be read."""
 
     def item(self, name: Item) -> Price | None:
+        """Return the price of an item; None if it is unknown. Raises KeyError for a name that is not in `ITEMS`."""
+        if name not in ITEMS:
+            raise KeyError(name)
         return self.items.get(name)
 
     def on_demand(self, instance_type: str) -> Price | None:
@@ -66,7 +69,7 @@ def snapshot(region: str) -> Prices:
     spot = {(name, ""): price for name, price in _of_region(content["spot"], region).items()}
     used = instances or items  # instances account for most of a bill
     newest = max((price.date for price in used.values()), default=max(source["date"] for source in content["sources"].values()))
-    return Prices(region, "snapshot", newest, instances, cast(Mapping[Item, Price], items), spot)
+    return Prices(region, "snapshot", newest, instances, items, spot)
 
 
 def capacity_block_rates() -> dict[str, Price]:

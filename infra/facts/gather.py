@@ -104,8 +104,7 @@ def gather(settings: Settings) -> Facts:
 
 
 def _gather(settings: Settings, clients: Clients, caller: Caller, queries: _Queries) -> Facts:
-    names = {settings.target.head_type, *(pool.instance_type for pool in settings.pools)} - {""}
-    role, stack = account.role_name(caller.arn), settings.stack
+    names, role, stack = settings.instance_types, account.role_name(caller.arn), settings.stack
     types = queries.required(Query.INSTANCE_TYPES, lambda: ec2.instance_types(clients, names), "instance_types")
     offerings = queries.required(Query.INSTANCE_TYPES, lambda: ec2.offerings(clients, names), "offerings")
     stack_zones = queries.required(Query.OWN_NETWORK, lambda: ec2.stack_zones(clients, STACK_TAG, stack))

@@ -52,9 +52,8 @@ class Wanted:
 
     @classmethod
     def of(cls, settings: Settings) -> "Wanted":
-        names = {settings.target.head_type, *(pool.instance_type for pool in settings.pools)} - {""}
-        spot = {pool.instance_type for pool in settings.pools if isinstance(pool.capacity, Spot)}
-        return cls(settings.region, frozenset(names), frozenset(spot))
+        spot = frozenset(pool.instance_type for pool in settings.pools if isinstance(pool.capacity, Spot))
+        return cls(settings.region, settings.instance_types, spot)
 
 
 def read(request: Wanted, *, cached: bool = True) -> Prices:

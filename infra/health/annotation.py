@@ -44,6 +44,10 @@ class TakenOut:
         return json.dumps({**values, "at": _format(self.at), "since": _format(self.since)})
 
 
+def read_name(node: Object) -> str:
+    return str(node["metadata"]["name"])
+
+
 def read(node: Object) -> TakenOut | None:
     """Return the content of a node's annotation, or None if it has none.
 

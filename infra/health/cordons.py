@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from infra.health import annotation, brake, faults
-from infra.health.annotation import Object, TakenOut
+from infra.health.annotation import Object, TakenOut, read_name
 from infra.health.faults import Action
 from infra.naming import TAKEN_OUT_ANNOTATION
 
@@ -26,23 +26,15 @@ class Cordon:
     """A node to take out of service."""
 
     node: str
-    condition: str
-    reason: str
-    action: Action
-    """Repair that the node needs after its jobs have left."""
     version: str
     """The node's resourceVersion."""
-    drains: bool = True
-    """Whether the controller restarts the node's jobs elsewhere."""
-    ending: int = 0
-    """See `TakenOut.ending`."""
+    out: TakenOut
+    """Content of the annotation."""
 
-    def taken_out(self, now: datetime) -> TakenOut:
-        return TakenOut(now, self.condition, self.reason, self.action, "draining", now, self.drains, self.ending)
-
-    def patch(self, now: datetime) -> dict[str, Any]:
-        """Return the merge patch for the node. The API server rejects the patch if the node has changed."""
-        metadata = {"resourceVersion": self.version, "annotations": {TAKEN_OUT_ANNOTATION: self.taken_out(now).text()}}
+    @property
+    def patch(self) -> dict[str, Any]:
+        """The merge patch for the node. The API server rejects the patch if the node has changed."""
+        metadata = {"resourceVersion": self.version, "annotations": {TAKEN_OUT_ANNOTATION: self.out.text()}}
         return {"metadata": metadata, "spec": {"unschedulable": True}}
 
 
@@ -79,12 +71,12 @@ def decide(
     `nodes`: the nodes of the pools. `existing`: whether another program owns the nodes; if so, the controller only
     cordons them. `silent`: name of each node whose kubelet is silent -> time when the silence began.
     """
-    broken = {cordon.node: cordon for cordon in find_broken_nodes(nodes, silent, existing=existing)}
+    broken = {cordon.node: cordon for cordon in find_broken_nodes(nodes, silent, now, existing=existing)}
     # A node that breaks repeatedly counts once per window.
     free = broken.keys() & brake.find_recent(before.counted, now)
     waiting = [name for name in broken if name not in free]
     counted = {name: before.counted[name] for name in brake.find_recent(before.counted, now)}
-    released = {*free, *brake.release(waiting, {**before.gone, **counted, **find_taken_out(nodes)}, map(_name, nodes), now)}
+    released = {*free, *brake.release(waiting, {**before.gone, **counted, **find_taken_out(nodes)}, map(read_name, nodes), now)}
     return Verdict(
         tuple(cordon for name, cordon in broken.items() if name in released),
         tuple(name for name in broken if name not in released),
@@ -94,47 +86,33 @@ def decide(
 def find_taken_out(nodes: Iterable[Object]) -> dict[str, datetime]:
     """Return the nodes that are out of service, each with the time when it was taken out. A node with a damaged
     annotation gets an early date and stays out of service."""
-    return {_name(node): out.at for node in nodes if (out := annotation.read(node)) is not None}
+    return {read_name(node): out.at for node in nodes if (out := annotation.read(node)) is not None}
 
 
-def find_broken_nodes(nodes: Iterable[Object], silent: Mapping[str, str], *, existing: bool) -> list[Cordon]:
+def find_broken_nodes(nodes: Iterable[Object], silent: Mapping[str, str], now: datetime, *, existing: bool) -> list[Cordon]:
     """Return the nodes in service that the controller should take out, in the order in which they broke."""
-    faults_by_time = []
+    by_time = []
     for node in nodes:
         if annotation.read(node) is not None or node["spec"].get("unschedulable"):
             continue  # already taken out, or cordoned by a person
-        if (fault := _fault(node, existing=existing) or _silence(node, silent, existing=existing)) is not None:
-            faults_by_time.append(fault)
-    return [cordon for _, cordon in sorted(faults_by_time, key=lambda entry: (entry[0], entry[1].node))]
+        if fault := _find_fault(node, silent, existing=existing):
+            since, condition, reason, action = fault
+            out = TakenOut(now, condition, reason, action, "draining", now, drains=not existing)
+            by_time.append((since, Cordon(read_name(node), node["metadata"].get("resourceVersion", ""), out)))
+    return [cordon for _, cordon in sorted(by_time, key=lambda entry: (entry[0], entry[1].node))]
 
 
-def _fault(node: Object, *, existing: bool) -> tuple[str, Cordon] | None:
-    """Return the start time of a fault that the controller must handle, and how to cordon the node; None if the node
-    has no such fault."""
-    for condition in node["status"].get("conditions", ()):
-        if condition["type"] not in faults.AGENT_CONDITIONS or condition["status"] != "False":
+def _find_fault(node: Object, silent: Mapping[str, str], *, existing: bool) -> tuple[str, str, str, Action] | None:
+    """Return the start time, condition, reason and repair of a fault that the controller must handle; None if the node has
+    no such fault. The silence of a node's kubelet is one until Kubernetes reports the node as not Ready."""
+    conditions = {condition["type"]: condition for condition in node["status"].get("conditions", ())}
+    for kind, condition in conditions.items():
+        if kind not in faults.AGENT_CONDITIONS or condition["status"] != "False":
             continue
-        decision = faults.decide(condition["type"], condition.get("reason", ""))
+        decision = faults.decide(kind, condition.get("reason", ""))
         decision = decision.on_existing() if existing else decision
         if decision.owner == "controller" and decision.costs_node:
-            version = node["metadata"].get("resourceVersion", "")
-            cordon = Cordon(
-                _name(node), condition["type"], condition.get("reason", ""), decision.action, version, drains=not existing
-            )
-            return str(condition.get("lastTransitionTime", "")), cordon
+            return str(condition.get("lastTransitionTime", "")), kind, condition.get("reason", ""), decision.action
+    if read_name(node) in silent and conditions.get(faults.READY, {}).get("status") == "True":
+        return silent[read_name(node)], faults.READY, faults.SILENT, faults.decide(faults.READY, faults.SILENT).action
     return None
-
-
-def _silence(node: Object, silent: Mapping[str, str], *, existing: bool) -> tuple[str, Cordon] | None:
-    """Return the time when a node's kubelet became silent, and how to cordon the node; None if the kubelet is not
-    silent, or if Kubernetes already reports the node as not Ready."""
-    ready = {condition["type"]: condition["status"] for condition in node["status"].get("conditions", ())}.get(faults.READY)
-    if _name(node) not in silent or ready != "True":
-        return None
-    action = faults.decide(faults.READY, faults.SILENT).action
-    version = node["metadata"].get("resourceVersion", "")
-    return silent[_name(node)], Cordon(_name(node), faults.READY, faults.SILENT, action, version, drains=not existing)
-
-
-def _name(node: Object) -> str:
-    return str(node["metadata"]["name"])

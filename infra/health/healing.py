@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from infra.health import annotation, cordons, faults, journal, repairs
-from infra.health.annotation import Object, TakenOut
+from infra.health.annotation import Object, TakenOut, read_name
 from infra.health.journal import Journal
 
 
@@ -66,14 +66,16 @@ def plan_round(
     entries = after["entries"]
     before = journal.find_counted_nodes(after, own)
     verdict = cordons.decide(own, before, now, existing=policy.existing, silent=silent)
-    patches = [_step(node, entries, now, policy, is_busy=_name(node) in busy, is_silent=_name(node) in silent) for node in own]
-    by_name = {_name(node): node for node in own}
-    for decision in verdict.cordons:
-        cordon = replace(decision, ending=busy.get(decision.node, 0)) if decision.reason == faults.SILENT else decision
-        node = by_name[cordon.node]
-        journal.record_state(entries, node, cordon.taken_out(now))
-        patches.append(Patch(cordon.node, cordon.patch(now), f"taken out of service: {cordon.reason}"))
-    _withdraw(entries, own, {decision.node for decision in verdict.cordons}, now)
+    patches = [
+        _step(node, entries, now, policy, is_busy=read_name(node) in busy, is_silent=read_name(node) in silent) for node in own
+    ]
+    by_name = {read_name(node): node for node in own}
+    for cordon in verdict.cordons:
+        if cordon.out.reason == faults.SILENT:
+            cordon = replace(cordon, out=replace(cordon.out, ending=busy.get(cordon.node, 0)))
+        journal.record_state(entries, by_name[cordon.node], cordon.out)
+        patches.append(Patch(cordon.node, cordon.patch, f"taken out of service: {cordon.out.reason}"))
+    _withdraw(entries, own, {cordon.node for cordon in verdict.cordons}, now)
     return Plan({**after, "held": sorted(verdict.held)}, tuple(filter(None, patches)))
 
 
@@ -92,19 +94,19 @@ def _step(
     else:
         journal.record_state(entries, node, after)
     body = repairs.build_patch(node["metadata"].get("resourceVersion", ""), after)
-    return Patch(_name(node), body, "back in service" if after is None else after.state)
+    return Patch(read_name(node), body, "back in service" if after is None else after.state)
 
 
 def _withdraw(entries: list[journal.Entry], nodes: Sequence[Object], cordoned: Collection[str], now: datetime) -> None:
     """Close the journal entries of nodes that recovered before the controller took them out of service."""
     for node in nodes:
-        if annotation.read(node) is None and _name(node) not in cordoned:
+        if annotation.read(node) is None and read_name(node) not in cordoned:
             journal.close_entries(entries, str(node["metadata"]["uid"]), now)
 
 
 def find_draining_nodes(nodes: Sequence[Object]) -> dict[str, str]:
     """Return the names of the nodes that jobs must leave now, each with the reason."""
-    return {_name(node): out.reason for node, out in _iterate_emptied_nodes(nodes) if out.state == "draining"}
+    return {read_name(node): out.reason for node, out in _iterate_emptied_nodes(nodes) if out.state == "draining"}
 
 
 def is_silent(node: Object) -> bool:
@@ -116,7 +118,7 @@ def is_silent(node: Object) -> bool:
 def find_emptied_nodes(nodes: Sequence[Object]) -> dict[str, str]:
     """Return the names of the nodes that jobs had to leave and that are not yet back in service, each with the
     reason."""
-    return {_name(node): out.reason for node, out in _iterate_emptied_nodes(nodes)}
+    return {read_name(node): out.reason for node, out in _iterate_emptied_nodes(nodes)}
 
 
 def _iterate_emptied_nodes(nodes: Sequence[Object]) -> Iterator[tuple[Object, TakenOut]]:
@@ -126,7 +128,3 @@ def _iterate_emptied_nodes(nodes: Sequence[Object]) -> Iterator[tuple[Object, Ta
         out = annotation.read(node)
         if out is not None and out.drains and node["spec"].get("unschedulable"):
             yield node, out
-
-
-def _name(node: Object) -> str:
-    return str(node["metadata"]["name"])

@@ -5,21 +5,11 @@ from typing import Final
 from infra.facts.account_limits import CLUSTERS, INTERFACES
 from infra.facts.model import Facts
 from infra.inventory.entry import Charge, Entry, KeyUse, count_one
-from infra.inventory.lookups import (
-    find_access_entry,
-    find_addon,
-    find_auto_scaling_group,
-    find_by_tags,
-    find_cluster,
-    find_instance,
-    find_node_group,
-    find_pod_identity,
-)
+from infra.inventory.lookups import find_auto_scaling_group, find_by_tags, find_described, find_instance, find_listed
 from infra.inventory.nodes import HEAD_NODE, LAUNCH_TEMPLATE, NODE_GROUP, WORKERS, launched_nodes
 from infra.inventory.resources import Inventory, Resource
 
 CLUSTER: Final = "aws:eks/cluster:Cluster"
-EC2_SERVICE: Final = "ec2.amazonaws.com"
 
 CONTROL_PLANE_INTERFACES: Final = 4
 """Maximum number of interfaces that EKS creates for a control plane:
@@ -27,6 +17,12 @@ https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html"""
 
 ROLLING: Final = frozenset({"launchTemplate", "version", "releaseVersion", "amiType"})
 """Inputs of a node group. A change to any of them starts a rolling update of the group's nodes."""
+
+POD_IDENTITY: Final = find_listed(
+    *("eks", "list_pod_identity_associations", "associations", "associationId"),
+    arguments=("clusterName", "namespace", "serviceAccount"),
+    same=(),
+)
 
 
 def _count_interfaces(cluster: Resource) -> int:
@@ -72,7 +68,7 @@ ENTRIES: Final = {
         charges=lambda cluster: (Charge("EKS control plane", "control plane", "eks-cluster-hour"),),
         units={CLUSTERS: count_one, INTERFACES: _count_interfaces},
         exists=_has_cluster,
-        lookup=find_cluster,
+        lookup=find_described("eks", "describe_cluster", "cluster", "name"),
         replaced="all jobs are deleted",
         deleted="all jobs are deleted",
     ),
@@ -80,15 +76,15 @@ ENTRIES: Final = {
         passes_roles_to="eks.amazonaws.com",
         service_roles=_roles_of_group,
         launches_nodes=True,
-        lookup=find_node_group,
+        lookup=find_described("eks", "describe_nodegroup", "nodegroup", "clusterName", "nodegroupName=nodeGroupName"),
         replaced="EKS drains its nodes: running jobs restart on the new ones",
         deleted="EKS drains its nodes: running jobs lose them",
         rolling=ROLLING,
     ),
-    "aws:eks/addon:Addon": Entry(lookup=find_addon),
-    "aws:eks/accessEntry:AccessEntry": Entry(lookup=find_access_entry),
-    "aws:eks/accessPolicyAssociation:AccessPolicyAssociation": Entry(),
-    "aws:eks/podIdentityAssociation:PodIdentityAssociation": Entry(
-        passes_roles_to="pods.eks.amazonaws.com", lookup=find_pod_identity
+    "aws:eks/addon:Addon": Entry(lookup=find_described("eks", "describe_addon", "addon", "clusterName", "addonName")),
+    "aws:eks/accessEntry:AccessEntry": Entry(
+        lookup=find_described("eks", "describe_access_entry", "", "clusterName", "principalArn")
     ),
+    "aws:eks/accessPolicyAssociation:AccessPolicyAssociation": Entry(),
+    "aws:eks/podIdentityAssociation:PodIdentityAssociation": Entry(passes_roles_to="pods.eks.amazonaws.com", lookup=POD_IDENTITY),
 }

@@ -1,9 +1,11 @@
 """Find the AWS resource that an interrupted create left behind, by the name or tags in its inputs."""
 
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+
+from infra.facts.clients import read_pages
 
 Inputs = Mapping[str, Any]
 Client = Callable[[str], Any]
@@ -38,13 +40,53 @@ def find_by_tags(operation: str, key: str, id_key: str, filters_key: str = "Filt
     the stack and the resource."""
 
     def look(client: Client, inputs: Inputs) -> Iterator[Remnant]:
-        tags = inputs["tags"]
-        filters = [{"Name": f"tag:{name}", "Values": [value]} for name, value in tags.items()]
-        for described in getattr(client("ec2"), operation)(**{filters_key: filters})[key]:
-            if _own_tags(described["Tags"]) == tags:
+        for described in getattr(client("ec2"), operation)(**{filters_key: _filter_tags(inputs)})[key]:
+            if _own_tags(described["Tags"]) == inputs["tags"]:
                 yield Remnant(described[id_key], str(described.get("State") or ""))
 
     return look
+
+
+def find_described(service: str, operation: str, key: str, *arguments: str) -> Look:
+    """Return a lookup that describes a resource by the values that identify it. `key`: where the answer has its status.
+
+    Arguments, as in `find_listed`, are `ARGUMENT=INPUT`, or `NAME` if both have the same name.
+    """
+
+    def look(client: Client, inputs: Inputs) -> Iterator[Remnant]:
+        values = _select(inputs, arguments)
+        answer = getattr(client(service), operation)(**values)
+        yield Remnant(":".join(values.values()), answer.get(key, {}).get("status", ""))
+
+    return look
+
+
+def find_listed(
+    service: str, operation: str, key: str, *keys: str, arguments: Sequence[str] = (), same: Sequence[str] | None = None
+) -> Look:
+    """Return a lookup that lists resources, and finds those with the values of the inputs in `same`. Without `same`, the tags
+    have to be the same. `keys`: where a listed resource has its ID and, if it has one, its status.
+    """
+
+    def look(client: Client, inputs: Inputs) -> Iterator[Remnant]:
+        for described in read_pages(client(service), operation, key, **_select(inputs, arguments)):
+            if same is None:
+                is_own = _own_tags(described.get("Tags", [])) == inputs["tags"]
+            else:
+                is_own = _select(inputs, same).items() <= described.items()
+            remnant = Remnant(*(described[name] for name in keys))
+            if is_own and remnant.status != "DELETING":
+                yield remnant
+
+    return look
+
+
+def _select(inputs: Inputs, arguments: Sequence[str]) -> dict[str, Any]:
+    return {argument.partition("=")[0]: inputs[argument.rpartition("=")[2]] for argument in arguments}
+
+
+def _filter_tags(inputs: Inputs) -> list[dict[str, Any]]:
+    return [{"Name": f"tag:{name}", "Values": [value]} for name, value in inputs["tags"].items()]
 
 
 def _own_tags(pairs: list[Mapping[str, str]], key: str = "Key", value: str = "Value") -> dict[str, str]:
@@ -69,67 +111,36 @@ def find_route_table_association(client: Client, inputs: Inputs) -> Iterator[Rem
                 yield Remnant(described["RouteTableAssociationId"])
 
 
-def find_role(client: Client, inputs: Inputs) -> Iterator[Remnant]:
-    yield Remnant(client("iam").get_role(RoleName=inputs["name"])["Role"]["RoleName"])
-
-
-def find_role_policy(client: Client, inputs: Inputs) -> Iterator[Remnant]:
-    policy = client("iam").get_role_policy(RoleName=inputs["role"], PolicyName=inputs["name"])
-    yield Remnant(f"{policy['RoleName']}:{policy['PolicyName']}")
-
-
 def find_role_policy_attachment(client: Client, inputs: Inputs) -> Iterator[Remnant]:
     role, policy = inputs["role"], inputs["policyArn"]
-    for page in client("iam").get_paginator("list_attached_role_policies").paginate(RoleName=role):
-        if any(described["PolicyArn"] == policy for described in page["AttachedPolicies"]):
-            yield Remnant(f"{role}/{policy}")
-
-
-def find_instance_profile(client: Client, inputs: Inputs) -> Iterator[Remnant]:
-    yield Remnant(
-        client("iam").get_instance_profile(InstanceProfileName=inputs["name"])["InstanceProfile"]["InstanceProfileName"]
-    )
+    attached = read_pages(client("iam"), "list_attached_role_policies", "AttachedPolicies", RoleName=role)
+    if any(described["PolicyArn"] == policy for described in attached):
+        yield Remnant(f"{role}/{policy}")
 
 
 def find_instance(client: Client, inputs: Inputs) -> Iterator[Remnant]:
     """Find instances that are not terminated. EC2 still lists terminated instances, with their tags, for an hour."""
-    filters = [{"Name": f"tag:{name}", "Values": [value]} for name, value in inputs["tags"].items()]
-    filters.append({"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped"]})
-    for page in client("ec2").get_paginator("describe_instances").paginate(Filters=filters):
-        for reservation in page["Reservations"]:
-            for described in reservation["Instances"]:
-                if _own_tags(described["Tags"]) == inputs["tags"]:
-                    yield Remnant(described["InstanceId"], described["State"]["Name"])
+    alive = {"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped"]}
+    filters = [*_filter_tags(inputs), alive]
+    for reservation in read_pages(client("ec2"), "describe_instances", "Reservations", Filters=filters):
+        for described in reservation["Instances"]:
+            if _own_tags(described["Tags"]) == inputs["tags"]:
+                yield Remnant(described["InstanceId"], described["State"]["Name"])
 
 
 def find_auto_scaling_group(client: Client, inputs: Inputs) -> Iterator[Remnant]:
-    for described in client("autoscaling").describe_auto_scaling_groups(AutoScalingGroupNames=[inputs["name"]])[
-        "AutoScalingGroups"
-    ]:
-        yield Remnant(described["AutoScalingGroupName"], described.get("Status", ""))
+    groups = client("autoscaling").describe_auto_scaling_groups(AutoScalingGroupNames=[inputs["name"]])["AutoScalingGroups"]
+    yield from (Remnant(described["AutoScalingGroupName"], described.get("Status", "")) for described in groups)
 
 
 def find_key(client: Client, inputs: Inputs) -> Iterator[Remnant]:
     kms = client("kms")
-    for page in kms.get_paginator("list_keys").paginate():
-        for key in page["Keys"]:
-            metadata = kms.describe_key(KeyId=key["KeyId"])["KeyMetadata"]
-            if metadata["KeyManager"] == "CUSTOMER" and metadata["KeyState"] != "PendingDeletion":
-                tags = kms.list_resource_tags(KeyId=key["KeyId"])["Tags"]
-                if _own_tags(tags, "TagKey", "TagValue") == inputs["tags"]:
-                    yield Remnant(key["KeyId"])
-
-
-def find_key_alias(client: Client, inputs: Inputs) -> Iterator[Remnant]:
-    for page in client("kms").get_paginator("list_aliases").paginate():
-        yield from (Remnant(described["AliasName"]) for described in page["Aliases"] if described["AliasName"] == inputs["name"])
-
-
-def find_log_group(client: Client, inputs: Inputs) -> Iterator[Remnant]:
-    for page in client("logs").get_paginator("describe_log_groups").paginate(logGroupNamePrefix=inputs["name"]):
-        yield from (
-            Remnant(described["logGroupName"]) for described in page["logGroups"] if described["logGroupName"] == inputs["name"]
-        )
+    for key in read_pages(kms, "list_keys", "Keys"):
+        metadata = kms.describe_key(KeyId=key["KeyId"])["KeyMetadata"]
+        if metadata["KeyManager"] == "CUSTOMER" and metadata["KeyState"] != "PendingDeletion":
+            tags = kms.list_resource_tags(KeyId=key["KeyId"])["Tags"]
+            if _own_tags(tags, "TagKey", "TagValue") == inputs["tags"]:
+                yield Remnant(key["KeyId"])
 
 
 def find_image_repository(client: Client, inputs: Inputs) -> Iterator[Remnant]:
@@ -137,71 +148,24 @@ def find_image_repository(client: Client, inputs: Inputs) -> Iterator[Remnant]:
         yield Remnant(described["repositoryName"])
 
 
-def find_bucket(client: Client, inputs: Inputs) -> Iterator[Remnant]:
-    client("s3").head_bucket(Bucket=inputs["bucket"])
-    yield Remnant(inputs["bucket"])
-
-
-def find_file_system(client: Client, inputs: Inputs) -> Iterator[Remnant]:
-    for page in client("efs").get_paginator("describe_file_systems").paginate():
-        for described in page["FileSystems"]:
-            if _own_tags(described["Tags"]) == inputs["tags"]:
-                yield Remnant(described["FileSystemId"], described["LifeCycleState"])
-
-
-def find_mount_target(client: Client, inputs: Inputs) -> Iterator[Remnant]:
-    for page in client("efs").get_paginator("describe_mount_targets").paginate(FileSystemId=inputs["fileSystemId"]):
-        for described in page["MountTargets"]:
-            if described["SubnetId"] == inputs["subnetId"]:
-                yield Remnant(described["MountTargetId"], described["LifeCycleState"])
-
-
-def find_access_point(client: Client, inputs: Inputs) -> Iterator[Remnant]:
-    for page in client("efs").get_paginator("describe_access_points").paginate(FileSystemId=inputs["fileSystemId"]):
-        for described in page["AccessPoints"]:
-            if _own_tags(described["Tags"]) == inputs["tags"]:
-                yield Remnant(described["AccessPointId"], described["LifeCycleState"])
-
-
-def find_lustre_file_system(client: Client, inputs: Inputs) -> Iterator[Remnant]:
-    for page in client("fsx").get_paginator("describe_file_systems").paginate():
-        for described in page["FileSystems"]:
-            if described["Lifecycle"] != "DELETING" and _own_tags(described.get("Tags", [])) == inputs["tags"]:
-                yield Remnant(described["FileSystemId"], described["Lifecycle"])
-
-
 def find_data_repository_association(client: Client, inputs: Inputs) -> Iterator[Remnant]:
     filters = [{"Name": "file-system-id", "Values": [inputs["fileSystemId"]]}]
-    for page in client("fsx").get_paginator("describe_data_repository_associations").paginate(Filters=filters):
-        for described in page["Associations"]:
-            if described["FileSystemPath"] == inputs["fileSystemPath"] and described["Lifecycle"] != "DELETING":
-                yield Remnant(described["AssociationId"], described["Lifecycle"])
+    for described in read_pages(client("fsx"), "describe_data_repository_associations", "Associations", Filters=filters):
+        if described["FileSystemPath"] == inputs["fileSystemPath"] and described["Lifecycle"] != "DELETING":
+            yield Remnant(described["AssociationId"], described["Lifecycle"])
 
 
-def find_cluster(client: Client, inputs: Inputs) -> Iterator[Remnant]:
-    cluster = client("eks").describe_cluster(name=inputs["name"])["cluster"]
-    yield Remnant(cluster["name"], cluster["status"])
-
-
-def find_addon(client: Client, inputs: Inputs) -> Iterator[Remnant]:
-    cluster, addon = inputs["clusterName"], inputs["addonName"]
-    described = client("eks").describe_addon(clusterName=cluster, addonName=addon)["addon"]
-    yield Remnant(f"{cluster}:{addon}", described["status"])
-
-
-def find_node_group(client: Client, inputs: Inputs) -> Iterator[Remnant]:
-    cluster, group = inputs["clusterName"], inputs["nodeGroupName"]
-    described = client("eks").describe_nodegroup(clusterName=cluster, nodegroupName=group)["nodegroup"]
-    yield Remnant(f"{cluster}:{group}", described["status"])
-
-
-def find_access_entry(client: Client, inputs: Inputs) -> Iterator[Remnant]:
-    cluster, principal = inputs["clusterName"], inputs["principalArn"]
-    client("eks").describe_access_entry(clusterName=cluster, principalArn=principal)
-    yield Remnant(f"{cluster}:{principal}")
-
-
-def find_pod_identity(client: Client, inputs: Inputs) -> Iterator[Remnant]:
-    names = {name: inputs[name] for name in ("clusterName", "namespace", "serviceAccount")}
-    for described in client("eks").list_pod_identity_associations(**names)["associations"]:
-        yield Remnant(described["associationId"])
+find_log_group: Final = find_listed(
+    *("logs", "describe_log_groups", "logGroups", "logGroupName"),
+    arguments=["logGroupNamePrefix=name"],
+    same=["logGroupName=name"],
+)
+_FILES: Final = ("FileSystemId=fileSystemId",)
+_STATE: Final = "LifeCycleState"
+find_bucket: Final = find_described("s3", "head_bucket", "", "Bucket=bucket")
+find_file_system: Final = find_listed("efs", "describe_file_systems", "FileSystems", "FileSystemId", _STATE)
+find_lustre_file_system: Final = find_listed("fsx", "describe_file_systems", "FileSystems", "FileSystemId", "Lifecycle")
+find_access_point: Final = find_listed("efs", "describe_access_points", "AccessPoints", "AccessPointId", _STATE, arguments=_FILES)
+find_mount_target: Final = find_listed(
+    "efs", "describe_mount_targets", "MountTargets", "MountTargetId", _STATE, arguments=_FILES, same=("SubnetId=subnetId",)
+)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from string import ascii_lowercase
 from typing import Final
 
-from infra.facts.instance_types import InstanceType, NetworkCard
+from infra.facts.instance_types import InstanceType
 from infra.facts.model import Ami, Caller, Facts, FileSystem, LustreFileSystem, Subnet, Vpc, Zone
 from infra.plan.placement import DEFAULT_ZONES, MINIMUM_ZONES
 from infra.settings.stack import Settings
@@ -22,8 +22,7 @@ def possible_facts(settings: Settings) -> Iterator[Facts]:
 
 
 def _facts(settings: Settings, fewest: int) -> Facts:
-    names = {settings.target.head_type, *(pool.instance_type for pool in settings.pools)}
-    zones = _zones(settings, fewest)
+    names, zones = settings.instance_types, _zones(settings, fewest)
     storage, vpc = settings.storage, settings.network.vpc_id
     lustre = storage.lustre.file_system_id if storage.lustre else None
     return Facts(
@@ -32,7 +31,7 @@ def _facts(settings: Settings, fewest: int) -> Facts:
         caller=Caller(ACCOUNT, UNKNOWN, None),
         zones=tuple(Zone(name, name) for name in zones),
         instance_types={name: _instance_type(name) for name in names},
-        type_names=frozenset(names),
+        type_names=names,
         offerings=dict.fromkeys(names, frozenset(zones)),
         vpc=Vpc(vpc, (), dns_support=True, dns_hostnames=True) if vpc else None,
         subnets=_subnets(settings, zones),
@@ -60,22 +59,6 @@ def _subnets(settings: Settings, zones: list[str]) -> dict[str, Subnet]:
 
 
 def _instance_type(name: str) -> InstanceType:
-    return InstanceType(
-        name=name,
-        architecture="x86_64",
-        vcpus=1,
-        memory_mib=1,
-        gpus=0,
-        gpu_manufacturer=None,
-        gpu_name=None,
-        gpu_memory_mib=0,
-        efa_maximum=0,
-        network_cards=(NetworkCard(0, 1, efa=False),),
-        default_card=0,
-        addresses_per_interface=1,
-        line_rate_gbps=None,
-        instance_store_gb=0,
-        placement_strategies=frozenset(),
-        usage_classes=frozenset(),
-        is_bare_metal=False,
-    )
+    network = {"NetworkCards": [{"NetworkCardIndex": 0, "MaximumNetworkInterfaces": 1}], "Ipv4AddressesPerInterface": 1}
+    described = {"InstanceType": name, "ProcessorInfo": {"SupportedArchitectures": ["x86_64"]}, "NetworkInfo": network}
+    return InstanceType.from_ec2({**described, "VCpuInfo": {"DefaultVCpus": 1}, "MemoryInfo": {"SizeInMiB": 1}})

@@ -7,16 +7,20 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
+import yaml
+
 from infra.facts.model import Facts
-from infra.inventory.api_actions import Actions, read_actions
 from infra.inventory.resources import Inventory, Resource, list_resources
 from infra.inventory.storage import DATA_REPOSITORY
 from infra.inventory.table import TABLE
 from infra.naming import STACK_TAG
 from infra.settings.stack import Settings
 
+FILE: Final = Path(__file__).with_name("actions.yaml")
+"""API actions of AWS's official provider per resource type."""
 LINK_SERVICE: Final = "s3.data-source.lustre.fsx.amazonaws.com"
 LINK_ROLE_ACTIONS: Final = ("iam:AttachRolePolicy", "iam:CreateServiceLinkedRole", "iam:PutRolePolicy")
 """FSx creates a role for each linked file system, with the permissions of the caller:
@@ -41,6 +45,30 @@ ARNS: Final[Mapping[str, str]] = {
 }
 """Pattern of actions -> a resource that the stack could have, on which the actions are simulated; the first match counts.
 AWS names the resources of the other services only when it creates them."""
+
+
+@dataclass(frozen=True)
+class Actions:
+    """Actions with which the provider creates, reads, updates and deletes resources of one type."""
+
+    create: tuple[str, ...]
+    read: tuple[str, ...]
+    update: tuple[str, ...]
+    delete: tuple[str, ...]
+
+
+def _parse_actions(recorded: Mapping[str, str]) -> Actions:
+    def names(key: str) -> tuple[str, ...]:
+        words = recorded.get(key, "").split()
+        return tuple(word if ":" in word else f"{recorded['service']}:{word}" for word in words)
+
+    return Actions(names("create"), names("read"), names("update"), names("delete"))
+
+
+def read_actions() -> dict[str, Actions]:
+    """Return the actions of each resource type."""
+    loaded: Mapping[str, Mapping[str, str]] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+    return {token: _parse_actions(recorded) for token, recorded in loaded.items()}
 
 
 @dataclass(frozen=True)
@@ -74,7 +102,7 @@ def _needs(inventory: Inventory, names: Mapping[str, str], context: Mapping[str,
     actions = read_actions()
     by_arn: dict[str, set[str]] = defaultdict(set)
     for resource in inventory.resources:
-        for action in _actions(resource, actions[resource.type]):
+        for action in _needed_actions(resource, actions[resource.type]):
             by_arn[arn_of(action).format_map(names)].add(action)
     for arn, names_of_actions in by_arn.items():
         yield Need(tuple(sorted(names_of_actions)), arn, context)
@@ -90,7 +118,7 @@ def _needs(inventory: Inventory, names: Mapping[str, str], context: Mapping[str,
         )
 
 
-def _actions(resource: Resource, actions: Actions) -> Iterator[str]:
+def _needed_actions(resource: Resource, actions: Actions) -> Iterator[str]:
     """Yield the actions that `up` and `destroy` of a resource need."""
     yield from (*actions.create, *actions.read, *actions.delete)
     yield from (action for action, is_needed in TABLE[resource.type].optional.items() if is_needed(resource))

@@ -8,13 +8,11 @@ from infra.facts.model import Facts
 from infra.inventory import compute, network, storage
 from infra.inventory.entry import Charge, Entry, count_one
 from infra.inventory.lookups import (
+    find_described,
     find_image_repository,
-    find_instance_profile,
     find_key,
-    find_key_alias,
+    find_listed,
     find_log_group,
-    find_role,
-    find_role_policy,
     find_role_policy_attachment,
 )
 from infra.inventory.resources import Resource
@@ -30,12 +28,19 @@ def _has_role(role: Resource, facts: Facts) -> bool | None:
 
 
 ENTRIES: Final[Mapping[str, Entry]] = {
-    "aws:iam/role:Role": Entry(units={ROLES: count_one}, exists=_has_role, lookup=find_role),
-    "aws:iam/rolePolicy:RolePolicy": Entry(lookup=find_role_policy),
+    "aws:iam/role:Role": Entry(
+        units={ROLES: count_one}, exists=_has_role, lookup=find_described("iam", "get_role", "", "RoleName=name")
+    ),
+    "aws:iam/rolePolicy:RolePolicy": Entry(
+        lookup=find_described("iam", "get_role_policy", "", "RoleName=role", "PolicyName=name")
+    ),
     "aws:iam/rolePolicyAttachment:RolePolicyAttachment": Entry(lookup=find_role_policy_attachment),
-    "aws:iam/instanceProfile:InstanceProfile": Entry(passes_roles_to="ec2.amazonaws.com", lookup=find_instance_profile),
+    "aws:iam/instanceProfile:InstanceProfile": Entry(
+        passes_roles_to="ec2.amazonaws.com",
+        lookup=find_described("iam", "get_instance_profile", "", "InstanceProfileName=name"),
+    ),
     "aws:kms/key:Key": Entry(charges=lambda key: (Charge("KMS keys", "keys", "kms-key-month"),), lookup=find_key),
-    "aws:kms/alias:Alias": Entry(lookup=find_key_alias),
+    "aws:kms/alias:Alias": Entry(lookup=find_listed("kms", "list_aliases", "Aliases", "AliasName", same=["AliasName=name"])),
     "aws:cloudwatch/logGroup:LogGroup": Entry(lookup=find_log_group),
     "aws:ecr/repository:Repository": Entry(lookup=find_image_repository),
     "aws:ecr/lifecyclePolicy:LifecyclePolicy": Entry(),

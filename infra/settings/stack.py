@@ -60,6 +60,11 @@ class Settings(Model):
         return Naming(self.stack).cluster
 
     @property
+    def instance_types(self) -> frozenset[str]:
+        """Instance types of the pools, and of the system nodes or the head node."""
+        return frozenset({self.target.head_type, *(pool.instance_type for pool in self.pools)} - {""})
+
+    @property
     def is_eks(self) -> bool:
         return isinstance(self.target, EksTarget)
 

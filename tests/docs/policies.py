@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from infra.facts.account_limits import SERVICE_ROLES
-from infra.inventory.api_actions import read_actions
-from infra.inventory.permissions import LINK_ROLE_ACTIONS, LINK_SERVICE
+from infra.inventory.permissions import LINK_ROLE_ACTIONS, LINK_SERVICE, read_actions
 from infra.inventory.storage import FILE_KEY_ACTIONS
 from infra.inventory.table import TABLE
 from infra.naming import PROJECT, STACK_TAG

@@ -24,9 +24,9 @@ def node(number: int, reason: str = "", *, kind: str = GPU_CONDITION, minute: in
     return {"metadata": {"name": f"n{number}", "resourceVersion": "1"}, "spec": spec, "status": {"conditions": [condition]}}
 
 
-def patched(manifest: dict[str, Any], cordon: cordons.Cordon, now: datetime) -> None:
+def patched(manifest: dict[str, Any], cordon: cordons.Cordon) -> None:
     """Apply the patch as the API server would."""
-    change = cordon.patch(now)
+    change = cordon.patch
     assert change["metadata"]["resourceVersion"] == manifest["metadata"]["resourceVersion"]
     manifest["metadata"]["annotations"] = {**manifest["metadata"].get("annotations", {}), **change["metadata"]["annotations"]}
     manifest["metadata"]["resourceVersion"] += "1"
@@ -40,7 +40,7 @@ def decided(nodes: list[dict[str, Any]], now: datetime = START, **more: Any) -> 
 
 def test_a_broken_node_becomes_unschedulable_and_says_why() -> None:
     (cordon,) = cordons.decide([node(0), node(1, BUS)], Before(), START).cordons
-    change = cordon.patch(START)
+    change = cordon.patch
     assert change["spec"] == {"unschedulable": True}
     assert json.loads(change["metadata"]["annotations"][TAKEN_OUT_ANNOTATION]) == {
         "at": "2026-11-23T12:00:00+00:00",
@@ -63,7 +63,7 @@ def test_harmless_faults_and_those_of_eks_take_out_no_node() -> None:
 def test_on_an_existing_cluster_nodes_are_only_cordoned() -> None:
     nodes = [node(0, BUS), node(1, "ForkFailedOutOfPIDs", kind="KernelReady"), *map(node, range(2, 20))]
     decisions = cordons.decide(nodes, Before(), START, existing=True).cordons
-    assert [(cordon.node, cordon.action) for cordon in decisions] == [("n0", "cordon"), ("n1", "cordon")]
+    assert [(cordon.node, cordon.out.action) for cordon in decisions] == [("n0", "cordon"), ("n1", "cordon")]
 
 
 def test_the_brake_holds_the_nodes_that_broke_last() -> None:
@@ -105,7 +105,7 @@ def test_killed_at_any_moment_it_takes_out_no_node_twice_and_keeps_to_the_brake(
         for number in breaking & set(range(size)):
             nodes[number]["status"] = node(number, APPLICATION if number % 5 == 4 else BUS)["status"]
         for cordon in cordons.decide(nodes, Before(), now).cordons[:survives]:
-            patched(next(node for node in nodes if node["metadata"]["name"] == cordon.node), cordon, now)
+            patched(next(node for node in nodes if node["metadata"]["name"] == cordon.node), cordon)
             history.append((cordon.node, now))
     names = [name for name, _ in history]
     assert len(names) == len(set(names))
@@ -120,6 +120,6 @@ def test_every_broken_node_is_taken_out_in_the_end(size: int, breaking: set[int]
     nodes, now = [node(number, BUS if number in broken else "") for number in range(size)], START
     for _ in range(size):
         for cordon in cordons.decide(nodes, Before(), now).cordons:
-            patched(next(node for node in nodes if node["metadata"]["name"] == cordon.node), cordon, now)
+            patched(next(node for node in nodes if node["metadata"]["name"] == cordon.node), cordon)
         now += WINDOW
     assert {raw["metadata"]["name"] for raw in nodes if raw["spec"].get("unschedulable")} == {f"n{number}" for number in broken}

@@ -12,8 +12,7 @@ import yaml
 from infra.config import stack_file
 from infra.config.parse import parse
 from infra.facts.model import CapacityReservation, Subnet
-from infra.inventory.api_actions import read_actions
-from infra.inventory.permissions import list_needs
+from infra.inventory.permissions import list_needs, read_actions
 from infra.inventory.table import TABLE
 from infra.settings.stack import Settings
 from localcloud.aws.policy_evaluation import as_list
