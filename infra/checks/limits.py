@@ -205,7 +205,6 @@ def _forbidden(facts: Facts, names: frozenset[str]) -> frozenset[str]:
     if principal is None:
         raise FactsError(f"the user or role behind {facts.caller.arn} could not be found")
     clients = query(facts.region, lambda: Clients(facts.region))
-    _ = clients.iam  # creating boto3 clients is not thread-safe
     with ThreadPoolExecutor(len(names)) as threads:
         allowed = dict(zip(names, threads.map(lambda name: _may_create(clients, facts, principal, name), names), strict=True))
     return frozenset(service for service, may in allowed.items() if not may)

@@ -26,7 +26,6 @@ def answer(settings: Settings, facts: Facts) -> Answer:
         return unknown(NAME, f"the user or role behind {caller.arn} could not be found")
     try:
         clients = query(facts.region, lambda: Clients(facts.region))
-        _ = clients.iam  # creating boto3 clients is not thread-safe
         results = _ask(clients, caller.principal_arn, list_needs(settings, facts))
     except Denied as denied:
         return unknown(NAME, f"{caller.arn} may not call {denied}")

@@ -114,7 +114,6 @@ class AccountLimits:
 def read(region: str, stack: str, services: frozenset[str]) -> AccountLimits:
     """Query quotas and usage in parallel. If a value could not be read, the result contains the reason instead."""
     clients = query(region, lambda: Clients(region))
-    _ = clients.ec2, clients.eks, clients.iam, clients.quotas
     with ThreadPoolExecutor(len(LIMITS) * 2 + 3) as threads:
         allowed = {limit: threads.submit(try_query, region, partial(_allowed, clients, limit)) for limit in LIMITS}
         used = {limit: threads.submit(try_query, region, partial(limit.count, clients)) for limit in LIMITS}

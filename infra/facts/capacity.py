@@ -123,8 +123,6 @@ def find(request: Wanted, regions: Sequence[str], home: str, progress: Progress 
     """Query all Regions in parallel. Raises FactsError only if nothing at all can be queried."""
     first = Clients(home)
     clients = {region: Clients(region, first) for region in regions}
-    for region_clients in clients.values():
-        _ = region_clients.ec2  # creating boto3 clients is not thread-safe
     pricing, scorer = first.pricing("us-east-1"), first.ec2
     with ThreadPoolExecutor(THREADS) as threads:
         asked = {threads.submit(_region, region_clients, request): region for region, region_clients in clients.items()}

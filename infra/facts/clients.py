@@ -5,14 +5,12 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from threading import RLock
+from typing import Any, TypeVar
 
 from infra.facts import regions
 from infra.facts.model import FactsError
 from infra.facts.regions import UnknownRegion
-
-if TYPE_CHECKING:
-    from infra.settings.stack import Settings
 
 Result = TypeVar("Result")
 
@@ -75,6 +73,8 @@ class Clients:
             raise UnknownRegion(regions.malformed(region))
         self.region = region
         self._session: Any = like._session if like is not None else _session(region)
+        self._lock: RLock = like._lock if like is not None else RLock()
+        self._clients: dict[tuple[str, int, str], Any] = {}
         self._last_date: str | None = None
         self._session.events.register("after-call", self._note_date)
 
@@ -96,11 +96,15 @@ class Clients:
             retries={"mode": "adaptive", "total_max_attempts": attempts},
             max_pool_connections=20,
         )
-        client = self._session.client(service, region_name=region or self.region, config=config)
-        # botocore creates a client's exception classes on first use, without a lock. If two threads do so at the same
-        # time, `except client.exceptions.SomeError` may not match an error that the same client raised.
-        _ = client.exceptions
-        return client
+        with self._lock:  # creating boto3 clients is not thread-safe
+            key = service, attempts, region
+            if key not in self._clients:
+                client = self._session.client(service, region_name=region or self.region, config=config)
+                # botocore creates a client's exception classes on first use, without a lock. If two threads do so at the
+                # same time, `except client.exceptions.SomeError` may not match an error that the same client raised.
+                _ = client.exceptions
+                self._clients[key] = client
+            return self._clients[key]
 
     sts: Any = cached_property(lambda self: self._client("sts", attempts=2))
     """The first call should fail fast without a network or valid credentials."""
@@ -122,17 +126,6 @@ class Clients:
     def pricing(self, region: str) -> Any:
         """Return a client of the Price List, which has endpoints in only a few Regions."""
         return self._client("pricing", region=region)
-
-    def create(self, settings: "Settings", *, needs_iam: bool) -> None:
-        """Create the needed clients before any thread starts: creating boto3 clients is not thread-safe."""
-        _ = self.ec2, self.kms, self.quotas, *((self.eks, self.logs) if settings.is_eks else (self.autoscaling,))
-        if settings.storage.existing_file_system_id:
-            _ = self.efs
-        if settings.storage.lustre:
-            _ = self.fsx
-            _ = self.s3
-        if needs_iam:
-            _ = self.iam
 
 
 def query(region: str, call: Callable[[], Result]) -> Result:

@@ -14,7 +14,6 @@ from infra.facts.instance_types import InstanceType
 from infra.facts.model import Ami, Caller, Existing, Facts, FactsError, LustreFileSystem
 from infra.facts.price_list import Wanted
 from infra.facts.queries import Query
-from infra.facts.running import vcpus_in_use
 from infra.facts.service_quotas import NODE_GROUPS, exceeds_default
 from infra.naming import STACK_TAG, Naming
 from infra.settings.platform import CommonPlatformSettings
@@ -97,8 +96,6 @@ def gather(settings: Settings) -> Facts:
     """Query AWS for the facts that the settings require. Raises FactsError."""
     clients = query(settings.region, lambda: Clients(settings.region))
     caller = account.caller(clients)
-    has_admins = settings.is_eks and bool(settings.eks.admins)
-    clients.create(settings, needs_iam=has_admins or account.role_name(caller.arn) is not None)
     with ThreadPoolExecutor(PARALLEL) as threads:
         return _gather(settings, clients, caller, _Queries(threads, settings.region, caller.arn))
 
@@ -196,7 +193,7 @@ def _read_account(settings: Settings, clients: Clients, caller: Caller, queries:
     partition, mirror = caller.arn.split(":")[1], settings.platform.manifest_mirror
     queries.required(Query.ZONES, lambda: ec2.zones(clients), "zones")
     queries.required(Query.MANIFESTS, lambda: manifests.load(stack_manifests(settings), mirror), "manifests")
-    queries.optional(Query.VCPUS_IN_USE, lambda: vcpus_in_use(clients, settings.stack), None, field="in_use")
+    queries.optional(Query.VCPUS_IN_USE, lambda: account.vcpus_in_use(clients, settings.stack), None, field="in_use")
     queries.optional(Query.EBS_KEY, lambda: ebs_key.default_key(clients, partition, caller.account), None, field="ebs_key")
     if settings.is_eks and (version := settings.eks.kubernetes_version) in LIVE_KUBERNETES_VERSIONS:
         queries.optional(Query.ADDON_VERSIONS, lambda: eks.addon_versions(clients, version), None, field="addon_versions")

@@ -13,6 +13,8 @@ from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
+from infra.jobs.images import repository_of
+
 TIMEOUT_SECONDS: Final = 2.0
 """Timeout of each request. If a registry does not respond in time, `plan` does not know whether the image exists."""
 DOCKER_HUB: Final = ("docker.io", "index.docker.io")
@@ -51,10 +53,7 @@ def _host_and_name(image: str) -> tuple[str, str]:
     >>> _host_and_name("docker.io/ubuntu:24.04"), _host_and_name("nvcr.io/nvidia/pytorch@sha256:0")
     (('registry-1.docker.io', 'library/ubuntu'), ('nvcr.io', 'nvidia/pytorch'))
     """
-    host, _, rest = image.partition("/")
-    name = rest.partition("@")[0]
-    folder, slash, last = name.rpartition("/")
-    name = f"{folder}{slash}{last.partition(':')[0]}"
+    host, _, name = repository_of(image).partition("/")
     if host in DOCKER_HUB:
         return "registry-1.docker.io", name if "/" in name else f"library/{name}"
     return host, name

@@ -36,9 +36,7 @@ _ON_DEMAND: Final = {
 # Spot quotas of P types depend on the generation. AWS's table lists no quota for the sixth generation.
 _SPOT: Final = {
     "g": Quota("L-3819A6DF", "All G and VT Spot Instance Requests"),
-    "p2": Quota("L-7212CCBC", "All P4, P3 and P2 Spot Instance Requests"),
-    "p3": Quota("L-7212CCBC", "All P4, P3 and P2 Spot Instance Requests"),
-    "p4": Quota("L-7212CCBC", "All P4, P3 and P2 Spot Instance Requests"),
+    **dict.fromkeys(("p2", "p3", "p4"), Quota("L-7212CCBC", "All P4, P3 and P2 Spot Instance Requests")),
     "p5": Quota("L-C4BD4855", "All P5 Spot Instance Requests"),
     "x": Quota("L-E3A00192", "All X Spot Instance Requests"),
 }

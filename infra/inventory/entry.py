@@ -30,9 +30,6 @@ class Counts(NamedTuple):
         idle = nodes.desired if nodes.is_system else nodes.minimum
         return cls(idle, nodes.desired, max(nodes.maximum, nodes.desired) if nodes.is_system else nodes.maximum)
 
-    def times(self, factor: int) -> "Counts":
-        return Counts(*(number * factor for number in self))
-
     def plus(self, counts: "Counts") -> "Counts":
         return Counts(*(own + added for own, added in zip(self, counts, strict=True)))
 

@@ -2,7 +2,7 @@
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal
 
@@ -138,6 +138,11 @@ class PlacedJob:
 
     def metadata(self, name: str, role: str) -> Manifest:
         return {"name": name, "namespace": self.namespace.name, "labels": self.labels(role)}
+
+    def build_service(self, selector: Mapping[str, str], port_name: str, port: int, **more: object) -> Manifest:
+        """Return the headless Service with the job's name, which gives pods DNS names."""
+        spec = {"clusterIP": "None", "selector": selector, "ports": [{"name": port_name, "port": port}], **more}
+        return {"apiVersion": "v1", "kind": "Service", "metadata": self.metadata(self.name, "service"), "spec": spec}
 
     def queued_metadata(self, name: str, role: str) -> Manifest:
         """Return the metadata of an object that Kueue admits, with the label of the namespace's queue."""

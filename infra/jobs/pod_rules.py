@@ -25,8 +25,11 @@ FILES_IN_USE: Final = frozenset(
 )
 """Names in /etc that Kubernetes, sshd, the dynamic linker, TLS or RDMA libraries need."""
 
-_LABEL_KEY = re.compile(r"([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
-_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")
+# https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#syntax-and-character-set
+_LABEL_NAME = r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
+_LABEL_PREFIX = r"(?=.{1,253}/)[a-z0-9]([a-z0-9.-]*[a-z0-9])?/"
+_LABEL_KEY = re.compile(rf"({_LABEL_PREFIX})?{_LABEL_NAME}")
+_LABEL_VALUE = re.compile(rf"({_LABEL_NAME})?")
 _DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _EXACTLY_ONE: Final = "Set exactly one of"
 
@@ -48,19 +51,20 @@ def _check_labels(additions: PodOverrides, path: str) -> Iterator[Problem]:
         where = f"{path}.labels.{key}"
         if key.startswith(RESERVED_LABELS):
             yield Problem(where, "is set by the launcher or the queue. Remove it.")
-        elif not _LABEL_KEY.fullmatch(key):
-            yield Problem(
-                where,
-                "is not a valid label key. Use at most 63 letters, digits, -, _ and ., optionally after a prefix such as "
-                "example.com/.",
-            )
-        elif not _LABEL_VALUE.fullmatch(value):
-            yield Problem(
-                where, f"{shown(value)} is not a valid label value. Use at most 63 letters, digits, -, _ and . characters."
-            )
+        else:
+            yield from check_label(where, key, value)
     for key in additions.annotations:
         if key.startswith("gpumpi.io/"):
             yield Problem(f"{path}.annotations.{key}", "is set by the launcher. Remove it.")
+
+
+def check_label(where: str, key: str, value: str) -> Iterator[Problem]:
+    """Check a label's syntax."""
+    if not _LABEL_KEY.fullmatch(key):
+        yield Problem(where, "is not a valid label key. Use one such as team or example.com/team.")
+    if not _LABEL_VALUE.fullmatch(value):
+        fix = "Use at most 63 letters, digits and inner - _ ."
+        yield Problem(where, f"{shown(value)} is not a valid label value. {fix}")
 
 
 def _check_tolerations(additions: PodOverrides, path: str) -> Iterator[Problem]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from typing import Any, Final, Literal
 
-from infra.jobs import nccl_requirements, smoke_verdict
+from infra.jobs import nccl_verdict, smoke_verdict
 from infra.jobs.cluster import ClusterDescription, PoolDescription, Transport
 from infra.jobs.in_pods import text
 from infra.jobs.model import Job, LauncherName, MpiImplementation
@@ -101,7 +101,7 @@ NCCL_LOG: Final[Mapping[str, str]] = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS":
 
 def nccl_job(job: Job, cluster: ClusterDescription) -> Job:
     """Return the job that runs nccl-tests with the pool, image and launcher of the smoke job."""
-    largest = nccl_requirements.largest_message(place(job, cluster).pool.line_rate_gbps)
+    largest = nccl_verdict.largest_message(place(job, cluster).pool.line_rate_gbps)
     command = ("python3", "-c", text("nccl.py"), largest)
     return job.model_copy(update={"name": f"{job.name}-nccl", "command": command, "env": dict(NCCL_LOG)})
 

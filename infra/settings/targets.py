@@ -5,10 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from infra.config.models import Model, Names, PublicKeys
-from infra.naming import LOGIN_USER
-
-SYSTEM_POOL = "system"
-"""Name of the pool of system nodes."""
+from infra.naming import LOGIN_USER, SYSTEM_POOL
 
 
 class EndpointAccess(Model):

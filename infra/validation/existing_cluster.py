@@ -10,6 +10,7 @@ from infra.config.messages import all_of, did_you_mean, one_of, shown
 from infra.config.problems import Problem, warning
 from infra.facts.existing_cluster import ClusterFacts, Node
 from infra.jobs.containers import LAUNCHER_CPU_MILLIS, LAUNCHER_MEMORY_MIB
+from infra.jobs.pod_rules import check_label
 from infra.jobs.sizing import bytes_of
 from infra.naming import SYSTEM_POOL
 from infra.plan.existing_cluster_description import describe, system_nodes
@@ -17,7 +18,6 @@ from infra.settings.existing import ClassOfStorage, ExistingSettings, Nfs
 from infra.validation.jobs import check_jobs
 from infra.validation.registry import EXISTING, rule
 from infra.validation.storage import check_mount_path
-from infra.validation.tags import check_label
 from infra.versions import LIVE_KUBERNETES_VERSIONS
 
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*")

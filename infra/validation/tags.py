@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from infra.config.messages import shown
 from infra.config.problems import Problem
+from infra.jobs.pod_rules import check_label
 from infra.naming import (
     ACCELERATOR_LABEL,
     BASE_TAGS,
@@ -63,11 +64,6 @@ def _check_tag_value(where: str, value: str) -> Iterator[Problem]:
         yield Problem(where, f"{shown(value)} is not a valid tag value. {fix}")
 
 
-# https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#syntax-and-character-set
-_LABEL_NAME = r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
-_LABEL_PREFIX = r"(?=.{1,253}/)[a-z0-9]([a-z0-9.-]*[a-z0-9])?/"
-_LABEL_KEY = re.compile(rf"({_LABEL_PREFIX})?{_LABEL_NAME}")
-_LABEL_VALUE = re.compile(rf"({_LABEL_NAME})?")
 # A kubelet may not set labels with Kubernetes' prefixes on its own node, and EKS rejects labels with its own prefix.
 _RESERVED = re.compile(r"([a-z0-9.-]*\.)?(kubernetes\.io|k8s\.io|eks\.amazonaws\.com)/.*")
 _PROGRAM_LABELS = (POOL_LABEL, GPU_LABEL, EFA_LABEL, ACCELERATOR_LABEL)
@@ -85,12 +81,3 @@ def check_labels(settings: Settings) -> Iterator[Problem]:
             elif _RESERVED.fullmatch(key):
                 yield Problem(where, "has a prefix reserved for Kubernetes and EKS. Choose another key.")
             yield from check_label(where, key, value)
-
-
-def check_label(where: str, key: str, value: str) -> Iterator[Problem]:
-    """Check a label's syntax."""
-    if not _LABEL_KEY.fullmatch(key):
-        yield Problem(where, "is not a valid label key. Use one such as team or example.com/team.")
-    if not _LABEL_VALUE.fullmatch(value):
-        fix = "Use at most 63 letters, digits and inner - _ ."
-        yield Problem(where, f"{shown(value)} is not a valid label value. {fix}")

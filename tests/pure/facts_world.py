@@ -1,6 +1,5 @@
 """AWS account for tests that gather facts: moto in this process, with fixed responses to the calls that moto lacks."""
 
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -9,6 +8,7 @@ from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
+from infra.facts import account as account_facts
 from localcloud.aws import account
 
 ACCOUNT = "123456789012"
@@ -26,7 +26,7 @@ def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     # `vcpus_in_use` calls DescribeCapacityReservations, which moto lacks. tests/local_aws/test_facts.py tests it.
-    monkeypatch.setattr(sys.modules["infra.facts.gather"], "vcpus_in_use", lambda *_: {})
+    monkeypatch.setattr(account_facts, "vcpus_in_use", lambda *_: {})
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import pytest
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 
 from infra.facts.instance_types import line_rate
-from infra.jobs.nccl_requirements import floor, gpudirect_required, largest_message
+from infra.jobs.nccl_verdict import floor, gpudirect_required, largest_message
 
 GIB = 1 << 30
 

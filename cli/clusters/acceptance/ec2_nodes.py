@@ -17,7 +17,7 @@ from cli.ec2.head_node_ssh import to_head_node
 from cli.errors import CommandError
 from cli.exit_codes import UNREACHABLE
 from infra.facts.instance_types import InstanceType
-from infra.jobs import in_pods, nccl_requirements, nccl_verdict, smoke
+from infra.jobs import in_pods, nccl_verdict, smoke
 from infra.jobs.cluster import Transport
 from infra.jobs.nccl_verdict import NcclExpected
 
@@ -228,7 +228,7 @@ def build_nccl_command(requirements: NcclExpected, program: str, file: str) -> s
     if requirements.network == "efa":
         env["NCCL_NET"] = "Libfabric"
     settings = " ".join(f"{name}={value}" for name, value in env.items())
-    largest = nccl_requirements.largest_message(requirements.line_rate_gbps)
+    largest = nccl_verdict.largest_message(requirements.line_rate_gbps)
     rank = (
         f"PATH={shlex.quote(program.rpartition('/')[0])}:$PATH GPUMPI_NODE=$(hostname) {settings} exec python3 {file} {largest}"
     )

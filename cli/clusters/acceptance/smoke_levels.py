@@ -10,7 +10,7 @@ from cli.clusters.acceptance.report import Notebook
 from cli.main import verb
 from infra.jobs import nccl_verdict
 from infra.jobs.cluster import PoolDescription
-from infra.jobs.nccl_requirements import gpudirect_required
+from infra.jobs.nccl_verdict import gpudirect_required
 from infra.jobs.smoke import Level
 from infra.jobs.smoke_verdict import FAILED, LEVELS, NOT_HERE, NOT_RUN, PASSED, Check
 

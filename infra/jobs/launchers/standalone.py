@@ -32,7 +32,9 @@ class StandaloneLauncher(MpiLauncher):
     def build(self, placed: PlacedJob, generate_keys: Callable[[], KeyPair]) -> list[Manifest]:
         uses_secret = placed.job.key_exchange == "secret"
         secret = [key_exchange.build_secret(placed, generate_keys())] if uses_secret else []
-        return [_launcher(placed), *secret, _config(placed), _service(placed), _workers(placed)]
+        # A worker's DNS name exists once the worker is ready, and the launcher waits for all names.
+        service = placed.build_service(job_labels(placed.name, role="worker"), "ssh", mpi.SSH_PORT)
+        return [_launcher(placed), *secret, _config(placed), service, _workers(placed)]
 
     def longest_names(self, job: Job) -> Iterator[tuple[str, int]]:
         yield _workers_name(job), STATEFUL_SET_LIMIT
@@ -107,15 +109,6 @@ def _workers(placed: PlacedJob) -> Manifest:
             "template": build_user_pod(placed, worker),
         },
     }
-
-
-def _service(placed: PlacedJob) -> Manifest:
-    """Return the Service that gives workers DNS names. A worker's DNS name exists once the worker is ready, and the
-    launcher waits for all names."""
-    name = placed.name
-    selector = job_labels(name, role="worker")
-    spec = {"clusterIP": "None", "selector": selector, "ports": [{"name": "ssh", "port": mpi.SSH_PORT}]}
-    return {"apiVersion": "v1", "kind": "Service", "metadata": placed.metadata(name, "service"), "spec": spec}
 
 
 def _config(placed: PlacedJob) -> Manifest:

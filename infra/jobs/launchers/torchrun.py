@@ -51,7 +51,9 @@ class TorchrunLauncher(Launcher):
                 "template": template,
             },
         }
-        return [manifest, _service(placed)]
+        # Ranks look up the first pod while it starts, so pods that are not ready have DNS names too.
+        pods = {"batch.kubernetes.io/job-name": job.name}
+        return [manifest, placed.build_service(pods, "rendezvous", PORT, publishNotReadyAddresses=True)]
 
     def longest_names(self, job: Job) -> Iterator[tuple[str, int]]:
         yield f"{job.name}-{max(0, job.workers - 1)}", LABEL_LIMIT
@@ -64,19 +66,6 @@ class TorchrunLauncher(Launcher):
         for key, value in (("ranks", job.ranks), ("perSocket", job.per_socket), ("hosts", job.hosts)):
             if value is not None:
                 yield Problem(key, "is an option of mpirun, which the torchrun launcher does not use. Remove it.")
-
-
-def _service(placed: PlacedJob) -> Manifest:
-    """Return the headless Service, which gives pods DNS names, also pods that are not ready: ranks look up the first pod
-    while it starts."""
-    name = placed.name
-    spec = {
-        "clusterIP": "None",
-        "publishNotReadyAddresses": True,
-        "selector": {"batch.kubernetes.io/job-name": name},
-        "ports": [{"name": "rendezvous", "port": PORT}],
-    }
-    return {"apiVersion": "v1", "kind": "Service", "metadata": placed.metadata(name, "service"), "spec": spec}
 
 
 def _worker(placed: PlacedJob) -> UserContainer:

@@ -171,12 +171,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"podOverrides": {"worker": {"labels": {"a b": "c"}}}},
-        "podOverrides.worker.labels.a b: is not a valid label key. Use at most 63 letters, digits, -, _ and ., "
-        "optionally after a prefix such as example.com/.",
+        "podOverrides.worker.labels.a b: is not a valid label key. Use one such as team or example.com/team.",
     ),
     (
         {"podOverrides": {"worker": {"labels": {"a": "b c"}}}},
-        'podOverrides.worker.labels.a: "b c" is not a valid label value. Use at most 63 letters, digits, -, _ and . characters.',
+        'podOverrides.worker.labels.a: "b c" is not a valid label value. Use at most 63 letters, digits and inner - _ .',
     ),
     (
         {"podOverrides": {"worker": {"tolerations": [{"value": "a"}]}}},

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .api import CONFLICT, MERGE, NOT_FOUND, STRATEGIC, Api, ApiError, resource_path
+from .api import CONFLICT, MERGE, NOT_FOUND, STRATEGIC, Api, ApiError, Object, resource_path
 
 
 @dataclass(frozen=True)
@@ -17,6 +17,11 @@ class DeletePod:
     uid: str
     seconds: int | None
     """Grace period; None for the pod's own."""
+
+    @classmethod
+    def of(cls, pod: Object, seconds: int | None) -> "DeletePod":
+        metadata = pod["metadata"]
+        return cls(metadata["namespace"], metadata["name"], metadata["uid"], seconds)
 
     def perform(self, api: Api, now: str) -> None:
         options: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": self.uid}}

@@ -76,23 +76,22 @@ class Api:
     ) -> Object:
         """Send a request and return the response. Raises ApiError and Unreachable."""
         answer = self._send(method, path, query, body, kind, REQUEST_SECONDS)
-        try:
-            return _decoded(answer.status, answer.read())
-        except (OSError, http.client.HTTPException) as error:
-            self._drop()
-            raise Unreachable(str(error)) from error
+        return _decoded(answer.status, self._read(answer))
 
     def content(self, path: str, query: Mapping[str, str]) -> bytes:
         """Return a response that is not JSON, such as a log. Raises ApiError and Unreachable."""
         answer = self._send("GET", path, query, None, "", LOG_SECONDS)
-        try:
-            content = answer.read()
-        except (OSError, http.client.HTTPException) as error:
-            self._drop()
-            raise Unreachable(str(error)) from error
+        content = self._read(answer)
         if answer.status >= http.client.BAD_REQUEST:
             _decoded(answer.status, content)
         return content
+
+    def _read(self, answer: http.client.HTTPResponse) -> bytes:
+        try:
+            return answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            self._drop()
+            raise Unreachable(str(error)) from error
 
     def watch(self, path: str, query: Mapping[str, str]) -> Iterator[Object]:
         """Yield the events of a watch until the API server ends it. Raises ApiError and Unreachable."""

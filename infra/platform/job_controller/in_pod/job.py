@@ -21,7 +21,7 @@ from infra.naming import (
 from .api import Object
 from .phases import INTERRUPTIONS, Phase, Signs
 
-MOST_GPUS = 10**4
+MOST_GPUS, PATTERN_LIMIT = 10**4, 200
 POLICY_VERSION = 1
 POLICY_FIELDS: Mapping[str, documents.Check] = {
     "version": documents.is_in((POLICY_VERSION,)),
@@ -31,7 +31,12 @@ POLICY_FIELDS: Mapping[str, documents.Check] = {
     "maxRestarts": documents.is_optional(documents.is_count),
     "noRetryExitCodes": documents.is_optional(documents.is_list(documents.is_integer)),
     "activeDeadlineSeconds": documents.is_optional(documents.is_count),
-    "progress": documents.has_fields({"pattern": documents.is_text, "within": documents.is_count}),
+    "progress": documents.has_fields(
+        {
+            "pattern": lambda value: documents.is_text(value) and len(value) <= PATTERN_LIMIT,
+            "within": lambda value: documents.is_count(value) and value > 0,
+        }
+    ),
     "hold": documents.has_fields({}, {"queue": documents.is_optional(documents.is_text)}),
 }
 
@@ -68,6 +73,11 @@ def has_succeeded(pod: Object) -> bool:
 
 def is_deleted(item: Object) -> bool:
     return "deletionTimestamp" in item["metadata"]
+
+
+def is_live(pod: Object) -> bool:
+    """Return whether a pod has not ended and is not being deleted."""
+    return not is_terminal(pod) and not is_deleted(pod)
 
 
 def is_ready(pod: Object) -> bool:

@@ -1,5 +1,6 @@
 """Reads the logs of jobs with `progress` in a separate thread, because the kubelet of a lost node does not answer."""
 
+import http.client
 import sys
 import threading
 import time
@@ -8,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from . import moments, steps
-from .api import Api, ApiError, Unreachable, resource_path
+from .api import Api, ApiError, resource_path
 from .health import Heart
 
 READ_SECONDS = 5.0
@@ -124,20 +125,15 @@ class Logs(threading.Thread):
         try:
             self._read(reading)
         except Exception as error:
+            if isinstance(error, ApiError) and error.status < http.client.INTERNAL_SERVER_ERROR:
+                return  # the container has not started, or no longer exists
             about = f"log of {reading.source.namespace}/{reading.source.pod}"
             print(f"{about}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
 
     def _read(self, reading: _Reading) -> None:
         for _ in range(CHUNKS):
             now = moments.format_time(datetime.now(UTC))
-            try:
-                text, is_whole = self._chunk(reading.source, reading.last)
-            except (ApiError, Unreachable) as error:
-                if (
-                    not isinstance(error, ApiError) or error.status >= 500
-                ):  # otherwise the container has not started, or no longer exists
-                    print(f"log of {reading.source.namespace}/{reading.source.pod}: {error}", file=sys.stderr, flush=True)
-                return
+            text, is_whole = self._chunk(reading.source, reading.last)
             lines = [line for line in steps.split(text) if line[0] > reading.last]
             with self._lock:
                 reading.add(lines)

@@ -15,7 +15,7 @@ from infra.health.journal import Journal
 from .actions import Action, DeletePod, send_tolerantly
 from .api import MERGE, Api, Object, find_object, resource_path, write_object
 from .health import Guard
-from .job import ManagedJob, explain_missing_kubelet, is_deleted, is_terminal
+from .job import ManagedJob, explain_missing_kubelet, is_deleted, is_live, is_terminal
 from .silence import Silence
 
 VARIABLE = "GPUMPI_NODES"
@@ -118,7 +118,7 @@ def end_stranded_pods(nodes: Sequence[Object], jobs: Sequence[ManagedJob]) -> li
     """
     by_name = {node["metadata"]["name"]: node for node in nodes}
     return [
-        DeletePod(job.namespace, pod["metadata"]["name"], pod["metadata"]["uid"], 0)
+        DeletePod.of(pod, 0)
         for job in jobs
         if job.policy
         for pod in job.pods
@@ -130,9 +130,9 @@ def end_leaving_pods(nodes: Sequence[Object], jobs: Sequence[ManagedJob]) -> lis
     """Return actions that end pods whose jobs must leave a node. `restarts.py` restarts each job as a whole."""
     drained = healing.find_draining_nodes(nodes)
     return [
-        DeletePod(job.namespace, pod["metadata"]["name"], pod["metadata"]["uid"], None)
+        DeletePod.of(pod, None)
         for job in jobs
         if job.policy and not job.verdict
         for pod in job.pods
-        if pod["spec"].get("nodeName") in drained and not is_terminal(pod) and not is_deleted(pod)
+        if pod["spec"].get("nodeName") in drained and is_live(pod)
     ]

@@ -26,7 +26,6 @@ WRITE_SECONDS = 30
 """Minimum time between steps that are written to the record: a write per step would overload etcd."""
 LOG_LINES, LOG_CHARACTERS, HANGS_WITH_LOG = 20, 200, 3
 """Log of a hang in the record: its last lines, characters per line, and number of attempts that keep it."""
-PATTERN_LIMIT = 200
 SLOW_RATIO, SLOW_STEPS = 1.5, 5
 """A rank is slow if it takes this many times the median of all ranks, in this many steps in a row."""
 TOO_SLOW = "progress.pattern takes too long, so the job is not watched"
@@ -83,14 +82,9 @@ def observe(record: Record, job: ManagedJob, log: Seen | None, now: str) -> None
 
 
 def read_pattern(job: ManagedJob) -> tuple[str, int] | None:
-    """Return the pattern and seconds of a job; None if they are missing or invalid: users may write the annotation
-    themselves.
-    """
-    policy = job.policy.get("progress")
-    pattern, within = (policy.get("pattern"), policy.get("within")) if isinstance(policy, dict) else (None, None)
-    if not isinstance(pattern, str) or len(pattern) > PATTERN_LIMIT or not isinstance(within, int) or within < 1:
-        return None
-    return pattern, within
+    """Return the pattern and seconds of a job; None if they are missing or invalid."""
+    progress = job.policy.get("progress")
+    return (progress["pattern"], progress["within"]) if progress else None
 
 
 def _goal(record: Record, attempt: Attempt) -> int | None:

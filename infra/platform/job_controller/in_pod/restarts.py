@@ -6,7 +6,7 @@ from typing import Any
 from . import moments, stacks
 from .actions import Action, DeletePod, FailJob, Report
 from .attempts import Attempt, list_uids
-from .job import ManagedJob, explain_cut_off, has_succeeded, is_deleted, is_terminal, read_conditions
+from .job import ManagedJob, explain_cut_off, has_succeeded, is_deleted, is_live, is_terminal, read_conditions
 from .phases import INTERRUPTIONS, Outcome
 from .record import Record
 
@@ -125,7 +125,7 @@ def _replace_ended_workers(job: ManagedJob) -> list[Action]:
     """
     if not job.is_mpi_job:
         return []
-    return [_delete(pod, 0) for pod in job.worker_pods if is_terminal(pod) and not is_deleted(pod)]
+    return [DeletePod.of(pod, 0) for pod in job.worker_pods if is_terminal(pod) and not is_deleted(pod)]
 
 
 def _end_hang(record: Record, job: ManagedJob) -> list[Action]:
@@ -133,7 +133,7 @@ def _end_hang(record: Record, job: ManagedJob) -> list[Action]:
     comes last, because Kubernetes then starts the next one. `_end_attempt` deletes the pods of torchrun."""
     if not job.has_launcher:
         return []
-    return [_delete(pod, BROKEN_SECONDS) for attempt in record["attempts"] for pod in _left(attempt, job)]
+    return [DeletePod.of(pod, BROKEN_SECONDS) for attempt in record["attempts"] for pod in _left(attempt, job)]
 
 
 def _report_hangs(record: Record, job: ManagedJob) -> list[Action]:
@@ -148,7 +148,7 @@ def _left(attempt: Attempt, job: ManagedJob) -> list[dict[str, Any]]:
     """Return the remaining pods of an attempt that hangs; none for other attempts."""
     uids = list_uids(attempt) if attempt.get("hang") else set()
     pods = [*job.worker_pods, *(job.attempt_pods if job.has_launcher else [])]
-    return [pod for pod in pods if pod["metadata"]["uid"] in uids and not is_terminal(pod) and not is_deleted(pod)]
+    return [pod for pod in pods if pod["metadata"]["uid"] in uids and is_live(pod)]
 
 
 def _reference(job: ManagedJob) -> dict[str, str]:
@@ -170,8 +170,8 @@ def _end_attempt(record: Record, job: ManagedJob) -> list[Action]:
         if attempt["outcome"] in INTERRUPTIONS
         for uid in attempt["pods"]
     }
-    left = [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in torn and not is_terminal(pod) and not is_deleted(pod)]
-    return [_delete(pod, None if torn[pod["metadata"]["uid"]] == Outcome.DISRUPTED else BROKEN_SECONDS) for pod in left]
+    left = [pod for pod in job.attempt_pods if pod["metadata"]["uid"] in torn and is_live(pod)]
+    return [DeletePod.of(pod, None if torn[pod["metadata"]["uid"]] == Outcome.DISRUPTED else BROKEN_SECONDS) for pod in left]
 
 
 def _end_cut_off(attempt: Attempt, job: ManagedJob) -> list[Action]:
@@ -180,9 +180,4 @@ def _end_cut_off(attempt: Attempt, job: ManagedJob) -> list[Action]:
     uids = list_uids(attempt)
     everywhere = any(explain_cut_off(pod, job.nodes) for pod in job.attempt_pods if pod["metadata"]["uid"] in uids)
     pods = [*job.attempt_pods, *(pod for pod in job.worker_pods if everywhere or explain_cut_off(pod, job.nodes))]
-    return [_delete(pod, None) for pod in pods if pod["metadata"]["uid"] in uids and not is_terminal(pod) and not is_deleted(pod)]
-
-
-def _delete(pod: dict[str, Any], seconds: int | None) -> DeletePod:
-    metadata = pod["metadata"]
-    return DeletePod(metadata["namespace"], metadata["name"], metadata["uid"], seconds)
+    return [DeletePod.of(pod, None) for pod in pods if pod["metadata"]["uid"] in uids and is_live(pod)]
