@@ -60,6 +60,15 @@ def wrong_value(
     return f"{shown(value)} is {_form_of(value)}. Use {forms}{like}."
 
 
+def out_of_range(value: object, bounds: Mapping[str, float]) -> str:
+    """Describe a number that is outside of the bounds, which have pydantic's names."""
+    if "le" in bounds:
+        return f"{value} is too large. Use at most {bounds['le']}."
+    if isinstance(bounds.get("gt"), float):
+        return f"{value} is too small. Use more than {bounds['gt']:g}."
+    return f"{value} is too small. Use at least {bounds['ge'] if 'ge' in bounds else bounds['gt'] + 1}."
+
+
 def _only_quotes_are_wrong(value: object, expected: Collection[str], key: str, example: object) -> str | None:
     """Describe a string that should be a number or boolean, or the reverse; return None for other errors."""
     if "text" in expected and isinstance(value, bool):

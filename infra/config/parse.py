@@ -8,7 +8,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar, cast, get_args, g
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from infra.config.messages import empty, missing, nearest, unknown_key, unknown_kind, words, wrong_value
+from infra.config.messages import empty, missing, nearest, out_of_range, unknown_key, unknown_kind, words, wrong_value
 from infra.config.models import field_of, inner_types, kinds, leaf_types, models_for
 from infra.config.problems import Problem, path_text
 from infra.config.secrets import find_secrets
@@ -89,6 +89,7 @@ class Fault:
 
     def __init__(self, model: type[BaseModel], data: dict[str, Any], error: ErrorDetails) -> None:
         self.kind = error["type"]
+        self.bounds: Mapping[str, Any] = error.get("ctx", {})
         self.value = cast(Any, data)
         self.holder: Any = None
         self.holder_types: list[Any] = []
@@ -130,6 +131,8 @@ class Fault:
         key = str(self.path[-1])
         if self.kind == "extra_forbidden":
             return unknown_key(key, self._keys())
+        if self.kind in ("greater_than", "greater_than_equal", "less_than_equal"):
+            return out_of_range(self.value, self.bounds)
         example = self.field.examples[0] if self.field and self.field.examples else None
         if self.kind == "missing":
             return missing(key, example)
@@ -197,4 +200,4 @@ def _placeholder(types: list[Any]) -> Any:
     if form == "mapping" and get_origin(leaf) is not dict:
         required = [field for field in leaf.model_fields.values() if field.is_required() and not field.exclude]
         return {str(field.alias): _placeholder(leaf_types(field.annotation)) for field in required}
-    return {"bool": False, "int": 0, "number": 0.0, "text": "", "mapping": {}, "list": []}[form]
+    return {"bool": False, "int": 1, "number": 0.0, "text": "", "mapping": {}, "list": []}[form]

@@ -132,10 +132,10 @@ def find(request: Wanted, regions: Sequence[str], home: str, progress: Progress 
             capacities[asked[done]] = done.result()
             progress(len(capacities), len(asked))
         offering = [region for region in regions if capacities[region].zones]
-        scores = _scores(scorer, request, offering, home, threads) if request.spot else _Scores()
+        scores = _scores(scorer, request, offering, home, threads) if request.spot else {}
         gpus = _gpus(clients[offering[0]], request.instance_type) if offering else 0
         on_demand, source = prices.result()
-    scored = tuple(_with_scores(capacities[region], scores) for region in regions)
+    scored = tuple(_with_scores(capacities[region], scores.get(region, ({}, ""))) for region in regions)
     return Found(request, scored, gpus, on_demand, source)
 
 
@@ -236,37 +236,31 @@ def _offering(region: str, described: Mapping[str, Any], asked_hours: int) -> Bl
 # --- all Regions --------------------------------------------------------------------------------------------------------
 
 
-@dataclass
-class _Scores:
-    by_region: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Region -> zone ID -> placement score."""
-    refusals: dict[str, str] = field(default_factory=dict)
-    """Region -> reason why it has no scores."""
+Scores = tuple[Mapping[str, int], str]
+"""Zone ID -> placement score in one Region, and the reason why the Region has none."""
 
 
-def _scores(ec2: Any, request: Wanted, regions: Sequence[str], home: str, threads: ThreadPoolExecutor) -> _Scores:
-    """Return the placement scores. AWS returns only the ten best zones per query, and limits the number of different
-    queries per day (`MaxConfigLimitExceeded`).
+def _scores(ec2: Any, request: Wanted, regions: Sequence[str], home: str, threads: ThreadPoolExecutor) -> dict[str, Scores]:
+    """Return the placement scores of each Region. AWS returns only the ten best zones per query, and limits the number of
+    different queries per day (`MaxConfigLimitExceeded`).
     """
 
-    def ask(some: Sequence[str]) -> tuple[Any, str]:
+    def ask(part: Sequence[str]) -> tuple[Any, str]:
         question = {"InstanceTypes": [request.instance_type], "TargetCapacity": request.nodes, "SingleAvailabilityZone": True}
-        return try_query(home, lambda: ec2.get_spot_placement_scores(**question, RegionNames=list(some))["SpotPlacementScores"])
+        return try_query(home, lambda: ec2.get_spot_placement_scores(**question, RegionNames=list(part))["SpotPlacementScores"])
 
     parts = [regions[start : start + _REGIONS_PER_SCORE] for start in range(0, len(regions), _REGIONS_PER_SCORE)]
-    scores = _Scores()
-    for part, (rows, reason) in zip(parts, threads.map(ask, parts), strict=True):
-        if reason:
-            scores.refusals |= dict.fromkeys(part, f"placement scores: {reason}")
-        for row in rows or ():
-            scores.by_region.setdefault(row["Region"], {})[row["AvailabilityZoneId"]] = row["Score"]
-    return scores
+    return {
+        region: ({row["AvailabilityZoneId"]: row["Score"] for row in rows or () if row["Region"] == region}, reason)
+        for part, (rows, reason) in zip(parts, threads.map(ask, parts), strict=True)
+        for region in part
+    }
 
 
-def _with_scores(capacity: RegionCapacity, scores: _Scores) -> RegionCapacity:
-    names, by_id = capacity.zone_names, scores.by_region.get(capacity.region, {})
+def _with_scores(capacity: RegionCapacity, scores: Scores) -> RegionCapacity:
+    names, (by_id, reason) = capacity.zone_names, scores
     by_zone = {names[zone_id]: score for zone_id, score in by_id.items() if zone_id in names}
-    refusals = [scores.refusals[capacity.region]] if capacity.region in scores.refusals else []
+    refusals = [f"placement scores: {reason}"] if reason else []
     return replace(capacity, spot_scores=by_zone, refusals=(*capacity.refusals, *refusals))
 
 

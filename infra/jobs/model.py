@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, NonNegativeInt, PositiveInt
 
 from infra.config.models import Model, Names
 from infra.jobs import starters
@@ -40,10 +40,12 @@ class Resources(Model):
 
     cpu: str | None = Field(None, examples=["8"], description="CPUs, in quotes, such as `500m` or `8`.")
     memory: str | None = Field(None, examples=["64Gi"], description="Memory, such as `64Gi`.")
-    efa: int | None = Field(None, description="EFA interfaces. With 0, MPI and NCCL use TCP.")
-    rdma: int | None = Field(None, description="RDMA devices, on pools with `rdmaResource`; 1 by default.")
-    hugepages_mib: int | None = Field(None, description="Memory in 2 MiB huge pages, given in MiB; 0 for none.")
-    shared_memory_mib: int | None = Field(None, description="Size of /dev/shm in MiB; half of the worker's memory by default.")
+    efa: NonNegativeInt | None = Field(None, description="EFA interfaces. With 0, MPI and NCCL use TCP.")
+    rdma: NonNegativeInt | None = Field(None, description="RDMA devices, on pools with `rdmaResource`; 1 by default.")
+    hugepages_mib: NonNegativeInt | None = Field(None, description="Memory in 2 MiB huge pages, given in MiB; 0 for none.")
+    shared_memory_mib: PositiveInt | None = Field(
+        None, description="Size of /dev/shm in MiB; half of the worker's memory by default."
+    )
 
 
 class SetupResources(Model):
@@ -103,7 +105,7 @@ class Job(Model):
         "`torchrun`: PyTorch's own launcher, without MPI.",
     )
     pool: str = Field(examples=["train"], description="Pool of the workers.")
-    workers: int = Field(examples=[2], description="Number of pods that run ranks.")
+    workers: PositiveInt = Field(examples=[2], description="Number of pods that run ranks.")
     image: str = Field(
         examples=["registry.example.com/train:1"],
         description="Image of all pods, with the program, MPI and sshd. A short name "
@@ -121,8 +123,8 @@ class Job(Model):
         "`sh -c`. With `launcher: torchrun`, a command that begins with `torchrun`, `accelerate launch` or `deepspeed` runs once "
         "per worker; missing options are added.",
     )
-    gpus_per_worker: int | None = Field(None, description="GPUs per worker; by default all GPUs of a node.")
-    slots: int | None = Field(None, description="Ranks per worker; by default one per GPU, or one per vCPU without GPUs.")
+    gpus_per_worker: PositiveInt | None = Field(None, description="GPUs per worker; by default all GPUs of a node.")
+    slots: PositiveInt | None = Field(None, description="Ranks per worker; by default one per GPU, or one per vCPU without GPUs.")
     mpi_implementation: MpiImplementation = Field(
         "OpenMPI", description="MPI implementation in the image; `OpenMPI` stands for Open MPI 4 and 5."
     )
@@ -131,9 +133,11 @@ class Job(Model):
         description="How pods of launcher `standalone` get SSH keys. `secret`: one key for all, from a Secret. `volume`: one key "
         "for all, created by one pod on the first writable volume. `s3`: one key per pod; pods publish public keys in a bucket.",
     )
-    ranks: int | None = Field(None, description="`-np`: total number of ranks; all slots by default.")
-    per_node: int | None = Field(None, description="`-npernode`: ranks on each worker.")
-    per_socket: int | None = Field(None, description="`-npersocket`: ranks on each processor socket of a worker; Open MPI only.")
+    ranks: PositiveInt | None = Field(None, description="`-np`: total number of ranks; all slots by default.")
+    per_node: PositiveInt | None = Field(None, description="`-npernode`: ranks on each worker.")
+    per_socket: PositiveInt | None = Field(
+        None, description="`-npersocket`: ranks on each processor socket of a worker; Open MPI only."
+    )
     hosts: Hosts | None = Field(None, description="Indexes of the workers that run ranks, starting at 0; all by default.")
     rank_prefix: bool = Field(
         False, description="Prefix each line of output with the number of its rank; with `torchrun`, with the local rank."
@@ -162,7 +166,9 @@ class Job(Model):
         "separate Job, and only what it writes to volumes reaches the ranks.",
     )
     setup_resources: SetupResources = Field(SetupResources(), description="Resources of `setup`, which gets no GPUs.")
-    setup_deadline_seconds: int = Field(3600, description="Time limit of `setup` in seconds, excluding time in the queue.")
+    setup_deadline_seconds: PositiveInt = Field(
+        3600, description="Time limit of `setup` in seconds, excluding time in the queue."
+    )
     resources: Resources = Field(Resources(), description="Resources of one worker; its share of a node by default.")
     pod_overrides: RoleOverrides = Field(
         RoleOverrides(), description="Additions to the pods of each role, limited to what Pod Security `restricted` allows."
@@ -170,11 +176,11 @@ class Job(Model):
     one_per_node: bool = Field(False, description="Run at most one worker per node, even if more would fit.")
     namespace: str | None = Field(None, description="Namespace of the job; the cluster's first job namespace by default.")
     priority: str | None = Field(None, description="Priority class.")
-    active_deadline_seconds: int | None = Field(
+    active_deadline_seconds: PositiveInt | None = Field(
         None,
         description="Time limit in seconds after which the job fails; none by default.",
     )
-    max_restarts: int = Field(
+    max_restarts: NonNegativeInt = Field(
         2,
         description="Number of restarts after failures. All ranks restart together. Lost nodes, drains and preemption do not "
         "count.",
@@ -189,7 +195,7 @@ class Job(Model):
         description="Where to read the job's current step, and the maximum time for one step. A job that exceeds this time "
         "restarts, which counts as a failure.",
     )
-    termination_grace_period_seconds: int = Field(
+    termination_grace_period_seconds: PositiveInt = Field(
         30,
         description="Seconds that ranks have to save their work after `checkpointSignal`, when a pod of the job is deleted, "
         "drained or preempted, or the job is canceled or reaches its deadline.",
@@ -199,7 +205,7 @@ class Job(Model):
         description="Signal that tells ranks to save their work before they are terminated: `SIGTERM`, `SIGINT`, "
         "`SIGUSR1` or `SIGUSR2`.",
     )
-    ttl_seconds_after_finished: int | None = Field(
+    ttl_seconds_after_finished: NonNegativeInt | None = Field(
         86400,
         description="Seconds after which a finished job is deleted, with its logs. Jobs of a stack stay until they are removed "
         "from the stack file.",
@@ -231,3 +237,14 @@ class Job(Model):
         if starters.mpi_starter(self.command) != starters.HOROVODRUN:
             return False
         return not any(word.partition("=")[0] in RANK_OPTIONS for word in self.command)
+
+
+StackJobs = Annotated[
+    tuple[Job, ...],
+    Field(
+        strict=False,
+        description="Jobs that run once; `pulumi up` does not wait for them to finish. All fields: docs/reference/job-fields.md. "
+        "Change: a changed job is deleted and runs again; a job removed from the file is deleted.",
+    ),
+]
+"""Jobs in a stack file."""

@@ -36,8 +36,6 @@ def check_alone(job: Job) -> Iterator[Problem]:
         yield Problem("setup", "begins with an empty string. Use a command such as [pip, install, --target, /shared/lib, numpy].")
     yield from check_quantity("setupResources.cpu", job.setup_resources.cpu)
     yield from check_quantity("setupResources.memory", job.setup_resources.memory)
-    if job.setup_deadline_seconds < 1:
-        yield Problem("setupDeadlineSeconds", f"{job.setup_deadline_seconds} is too small. Use at least 1.")
 
 
 def check_volume(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:

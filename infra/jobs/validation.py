@@ -65,26 +65,7 @@ def check_command(job: Job) -> Iterator[Problem]:
         yield Problem("command", "is empty. Set the program that every rank runs, such as [python3, /shared/train.py].")
 
 
-def check_numbers(job: Job) -> Iterator[Problem]:
-    at_least = {
-        "workers": (job.workers, 1),
-        "gpusPerWorker": (job.gpus_per_worker, 1),
-        "slots": (job.slots, 1),
-        "ranks": (job.ranks, 1),
-        "perNode": (job.per_node, 1),
-        "perSocket": (job.per_socket, 1),
-        "activeDeadlineSeconds": (job.active_deadline_seconds, 1),
-        "maxRestarts": (job.max_restarts, 0),
-        "terminationGracePeriodSeconds": (job.termination_grace_period_seconds, 1),
-        "ttlSecondsAfterFinished": (job.ttl_seconds_after_finished, 0),
-        "resources.efa": (job.resources.efa, 0),
-        "resources.rdma": (job.resources.rdma, 0),
-        "resources.hugepagesMib": (job.resources.hugepages_mib, 0),
-        "resources.sharedMemoryMib": (job.resources.shared_memory_mib, 1),
-    }
-    for path, (value, least) in at_least.items():
-        if value is not None and value < least:
-            yield Problem(path, f"{value} is too small. Use at least {least}.")
+def check_exit_codes(job: Job) -> Iterator[Problem]:
     for index, code in enumerate(job.no_retry_exit_codes):
         if not 1 <= code <= 255:
             yield Problem(f"noRetryExitCodes[{index}]", f"{code} is not an exit code of a failure. Use 1 to 255.")
@@ -150,7 +131,7 @@ ALONE: tuple[Callable[[Job], Iterator[Problem]], ...] = (
     images.check_name,
     images.check_pull_secrets,
     check_command,
-    check_numbers,
+    check_exit_codes,
     check_quantities,
     setup.check_alone,
     progress.check_alone,

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from infra.config.models import Model, MountPath
-from infra.jobs.model import Job
+from infra.jobs.model import StackJobs
 from infra.naming import Naming
 from infra.settings.platform import ExistingPlatformSettings
 
@@ -136,11 +136,7 @@ class ExistingSettings(Model):
         ExistingPlatformSettings(),
         description="Software that runs in the cluster alongside jobs. Change: see the individual fields.",
     )
-    jobs: Annotated[tuple[Job, ...], Field(strict=False)] = Field(
-        (),
-        description="Jobs that run once; `pulumi up` does not wait for them to finish. All fields: docs/reference/job-fields.md. "
-        "Change: a changed job is deleted and runs again; a job removed from the file is deleted.",
-    )
+    jobs: StackJobs = ()
 
     @property
     def cluster_name(self) -> str:

@@ -12,7 +12,7 @@ from pydantic import Field
 from infra.config.models import Model
 from infra.config.parse import FURTHER_KINDS
 from infra.config.stack_file import EXISTING
-from infra.jobs.model import Job
+from infra.jobs.model import StackJobs
 from infra.naming import Naming
 from infra.settings.budget import Budget
 from infra.settings.network import NetworkSettings
@@ -42,11 +42,7 @@ class Settings(Model):
     platform: PlatformSettings = Field(
         PlatformSettings(), description="Software that runs in the cluster alongside jobs. Change: see the individual fields."
     )
-    jobs: Annotated[tuple[Job, ...], Field(strict=False)] = Field(
-        (),
-        description="Jobs that run once; `pulumi up` does not wait for them to finish. All fields: docs/reference/job-fields.md. "
-        "Change: a changed job is deleted and runs again; a job removed from the file is deleted.",
-    )
+    jobs: StackJobs = ()
     budget: Budget = Field(Budget(), description="Limits for the cost of the stack. Change: see the individual fields.")
     cost_center: str | None = Field(
         None,

@@ -64,6 +64,14 @@ FORM: dict[str, tuple[dict[str, Any], str]] = {
     "quoted number instead of a number": (values(pool(minSize="2")), 'pools[0].minSize: "2" is text. Write it without quotes: 2'),
     "word instead of a number": (values(pool(minSize="two")), 'pools[0].minSize: "two" is text. Use a whole number.'),
     "part of a node": (values(pool(minSize=1.5)), "pools[0].minSize: 1.5 is not a whole number"),
+    "number below the minimum": (
+        values(platform={"startAttempts": -1}),
+        "platform.startAttempts: -1 is too small. Use at least 0.",
+    ),
+    "amount that is not positive": (
+        values(budget={"maxHourly": 0}),
+        "budget.maxHourly: 0 is too small. Use more than 0.",
+    ),
     "boolean instead of a number": (values(pool(minSize=True)), "pools[0].minSize: true is a boolean. Use a whole number."),
     "quoted number instead of a fraction": (
         values(platform={"cpuRequestFactor": "0.5"}),
