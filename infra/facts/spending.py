@@ -44,16 +44,16 @@ def runs(clients: Clients, stack: str) -> list[Run]:
     scaling activities for six weeks."""
     activities, own = list(_activities(clients, stack)), filter_by(f"tag:{STACK_TAG}", [stack])
     ends = {match[1]: activity for activity, _ in activities if (match := _TERMINATED.match(activity["Description"]))}
-    by_id = {run.instance: run for instance in instances(clients, own) if (run := _of_instance(instance, ends))}
-    pools = _pools(by_id.values(), activities)
-    for activity, group in activities:
-        launched = _LAUNCHED.match(activity["Description"])
-        if launched and activity["StatusCode"] == "Successful" and launched[1] not in by_id:
-            by_id[launched[1]] = _of_activity(launched[1], activity, pools[group["AutoScalingGroupName"]], ends.get(launched[1]))
-    return sorted(by_id.values(), key=lambda run: (run.started, run.instance))
+    listed = {instance["InstanceId"]: _of_instance(instance, ends) for instance in instances(clients, own)}
+    ended = {
+        launched[1]: _of_activity(launched[1], activity, group, listed, ends.get(launched[1]))
+        for activity, group in activities
+        if (launched := _LAUNCHED.match(activity["Description"])) and activity["StatusCode"] == "Successful"
+    }
+    return sorted({**ended, **listed}.values(), key=lambda run: (run.started, run.instance))
 
 
-def _of_instance(instance: Mapping[str, Any], ends: Mapping[str, Mapping[str, Any]]) -> Run | None:
+def _of_instance(instance: Mapping[str, Any], ends: Mapping[str, Mapping[str, Any]]) -> Run:
     tags = {tag["Key"]: tag["Value"] for tag in instance.get("Tags", ())}
     ended: datetime | None = None
     if instance["State"]["Name"] in ("shutting-down", "terminated", "stopping", "stopped"):
@@ -85,39 +85,31 @@ def _activities(clients: Clients, stack: str) -> Iterator[tuple[Mapping[str, Any
             yield activity, group
 
 
-@dataclass(frozen=True)
-class _Pool:
-    name: str
-    instance_type: str
-    """Empty if the group currently has no instances."""
-    market: Market
-    cost_center: str
-
-
-def _pools(runs: Iterable[Run], activities: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> dict[str, _Pool]:
-    """Return the pool of each Auto Scaling group, read from the tags of the group or of its instances."""
-    by_instance = {run.instance: run for run in runs}
-    pools: dict[str, _Pool] = {}
-    for _, group in activities:
-        tags = {tag["Key"]: tag["Value"] for tag in group.get("Tags", ())}
-        member = next((run for entry in group.get("Instances", ()) if (run := by_instance.get(entry["InstanceId"]))), None)
-        cluster, named = tags.get(EKS_CLUSTER_TAG, ""), tags.get(EKS_GROUP_TAG, "")
-        of_group = named.removeprefix(f"{cluster}-").rpartition("-")[0] or named
-        pools[group["AutoScalingGroupName"]] = _Pool(
-            member.pool if member else tags.get(POOL_TAG) or of_group or SYSTEM_POOL,
-            member.instance_type if member else "",
-            member.market if member else "on-demand",
-            member.cost_center if member else tags.get(COST_TAG, ""),
-        )
-    return pools
-
-
-def _of_activity(instance: str, activity: Mapping[str, Any], pool: _Pool, end: Mapping[str, Any] | None) -> Run:
-    """Return the run of an instance that EC2 no longer lists."""
+def _of_activity(
+    instance: str,
+    activity: Mapping[str, Any],
+    group: Mapping[str, Any],
+    listed: Mapping[str, Run],
+    end: Mapping[str, Any] | None,
+) -> Run:
+    """Return the run of an instance that EC2 no longer lists. Its pool is read from the group's tags, or from another
+    instance of the group; its type is empty if the group has no instances."""
+    tags = {tag["Key"]: tag["Value"] for tag in group.get("Tags", ())}
+    member = next((run for entry in group.get("Instances", ()) if (run := listed.get(entry["InstanceId"]))), None)
+    cluster, named = tags.get(EKS_CLUSTER_TAG, ""), tags.get(EKS_GROUP_TAG, "")
+    of_group = named.removeprefix(f"{cluster}-").rpartition("-")[0] or named
     zone = re.search(r'"Availability Zone": ?"([^"]+)"', activity.get("Details", ""))
     started = activity["StartTime"].astimezone(UTC)
-    ended = _ended(end) or started
-    return Run(instance, pool.name, pool.instance_type, zone[1] if zone else "", pool.market, pool.cost_center, started, ended)
+    return Run(
+        instance,
+        member.pool if member else tags.get(POOL_TAG) or of_group or SYSTEM_POOL,
+        member.instance_type if member else "",
+        zone[1] if zone else "",
+        member.market if member else "on-demand",
+        member.cost_center if member else tags.get(COST_TAG, ""),
+        started,
+        _ended(end) or started,
+    )
 
 
 def _ended(activity: Mapping[str, Any] | None) -> datetime | None:

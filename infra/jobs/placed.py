@@ -141,7 +141,7 @@ class PlacedJob:
 
     def build_service(self, selector: Mapping[str, str], port_name: str, port: int, **more: object) -> Manifest:
         """Return the headless Service with the job's name, which gives pods DNS names."""
-        spec = {"clusterIP": "None", "selector": selector, "ports": [{"name": port_name, "port": port}], **more}
+        spec = {"clusterIP": "None", **more, "selector": selector, "ports": [{"name": port_name, "port": port}]}
         return {"apiVersion": "v1", "kind": "Service", "metadata": self.metadata(self.name, "service"), "spec": spec}
 
     def queued_metadata(self, name: str, role: str) -> Manifest:

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from infra.facts.gather import gather
-from infra.facts.model import CapacityReservation, ExistingPool, OwnVpc
+from infra.facts.model import CapacityReservation, ExistingPool, FactsError, OwnVpc
 from infra.naming import ADDONS
 from infra.settings.stack import Settings
 from localcloud.aws.account import ACCOUNT, USER_ARN
+from localcloud.aws.permissions import organization
 from testkit.aws_clients import REGION, Client
 from testkit.eks_world import NODE_ACTIONS, World, allow
 from testkit.routes import add_nat_gateway
@@ -31,6 +32,15 @@ def test_a_new_stack_gets_its_facts_from_aws(aws: Client) -> None:
     assert facts.addon_versions["kube-proxy"].offered == {"v1.35.3-eksbuild.29", "v1.34.6-eksbuild.29"}
     assert facts.instance_types["p5.48xlarge"].efa_maximum == 32
     assert facts.existing.cluster_version is None
+
+
+def test_only_existing_clusters_need_permission_to_list_addons(aws: Client) -> None:
+    organization.deny("eks:ListAddons")
+    organization.deny("eks:DescribeAddon")
+    assert gather(settings()).existing.cluster_version is None
+    World(aws).cluster("gpumpi-test")
+    with pytest.raises(FactsError, match="may not call eks:ListAddons, which planning requires"):
+        gather(settings())
 
 
 LOGS = "/aws/eks/gpumpi-test/cluster"

@@ -307,7 +307,7 @@ def reading(lines: list[str]) -> tuple[Any, Log]:
 
 def read(reader: Any) -> logs.NewLines:
     for reading in reader._readings.values():
-        reader._read(reading)
+        reader._try_to_read(reading)
     batch: logs.NewLines = reader.take(SOURCE)
     return batch
 
@@ -358,7 +358,7 @@ def test_a_new_controller_learns_the_steps_again() -> None:
     assert follower.look(managed, loop.record) == Seen("uid-train-launcher-1")
     follower.end_round()
     for reading in follower._logs._readings.values():
-        follower._logs._read(reading)
+        follower._logs._try_to_read(reading)
     progress = follower.look(managed, loop.record)
     assert [step.number for step in progress.steps] == list(range(31, 60)), "the record contains the step of second 30"
     assert progress.tail[-1] == "step 59" and progress.complete

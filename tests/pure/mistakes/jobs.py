@@ -236,6 +236,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "workingDir: cannot be combined with workdir: ranks start in the folder that workdir sends. Remove one, or start the "
         "command with a cd into the other folder.",
     ),
+    ({"setupDeadlineSeconds": 0}, "setupDeadlineSeconds: 0 is too small. Use at least 1."),
     ({"maxRestarts": -1}, "maxRestarts: -1 is too small. Use at least 0."),
     ({"activeDeadlineSeconds": 0}, "activeDeadlineSeconds: 0 is too small. Use at least 1."),
     ({"ranks": 9}, "ranks: 9 ranks do not fit on 2 workers with 4 each. Use at most 8, or raise workers or slots."),
