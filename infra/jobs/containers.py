@@ -54,13 +54,7 @@ class PodParts:
     init_containers: tuple[Manifest, ...] = ()
 
     def __add__(self, other: "PodParts") -> "PodParts":
-        return PodParts(
-            self.script + other.script,
-            self.variables + other.variables,
-            self.mounts + other.mounts,
-            self.volumes + other.volumes,
-            self.init_containers + other.init_containers,
-        )
+        return PodParts(**{name: value + getattr(other, name) for name, value in vars(self).items()})
 
 
 NO_PARTS: Final = PodParts()

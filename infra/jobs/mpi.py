@@ -73,24 +73,25 @@ def rank_variables(implementation: MpiImplementation, pool: PoolDescription) -> 
             return {**common, "MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": transport}
 
 
+_SYSTEMS: Final = ("OMPI", "PRTE")
+"""Prefixes of the parameters of Open MPI 4 and 5."""
+
+
 def _open_mpi(slots: int) -> dict[str, str]:
-    return {
-        "OMPI_MCA_orte_default_hostfile": HOSTFILE,
-        "PRTE_MCA_prte_default_hostfile": HOSTFILE,
-        "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
-        "PRTE_MCA_prte_keep_fqdn_hostnames": "true",
-        "OMPI_MCA_orte_set_default_slots": str(slots),
-        "PRTE_MCA_prte_set_default_slots": str(slots),
+    values = {  # names in Open MPI 4 and 5
+        ("orte_default_hostfile", "prte_default_hostfile"): HOSTFILE,
+        ("orte_keep_fqdn_hostnames", "prte_keep_fqdn_hostnames"): "true",
+        ("orte_set_default_slots", "prte_set_default_slots"): str(slots),
         # Disable core binding, because pods may share a node and cannot see which cores other pods have bound.
-        "OMPI_MCA_hwloc_base_binding_policy": "none",
-        "PRTE_MCA_hwloc_default_binding_policy": "none",
-        # A lost node does not close its connections; only keepalives detect the loss.
-        "OMPI_MCA_oob_tcp_keepalive_time": "5",
-        "OMPI_MCA_oob_tcp_keepalive_intvl": "5",
-        "OMPI_MCA_oob_tcp_keepalive_probes": "3",
-        "PRTE_MCA_oob_tcp_keepalive_time": "5",
-        "PRTE_MCA_oob_tcp_keepalive_intvl": "5",
-        "PRTE_MCA_oob_tcp_keepalive_probes": "3",
+        ("hwloc_base_binding_policy", "hwloc_default_binding_policy"): "none",
+    }
+    # A lost node does not close its connections; only keepalives detect the loss.
+    keepalive = {"oob_tcp_keepalive_time": "5", "oob_tcp_keepalive_intvl": "5", "oob_tcp_keepalive_probes": "3"}
+    return {
+        **{
+            f"{system}_MCA_{name}": value for names, value in values.items() for system, name in zip(_SYSTEMS, names, strict=True)
+        },
+        **{f"{system}_MCA_{name}": value for system in _SYSTEMS for name, value in keepalive.items()},
     }
 
 

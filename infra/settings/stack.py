@@ -5,7 +5,7 @@ docs/reference/settings.md is generated from these descriptions. This module doe
 the account are in `infra.validation`.
 """
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -14,12 +14,36 @@ from infra.config.parse import FURTHER_KINDS
 from infra.config.stack_file import EXISTING
 from infra.jobs.model import StackJobs
 from infra.naming import Naming
-from infra.settings.budget import Budget
 from infra.settings.network import NetworkSettings
 from infra.settings.platform import PlatformSettings
 from infra.settings.pools import Pool
 from infra.settings.storage import StorageSettings
 from infra.settings.targets import Ec2Target, EksTarget, Target
+
+
+class Budget(Model):
+    """Limits that `scripts/cluster plan` and `pulumi up` compare with the stack's bill."""
+
+    max_hourly: float | None = Field(
+        None,
+        gt=0,
+        description="Maximum cost in USD per hour with every pool at `maxSize`, excluding usage such as traffic. "
+        "Change: in place.",
+    )
+    max_monthly: float | None = Field(
+        None,
+        gt=0,
+        description="Maximum cost in USD for 730 hours with the pools at their configured size. Change: in place.",
+    )
+    action: Literal["refuse", "warn"] = Field(
+        "refuse",
+        description="`refuse` stops `pulumi up` if the stack exceeds the budget or a price is unknown; `warn` prints a warning. "
+        "Change: in place.",
+    )
+
+    @property
+    def is_set(self) -> bool:
+        return self.max_hourly is not None or self.max_monthly is not None
 
 
 class Settings(Model):
