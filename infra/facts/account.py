@@ -21,7 +21,7 @@ def caller(clients: Clients) -> Caller:
     """
     identity = query(clients.region, clients.sts.get_caller_identity)
     arn: str = identity["Arn"]
-    return Caller(account=identity["Account"], arn=arn, principal_arn=None if role_name(arn) else _principal(arn))
+    return Caller(account=identity["Account"], arn=arn, principal_arn=arn if ":iam:" in arn and ":user/" in arn else None)
 
 
 def role_name(arn: str) -> str | None:
@@ -32,10 +32,6 @@ def role_name(arn: str) -> str | None:
     """
     kind, _, rest = arn.split(":", 5)[5].partition("/")
     return rest.partition("/")[0] if kind == "assumed-role" else None
-
-
-def _principal(arn: str) -> str | None:
-    return arn if ":iam:" in arn and ":user/" in arn else None
 
 
 def role_arn(clients: Clients, name: str) -> str:
@@ -110,7 +106,8 @@ def vcpus_in_use(clients: Clients, stack: str) -> dict[str, int]:
         vcpus = _vcpus(instance)
         each[instance["InstanceType"]] = vcpus
         limit = quota(instance["InstanceType"], spot=instance.get("InstanceLifecycle") == "spot")
-        if limit and not _is_own(instance, stack) and not instance.get("CapacityReservationId"):
+        is_own = {"Key": STACK_TAG, "Value": stack} in instance.get("Tags", ())
+        if limit and not is_own and not instance.get("CapacityReservationId"):
             in_use[limit.code] += vcpus
     active = [filter_by("state", ["active"])]
     for reservation in read_pages(clients.ec2, "describe_capacity_reservations", "CapacityReservations", Filters=active):
@@ -126,7 +123,3 @@ def vcpus_in_use(clients: Clients, stack: str) -> dict[str, int]:
 def _vcpus(instance: Mapping[str, Any]) -> int:
     options = instance.get("CpuOptions") or {}
     return int(options.get("CoreCount", 0)) * int(options.get("ThreadsPerCore", 1))
-
-
-def _is_own(instance: Mapping[str, Any], stack: str) -> bool:
-    return any(tag["Key"] == STACK_TAG and tag["Value"] == stack for tag in instance.get("Tags", ()))

@@ -52,8 +52,6 @@ NONE: Final = Manifests({}, {})
 def load(files: Iterable[Pinned], mirror: str | None) -> Manifests:
     """Read and verify the files: from the cache, else from the mirror if one is set, else from upstream."""
     source = mirror or os.environ.get(MIRROR_VARIABLE) or UPSTREAM
-    objects: dict[str, Objects] = {}
-    missing: dict[str, str] = {}
 
     def load_file(file: Pinned) -> tuple[str, Objects | Unavailable]:
         try:
@@ -62,12 +60,11 @@ def load(files: Iterable[Pinned], mirror: str | None) -> Manifests:
             return file.path, error
 
     with ThreadPoolExecutor(PARALLEL) as threads:
-        for path, loaded in threads.map(load_file, files):
-            if isinstance(loaded, Unavailable):
-                missing[path] = str(loaded)
-            else:
-                objects[path] = loaded
-    return Manifests(objects, missing)
+        loaded = dict(threads.map(load_file, files))
+    return Manifests(
+        {path: content for path, content in loaded.items() if not isinstance(content, Unavailable)},
+        {path: str(content) for path, content in loaded.items() if isinstance(content, Unavailable)},
+    )
 
 
 def cache_folder() -> Path:

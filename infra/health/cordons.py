@@ -76,17 +76,12 @@ def decide(
     free = broken.keys() & brake.find_recent(before.counted, now)
     waiting = [name for name in broken if name not in free]
     counted = {name: before.counted[name] for name in brake.find_recent(before.counted, now)}
-    released = {*free, *brake.release(waiting, {**before.gone, **counted, **find_taken_out(nodes)}, map(read_name, nodes), now)}
+    taken_out = {read_name(node): out.at for node in nodes if (out := annotation.read(node)) is not None}
+    released = {*free, *brake.release(waiting, {**before.gone, **counted, **taken_out}, map(read_name, nodes), now)}
     return Verdict(
         tuple(cordon for name, cordon in broken.items() if name in released),
         tuple(name for name in broken if name not in released),
     )
-
-
-def find_taken_out(nodes: Iterable[Object]) -> dict[str, datetime]:
-    """Return the nodes that are out of service, each with the time when it was taken out. A node with a damaged
-    annotation gets an early date and stays out of service."""
-    return {read_name(node): out.at for node in nodes if (out := annotation.read(node)) is not None}
 
 
 def find_broken_nodes(nodes: Iterable[Object], silent: Mapping[str, str], now: datetime, *, existing: bool) -> list[Cordon]:

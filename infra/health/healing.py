@@ -1,7 +1,7 @@
 """Plan one pass of the job controller over the nodes: the journal, which the controller stores first, and the patches
 for nodes."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
@@ -75,7 +75,10 @@ def plan_round(
             cordon = replace(cordon, out=replace(cordon.out, ending=busy.get(cordon.node, 0)))
         journal.record_state(entries, by_name[cordon.node], cordon.out)
         patches.append(Patch(cordon.node, cordon.patch, f"taken out of service: {cordon.out.reason}"))
-    _withdraw(entries, own, {cordon.node for cordon in verdict.cordons}, now)
+    cordoned = {cordon.node for cordon in verdict.cordons}
+    for name, node in by_name.items():
+        if annotation.read(node) is None and name not in cordoned:  # it recovered before it was taken out of service
+            journal.close_entries(entries, str(node["metadata"]["uid"]), now)
     return Plan({**after, "held": sorted(verdict.held)}, tuple(filter(None, patches)))
 
 
@@ -95,13 +98,6 @@ def _step(
         journal.record_state(entries, node, after)
     body = repairs.build_patch(node["metadata"].get("resourceVersion", ""), after)
     return Patch(read_name(node), body, "back in service" if after is None else after.state)
-
-
-def _withdraw(entries: list[journal.Entry], nodes: Sequence[Object], cordoned: Collection[str], now: datetime) -> None:
-    """Close the journal entries of nodes that recovered before the controller took them out of service."""
-    for node in nodes:
-        if annotation.read(node) is None and read_name(node) not in cordoned:
-            journal.close_entries(entries, str(node["metadata"]["uid"]), now)
 
 
 def find_draining_nodes(nodes: Sequence[Object]) -> dict[str, str]:

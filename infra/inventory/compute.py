@@ -3,7 +3,6 @@
 from typing import Final
 
 from infra.facts.account_limits import CLUSTERS, INTERFACES
-from infra.facts.model import Facts
 from infra.inventory.entry import Charge, Entry, KeyUse, count_one
 from infra.inventory.lookups import find_auto_scaling_group, find_by_tags, find_described, find_instance, find_listed
 from infra.inventory.nodes import HEAD_NODE, LAUNCH_TEMPLATE, NODE_GROUP, WORKERS, launched_nodes
@@ -36,10 +35,6 @@ def _roles_of_group(group: Resource, inventory: Inventory) -> tuple[str, ...]:
     return ("autoscaling.amazonaws.com", *eks_role, *spot)
 
 
-def _has_cluster(resource: Resource, facts: Facts) -> bool:
-    return facts.existing.cluster_version is not None
-
-
 ENTRIES: Final = {
     "aws:ec2/placementGroup:PlacementGroup": Entry(
         lookup=find_by_tags("describe_placement_groups", "PlacementGroups", "GroupName")
@@ -67,7 +62,7 @@ ENTRIES: Final = {
         service_roles=lambda cluster, inventory: ("eks.amazonaws.com",),
         charges=lambda cluster: (Charge("EKS control plane", "control plane", "eks-cluster-hour"),),
         units={CLUSTERS: count_one, INTERFACES: _count_interfaces},
-        exists=_has_cluster,
+        exists=lambda cluster, facts: facts.existing.cluster_version is not None,
         lookup=find_described("eks", "describe_cluster", "cluster", "name"),
         replaced="all jobs are deleted",
         deleted="all jobs are deleted",

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from infra.inventory.resources import Inventory, Resource
 from infra.naming import POOL_TAG, SYSTEM_POOL
@@ -65,10 +65,6 @@ def launched_nodes(resource: Resource, inventory: Inventory) -> Nodes:
         minimum,
         desired,
         maximum,
-        volume_gib=sum(_volume_sizes(template)),
+        volume_gib=sum(int(mapping["ebs"]["volumeSize"]) for mapping in template["blockDeviceMappings"]),
         interfaces=len(template.get("networkInterfaces", ())) or 1,
     )
-
-
-def _volume_sizes(template: Mapping[str, Any]) -> list[int]:
-    return [int(mapping["ebs"]["volumeSize"]) for mapping in template["blockDeviceMappings"]]

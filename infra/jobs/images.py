@@ -63,10 +63,6 @@ def check_name(job: Job) -> Iterator[Problem]:
         yield warning("image", f"{shown(job.image)} has no tag or digest, so a retry may run another image. {fix}")
 
 
-def check_pull_secrets(job: Job) -> Iterator[Problem]:
-    yield from check_secret_names("imagePullSecrets", job.image_pull_secrets or ())
-
-
 def is_secret_name(name: str) -> bool:
     return len(name) <= SECRET_NAME_LIMIT and _SECRET_NAME.fullmatch(name) is not None
 

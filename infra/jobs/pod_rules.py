@@ -31,7 +31,6 @@ _LABEL_PREFIX = r"(?=.{1,253}/)[a-z0-9]([a-z0-9.-]*[a-z0-9])?/"
 _LABEL_KEY = re.compile(rf"({_LABEL_PREFIX})?{_LABEL_NAME}")
 _LABEL_VALUE = re.compile(rf"({_LABEL_NAME})?")
 _DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
-_EXACTLY_ONE: Final = "Set exactly one of"
 
 
 def check_overrides(job: Job, launcher: Launcher) -> Iterator[Problem]:
@@ -101,17 +100,14 @@ def _check_volumes(job: Job, launcher: Launcher, additions: PodOverrides, path: 
             fix = "Use emptyDir, or list a claim under the job's volumes."
             yield Problem(f"{where}.hostPath", f"Pod Security forbids hostPath volumes in jobs. {fix}")
         elif len(volume.kinds) != 1:
-            yield Problem(where, f"has {len(volume.kinds)} volume sources. {_EXACTLY_ONE} {_kinds()}.")
+            kinds = ", ".join(str(PodVolume.model_fields[kind].alias) for kind in VOLUME_KINDS)
+            yield Problem(where, f"has {len(volume.kinds)} volume sources. Set exactly one of {kinds}.")
         if mounted in paths:
             yield Problem(f"{where}.mountPath", f"{shown(volume.mount_path)} is in use. Choose another.")
         elif wrong := _find_path_problem(volume, job, launcher):
             yield Problem(f"{where}.mountPath", f"{shown(volume.mount_path)} {wrong}. Use a path such as /data.")
         names.add(volume.name)
         paths.add(mounted)
-
-
-def _kinds() -> str:
-    return ", ".join(str(PodVolume.model_fields[kind].alias) for kind in VOLUME_KINDS)
 
 
 def _find_path_problem(volume: PodVolume, job: Job, launcher: Launcher) -> str | None:

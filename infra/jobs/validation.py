@@ -129,7 +129,7 @@ def check_home(job: Job) -> Iterator[Problem]:
 ALONE: tuple[Callable[[Job], Iterator[Problem]], ...] = (
     check_name,
     images.check_name,
-    images.check_pull_secrets,
+    lambda job: images.check_secret_names("imagePullSecrets", job.image_pull_secrets or ()),
     check_command,
     check_exit_codes,
     check_quantities,
@@ -210,14 +210,10 @@ def check_volumes(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
             taken[path.rstrip("/")] = f"volumes[{index}]"
 
 
-def check_launcher_in_cluster(job: Job, cluster: ClusterDescription) -> Iterator[Problem]:
-    yield from LAUNCHERS[job.launcher].check_in_cluster(job, cluster)
-
-
 IN_CLUSTER: tuple[Callable[[Job, ClusterDescription], Iterator[Problem]], ...] = (
     check_pool,
     check_image_repository,
-    check_launcher_in_cluster,
+    lambda job, cluster: LAUNCHERS[job.launcher].check_in_cluster(job, cluster),
     check_priority,
     check_namespace,
     check_volumes,
@@ -304,15 +300,11 @@ def check_efa(placed: PlacedJob) -> Iterator[Problem]:
         yield Problem("resources.efa", f"a worker with {share} {unit} gets none of the node's {pool.efa} EFA interfaces. {fix}")
 
 
-def check_launcher_size(placed: PlacedJob) -> Iterator[Problem]:
-    yield from placed.launcher.check_size(placed)
-
-
 PLACED: tuple[Callable[[PlacedJob], Iterator[Problem]], ...] = (
     check_resources,
     check_workers_fit,
     check_slots,
     check_shared_gpus,
     check_efa,
-    check_launcher_size,
+    lambda placed: placed.launcher.check_size(placed),
 )

@@ -11,7 +11,7 @@ from infra.config.problems import Problem, warning
 from infra.facts.existing_cluster import ClusterFacts, Node
 from infra.jobs.containers import LAUNCHER_CPU_MILLIS, LAUNCHER_MEMORY_MIB
 from infra.jobs.pod_rules import check_label
-from infra.jobs.sizing import bytes_of
+from infra.jobs.sizing import check_quantity
 from infra.naming import SYSTEM_POOL
 from infra.plan.existing_cluster_description import describe, system_nodes
 from infra.settings.existing import ClassOfStorage, ExistingSettings, Nfs
@@ -104,8 +104,7 @@ def check_volume(settings: ExistingSettings) -> Iterator[Problem]:
                 "storage.name",
                 f"{shown(volume.name)} is not a valid StorageClass name. Use one that `kubectl get storageclass` lists.",
             )
-        if _bytes_or_zero(volume.size) <= 0:
-            yield Problem("storage.size", f"{shown(volume.size)} is not a quantity. Use one such as 100Gi.")
+        yield from check_quantity("storage.size", volume.size)
 
 
 def _is_address(text: str) -> bool:
@@ -114,13 +113,6 @@ def _is_address(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _bytes_or_zero(text: str) -> int:
-    try:
-        return bytes_of(text)
-    except ValueError:
-        return 0
 
 
 # --- with the cluster --------------------------------------------------------------------------------------------------

@@ -121,7 +121,7 @@ ALONE: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "no size": (
         {"storage": {"kind": "storage-class", "name": "cephfs", "size": "much"}},
-        'storage.size: "much" is not a quantity. Use one such as 100Gi.',
+        'storage.size: "much" is not a quantity. Use one such as 64Gi.',
     ),
     "namespace reserved for Kubernetes": (
         {"platform": {"namespaces": ["kube-system"]}},

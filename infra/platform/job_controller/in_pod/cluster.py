@@ -1,6 +1,5 @@
 """The jobs of the cluster, assembled from mirrors."""
 
-import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -87,19 +86,20 @@ def assemble(by_kind: Mapping[str, Sequence[Object]], nodes: Mapping[str, Object
     ]
     jobs = []
     for main in mains:
-        workers_set = max(sets_of[read_job_name(main)], key=_created, default=None)
-        # The objects of a stack's job may exist before its main object.
-        since = functools.partial(_is_since, min(map(_created, (main, *([workers_set] if workers_set else [])))))
-        owned = [*children[main["metadata"]["uid"]], *setups[read_job_name(main)]]
+        name, uid = read_job_name(main), main["metadata"]["uid"]
+        workers_set = max(sets_of[name], key=_created, default=None)
+        # The objects of a stack's job may exist before its main object. Older ones belong to an earlier job.
+        began = min(map(_created, (main, *([workers_set] if workers_set else []))))
+        owned = [*children[uid], *setups[name]]
         jobs.append(
             ManagedJob(
                 main,
-                list(filter(since, pods_of[read_job_name(main)])),
-                next((child for child in owned if child["metadata"]["name"] == f"{read_job_name(main)}-launcher"), None),
+                [pod for pod in pods_of[name] if _created(pod) >= began],
+                next((child for child in owned if child["metadata"]["name"] == f"{name}-launcher"), None),
                 next((child for child in owned if read_labels(child).get(ROLE_LABEL) == "setup"), None),
                 workers_set,
                 nodes,
-                next(iter(workloads[main["metadata"]["uid"]]), None),
+                next(iter(workloads[uid]), None),
             )
         )
     return jobs
@@ -107,11 +107,6 @@ def assemble(by_kind: Mapping[str, Sequence[Object]], nodes: Mapping[str, Object
 
 def _created(item: Object) -> str:
     return str(item["metadata"]["creationTimestamp"])
-
-
-def _is_since(created: str, item: Object) -> bool:
-    """Return whether an object belongs to this job rather than to an earlier one with the same name."""
-    return bool(item["metadata"]["creationTimestamp"] >= created)
 
 
 def _by_owner(objects: Iterable[Object]) -> Mapping[str, list[Object]]:

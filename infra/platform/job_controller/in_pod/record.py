@@ -91,7 +91,11 @@ _RECORD = has_fields(
 
 def fits(document: Any) -> bool:
     """Return whether a document is a record whose parts agree."""
-    return _RECORD(document) and _has_ordered_phases(document) and all(map(_is_closed_or_open, document["attempts"]))
+    return (
+        _RECORD(document)
+        and _has_ordered_phases(document)
+        and all((attempt["outcome"] is None) == (attempt["to"] is None) for attempt in document["attempts"])
+    )
 
 
 def _has_ordered_phases(record: Any) -> bool:
@@ -99,10 +103,6 @@ def _has_ordered_phases(record: Any) -> bool:
     times = [datetime.fromisoformat(at) for phase in phases for at in (phase["from"], phase["to"]) if at is not None]
     closed = [phase["to"] is not None for phase in phases[:-1]]
     return bool(phases) and phases[-1]["phase"] == record["phase"] and all(closed) and all(a <= b for a, b in pairwise(times))
-
-
-def _is_closed_or_open(attempt: Any) -> bool:
-    return (attempt["outcome"] is None) == (attempt["to"] is None)
 
 
 def new(uid: str, name: str, namespace: str, created: str) -> Record:
