@@ -15,8 +15,9 @@ from cli.exit_codes import FAILED, OK, UNREACHABLE
 from cli.installation import NAME
 from cli.installation import command as program
 from cli.jobs import foreign_jobs, objects
-from cli.jobs.state import JobState, explain_stuck, explain_unusable_image, explain_wait, find_role, lacks_reason, list_containers
-from infra.naming import COMPLETION_INDEX
+from cli.jobs.foreign_jobs import find_role, worker_index
+from cli.jobs.state import JobState, explain_stuck, explain_unusable_image, explain_wait, lacks_reason, list_containers
+from infra.jobs.render import LAUNCHERS
 from infra.platform.job_controller.in_pod.phases import Phase
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)")
@@ -34,12 +35,11 @@ API_SERVER_SECONDS = 120.0
 
 def select_log_pods(pods: Sequence[Object], state: JobState) -> list[Object]:
     """Return the pods whose logs make up the job's log: the launcher of each attempt or, without one, rank 0's pod."""
-    if state.launcher == "torchrun":
-        chosen = [pod for pod in pods if _index(pod) == "0" or find_role(pod) == "setup"]
-    elif not state.has_launcher:
+    if (launcher := LAUNCHERS.get(state.launcher)) is None:
         chosen = foreign_jobs.find_first_rank(pods)
     else:
-        chosen = [pod for pod in pods if find_role(pod) in ("launcher", "setup")]
+        roles = ("setup", launcher.roles[0])
+        chosen = [pod for pod in pods if find_role(pod) in roles and not worker_index(pod)]
     return sorted(chosen, key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]))
 
 
@@ -47,14 +47,11 @@ def lacks_workers(pods: Sequence[Object], state: JobState) -> bool:
     """Return whether the launcher is waiting for workers. The launcher's log must not be followed yet: meanwhile, the
     reason why the workers do not start would not be printed.
     """
-    if state.launcher != "standalone":  # the MPI operator starts the launcher once the workers are ready
+    launcher = LAUNCHERS.get(state.launcher)
+    if launcher is None or not launcher.starts_before_workers:
         return False
     workers = [pod for pod in pods if find_role(pod) == "worker"]
     return not all(container.get("ready") for pod in workers for container in pod["status"].get("containerStatuses") or [{}])
-
-
-def _index(pod: Object) -> str:
-    return str(pod["metadata"].get("annotations", {}).get(COMPLETION_INDEX, ""))
 
 
 def list_job_containers(pod: Object) -> list[Mapping[str, Any]]:

@@ -31,6 +31,15 @@ LABELS: Final = (JOB_LABEL, MPI_JOB_LABEL, JOB_SET_LABEL, RAY_LABEL, BATCH_JOB_L
 created them.
 """
 
+_INDEXES = (
+    COMPLETION_INDEX,
+    "training.kubeflow.org/replica-index",
+    "apps.kubernetes.io/pod-index",
+)
+"""Keys of labels and annotations that contain a pod's index. They are set by Kubernetes' Job controller, mpi-operator
+and the StatefulSet controller, in this order.
+"""
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -69,6 +78,20 @@ def find_role(pod: Object) -> str:
         replica = labels.get(MPI_ROLE_LABEL) or labels["training.kubeflow.org/replica-type"]
         return "launcher" if replica == "launcher" else "worker"
     return "worker" if {JOB_SET_LABEL, RAY_LABEL, BATCH_JOB_LABEL} & labels.keys() else ""
+
+
+def worker_index(pod: Object) -> int | None:
+    """Return the index of a worker's pod; None for other pods.
+
+    >>> worker_index({"metadata": {"name": "a-worker-3", "labels": {"gpumpi.io/role": "worker"}}})
+    3
+    """
+    if find_role(pod) != "worker":
+        return None
+    metadata = pod["metadata"]
+    keys = {**metadata.get("annotations", {}), **metadata.get("labels", {})}
+    number = next((keys[name] for name in _INDEXES if name in keys), metadata["name"].rpartition("-")[2])
+    return int(number) if number.isdecimal() and len(number) < 10 else None
 
 
 def find_first_rank(pods: Sequence[Pod]) -> list[Pod]:

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from cli.jobs import foreign_jobs
+from cli.jobs.foreign_jobs import find_role
 from cli.jobs.records import JobRecord, Key
 from infra.jobs.in_pods import UNUSABLE_IMAGE
 from infra.jobs.render import LAUNCHERS
@@ -68,7 +69,7 @@ class JobState:
     @property
     def has_launcher(self) -> bool:
         """True if a launcher pod starts the ranks. Otherwise, rank 0's log is the log of the job."""
-        return self.launcher in [name for name, launcher in LAUNCHERS.items() if "launcher" in launcher.roles]
+        return self.launcher in LAUNCHERS and "launcher" in LAUNCHERS[self.launcher].roles
 
     def seconds(self, now: datetime) -> int:
         """Return the number of seconds from the job's creation to its end, or until now if it has not ended."""
@@ -258,10 +259,6 @@ def explain_stop(state: JobState, workload: Object, events: Sequence[Object]) ->
     gone = [{"metadata": {"name": name}, "status": {}} for name in sorted(about) if name.startswith(prefixes)]
     why = find_warning(state, gone, events)
     return f"the queue stopped it: {evicted}{f' ({why})' if why else ''}"
-
-
-def find_role(pod: Object) -> str:
-    return foreign_jobs.find_role(pod)
 
 
 def explain_unusable_image(pods: Sequence[Object]) -> str:
