@@ -3,6 +3,8 @@
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
+from datetime import datetime
 from functools import cache
 from typing import Any, Final, Literal
 
@@ -38,6 +40,20 @@ def say_once(line: str) -> None:
 
 def print_json(document: Any) -> None:
     print(json.dumps(document, indent=1), flush=True)
+
+
+def to_json(value: Any) -> Any:
+    """Return a value as data for a JSON document. The fields of data classes get names in camel case."""
+    if is_dataclass(value):
+        return {_to_camel(field.name): to_json(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, list | tuple):
+        return [to_json(item) for item in value]
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+def _to_camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))
 
 
 class Listing:

@@ -86,7 +86,7 @@ def choose_smoke_pool(pools: Sequence[PoolDescription], there: Mapping[str, int]
 def choose_scale_pool(pools: Sequence[PoolDescription], in_aws: Mapping[str, PoolStatus]) -> PoolDescription | None:
     """Return an empty pool or, if there is none, a pool that may be scaled to zero."""
     can = [
-        candidate for candidate in pools if candidate.max_size and (status := in_aws.get(candidate.name)) and status.minimum == 0
+        candidate for candidate in pools if candidate.max_size and (status := in_aws.get(candidate.name)) and status.min_size == 0
     ]
     return next((candidate for candidate in can if not in_aws[candidate.name].wanted), can[0] if can else None)
 

@@ -120,7 +120,7 @@ def _node_tile(data: Seen) -> dict[str, str]:
         pools = [pool for pool in data.status.pools if pool.ready is not None]
         if not pools:
             return _tile("Healthy nodes", tables.UNKNOWN, "could not be read", "doubtful")
-        ready, there = sum(pool.ready or 0 for pool in pools), sum(pool.there or 0 for pool in pools)
+        ready, there = sum(pool.ready or 0 for pool in pools), sum(pool.nodes or 0 for pool in pools)
         return _tile(
             "Ready nodes", f"{ready} of {there}", "their health could not be read", "good" if ready == there else "doubtful"
         )

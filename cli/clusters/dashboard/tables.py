@@ -54,12 +54,12 @@ def pools(statuses: Sequence[PoolStatus], now: datetime) -> list[Row]:
 
 
 def _pool(pool: PoolStatus, now: datetime) -> Row:
-    expected = pool.there if pool.wanted is None else pool.wanted
+    expected = pool.nodes if pool.wanted is None else pool.wanted
     enough = pool.ready is not None and pool.ready == expected
-    bounds = f"{_shown(pool.minimum)} to {_shown(pool.maximum)}" if pool.maximum is not None else ""
+    bounds = f"{_shown(pool.min_size)} to {_shown(pool.max_size)}" if pool.max_size is not None else ""
     of = f" of {expected}" if expected is not None else ""
-    notes = [*([pool.block.sentence(now)] if pool.block else []), *pool.problems]
-    if (launch := pool.failed_launch) and not launch.is_over:
+    notes = [*([pool.capacity_block.sentence(now)] if pool.capacity_block else []), *pool.problems]
+    if (launch := pool.last_failed_launch) and not launch.later_launch_succeeded:
         notes.append(f"last failed launch {ago(launch.at, now)}: {launch.reason}")
     return _row(
         pool.name,
@@ -67,7 +67,7 @@ def _pool(pool: PoolStatus, now: datetime) -> Row:
         ready=cell(f"{_shown(pool.ready)}{of}", tone="good" if enough else "doubtful"),
         size=cell(bounds),
         gpus=_gpus(pool),
-        notes=cell("; ".join(notes), tone="bad" if pool.problems or (launch and not launch.is_over) else ""),
+        notes=cell("; ".join(notes), tone="bad" if pool.problems or (launch and not launch.later_launch_succeeded) else ""),
     )
 
 

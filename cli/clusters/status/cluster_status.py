@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Literal
 
+from cli.console import to_json
 from cli.durations import format_period
 from cli.ec2.failed_launches import FailedLaunch
 from cli.jobs.state import JobState
@@ -59,18 +60,18 @@ class PoolStatus:
     instance_type: str = ""
     ready: int | None = None
     """Number of nodes that Kubernetes reports as Ready; in an EC2 cluster, number of nodes that have joined."""
-    there: int | None = None
+    nodes: int | None = None
     """Number of nodes, ready or not."""
     wanted: int | None = None
-    minimum: int | None = None
-    maximum: int | None = None
+    min_size: int | None = None
+    max_size: int | None = None
     gpus: int | None = None
     """Number of GPUs on ready nodes that accept jobs, plus the number of GPUs that pods hold on other nodes."""
     gpus_used: int | None = None
     """Number of GPUs that pods hold on the pool's nodes."""
     problems: tuple[str, ...] = ()
-    failed_launch: FailedLaunch | None = None
-    block: BlockStatus | None = None
+    last_failed_launch: FailedLaunch | None = None
+    capacity_block: BlockStatus | None = None
 
     def merged(self, other: "PoolStatus") -> "PoolStatus":
         """Merge with the status from another source. If both have a value, keep the value of `self`."""
@@ -79,21 +80,9 @@ class PoolStatus:
         return replace(other, **{**own_values, "problems": problems})
 
     def as_json(self, now: datetime) -> dict[str, object]:
-        return {
-            "name": self.name,
-            "instanceType": self.instance_type,
-            "ready": self.ready,
-            "nodes": self.there,
-            "wanted": self.wanted,
-            "minSize": self.minimum,
-            "maxSize": self.maximum,
-            "gpus": self.gpus,
-            "gpusUsed": self.gpus_used,
-            "gpusFree": None if self.gpus is None or self.gpus_used is None else self.gpus - self.gpus_used,
-            "problems": list(self.problems),
-            "lastFailedLaunch": self.failed_launch.as_json() if self.failed_launch else None,
-            "capacityBlock": self.block.as_json(now) if self.block else None,
-        }
+        block = self.capacity_block.as_json(now) if self.capacity_block else None
+        gpus_free = None if self.gpus is None or self.gpus_used is None else self.gpus - self.gpus_used
+        return {**to_json(self), "gpusFree": gpus_free, "capacityBlock": block}
 
 
 @dataclass(frozen=True)
@@ -105,9 +94,6 @@ class QueueStatus:
     admitted: int
     """Number of jobs for which Kueue has reserved quota, whether or not their pods run yet."""
     waiting: int
-
-    def as_json(self) -> dict[str, object]:
-        return {"namespace": self.namespace, "name": self.name, "admitted": self.admitted, "waiting": self.waiting}
 
 
 @dataclass(frozen=True)
@@ -131,15 +117,6 @@ class VolumeStatus:
     claim: str = ""
     phase: str = ""
     """Phase of the claim. Pods cannot start unless it is `Bound`."""
-
-    def as_json(self) -> dict[str, object]:
-        return {
-            "name": self.name,
-            "namespace": self.namespace,
-            "claim": self.claim,
-            "mountPath": self.mount_path,
-            "phase": self.phase,
-        }
 
 
 @dataclass(frozen=True)
@@ -211,10 +188,10 @@ class Status:
             "address": self.address,
             "at": now.isoformat(),
             "pools": [pool.as_json(self.aws_time or now) for pool in self.pools],
-            "queues": [queue.as_json() for queue in self.queues],
+            "queues": to_json(self.queues),
             "jobs": [job.as_json(now) for job in self.jobs],
             "ended": dict(self.ended),
-            "volumes": [volume.as_json() for volume in self.volumes],
+            "volumes": to_json(self.volumes),
             "spending": self.spending.as_json() if self.spending else None,
             "problems": list(self.problems),
             "unknown": list(self.unknown),

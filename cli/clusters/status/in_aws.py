@@ -101,11 +101,11 @@ class EksAccount:
             name=group["tags"].get(POOL_TAG, group["nodegroupName"]),
             instance_type=", ".join(group.get("instanceTypes") or ()),
             wanted=sum(entry["DesiredCapacity"] for entry in groups) if groups else sizes.get("desiredSize"),
-            minimum=sizes.get("minSize"),
-            maximum=sizes.get("maxSize"),
+            min_size=sizes.get("minSize"),
+            max_size=sizes.get("maxSize"),
             problems=tuple(f"node group {group['nodegroupName']} is {status}" for status in bad_state) + tuple(_issues(group)),
-            failed_launch=self._last_failed(names),
-            block=self._block(group) if group.get("capacityType") == "CAPACITY_BLOCK" else None,
+            last_failed_launch=self._last_failed(names),
+            capacity_block=self._block(group) if group.get("capacityType") == "CAPACITY_BLOCK" else None,
         )
 
     def _block(self, group: Mapping[str, Any]) -> BlockStatus | None:
@@ -151,14 +151,14 @@ def _issues(described: Mapping[str, Any]) -> Iterable[str]:
 
 def _merge_groups(pool: PoolStatus, other: PoolStatus) -> PoolStatus:
     """Combine the statuses of a pool's old and new node groups during a replacement."""
-    launches = [launch for launch in (pool.failed_launch, other.failed_launch) if launch]
+    launches = [launch for launch in (pool.last_failed_launch, other.last_failed_launch) if launch]
     return PoolStatus(
         name=pool.name,
         instance_type=pool.instance_type,
         wanted=(pool.wanted or 0) + (other.wanted or 0),
-        minimum=max(pool.minimum or 0, other.minimum or 0),
-        maximum=max(pool.maximum or 0, other.maximum or 0),
+        min_size=max(pool.min_size or 0, other.min_size or 0),
+        max_size=max(pool.max_size or 0, other.max_size or 0),
         problems=(*pool.problems, *other.problems, "two node groups: one is replacing the other"),
-        failed_launch=max(launches, key=lambda launch: launch.at, default=None),
-        block=pool.block or other.block,
+        last_failed_launch=max(launches, key=lambda launch: launch.at, default=None),
+        capacity_block=pool.capacity_block or other.capacity_block,
     )

@@ -55,7 +55,7 @@ def _pools(pools: tuple[PoolStatus, ...]) -> Listing:
         enough = pool.ready is not None and pool.ready == (pool.ready if pool.wanted is None else pool.wanted)
         counted = not (pool.gpus is None or pool.gpus_used is None)
         gpus = (str(pool.gpus_used), str((pool.gpus or 0) - (pool.gpus_used or 0))) if counted and pool.gpus else ("", "")
-        bounds = f"{_shown(pool.minimum)} to {_shown(pool.maximum)}" if pool.maximum is not None else ""
+        bounds = f"{_shown(pool.min_size)} to {_shown(pool.max_size)}" if pool.max_size is not None else ""
         if pool.gpus is not None and not counted:
             gpus = (UNKNOWN, UNKNOWN)
         ready = Text(_shown(pool.ready), GOOD if enough else DOUBTFUL)
@@ -68,16 +68,16 @@ def _shown(number: int | None) -> str:
 
 
 def _troubles(pool: PoolStatus, now: datetime) -> Iterator[Text]:
-    if pool.block:
-        is_over = pool.block.state not in ("active", "scheduled", "payment-pending")
-        yield Text(f"{pool.name}: {pool.block.sentence(now)}", BAD if is_over else "")
+    if pool.capacity_block:
+        is_over = pool.capacity_block.state not in ("active", "scheduled", "payment-pending")
+        yield Text(f"{pool.name}: {pool.capacity_block.sentence(now)}", BAD if is_over else "")
     for problem in pool.problems:
         yield Text(f"{pool.name}: {problem}", BAD)
-    launch = pool.failed_launch
+    launch = pool.last_failed_launch
     if launch:
         ago = format_duration(max(0, int((now - launch.at).total_seconds())))
-        over = "; a later launch succeeded" if launch.is_over else ""
-        yield Text(f"{pool.name}: last failed launch {ago} ago{over}: {launch.reason}", "dim" if launch.is_over else BAD)
+        over, style = ("; a later launch succeeded", "dim") if launch.later_launch_succeeded else ("", BAD)
+        yield Text(f"{pool.name}: last failed launch {ago} ago{over}: {launch.reason}", style)
 
 
 def _queues(status: Status) -> Iterator[RenderableType]:

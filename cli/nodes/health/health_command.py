@@ -11,7 +11,7 @@ import typer
 from cli import options
 from cli.clusters import stack_cluster
 from cli.clusters.kubernetes_access import Access, Cluster, Object
-from cli.console import make_console, print_json
+from cli.console import make_console, print_json, to_json
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import OK
 from cli.jobs import records
@@ -112,8 +112,7 @@ def _one(data: _Seen, name_or_id: str, now: datetime, *, as_json: bool) -> int:
         health = gone
     moments = findings.list_moments(name, node, data.events, data.records, data.journal)
     if as_json:
-        history = [moment.as_json() for moment in moments]
-        print_json({"at": now.isoformat(), **health.as_json(), "history": history, "unknown": data.unknown})
+        print_json({"at": now.isoformat(), **health.as_json(), "history": to_json(moments), "unknown": data.unknown})
     else:
         make_console().print(health_screen.details(health, moments, data.unknown, now))
     return OK

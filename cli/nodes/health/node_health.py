@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
 
+from cli.console import to_json
 from infra.health.annotation import TakenOut
 
 State = Literal["healthy", "not ready", "broken", "cordoned", "draining", "repairing", "verifying", "gone"]
@@ -32,14 +33,6 @@ class Fault:
     reason: str
     message: str
     since: datetime | None = None
-
-    def as_json(self) -> dict[str, object]:
-        return {
-            "condition": self.condition,
-            "reason": self.reason,
-            "message": self.message,
-            "since": self.since.isoformat() if self.since else None,
-        }
 
 
 @dataclass(frozen=True)
@@ -100,8 +93,8 @@ class NodeHealth:
             "instance": self.instance,
             "instanceType": self.instance_type,
             "gpus": {"usable": self.gpus[0], "all": self.gpus[1]},
-            "faults": [fault.as_json() for fault in self.faults],
-            "warnings": [fault.as_json() for fault in self.warnings],
+            "faults": to_json(self.faults),
+            "warnings": to_json(self.warnings),
             "takenOut": json.loads(self.taken_out.text()) if self.taken_out else None,
             "next": self.next,
             "jobs": list(self.jobs),
@@ -115,6 +108,3 @@ class Moment:
     at: datetime
     source: Literal["node", "condition", "controller", "event", "job"]
     text: str
-
-    def as_json(self) -> Mapping[str, str]:
-        return {"at": self.at.isoformat(), "source": self.source, "text": self.text}

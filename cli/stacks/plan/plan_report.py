@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
+from cli.console import to_json
 from cli.exit_codes import NOT_RUN, OK, REFUSED
 from cli.stacks.plan.changes import Changes
 from infra.checks.model import Answer, unknown
@@ -59,7 +60,7 @@ class Report:
             "exitCode": code,
             "changes": self.changes.as_json(),
             "unknown": [answer.check for answer in self.unknown],
-            "checks": [answer.as_json() for answer in self.answers],
+            "checks": to_json(self.answers),
             "cost": None if self.bill is None else bill_json(self.bill),
         }
 

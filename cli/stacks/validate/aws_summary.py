@@ -27,25 +27,11 @@ class Row:
     gpus: int | None
     efa: int | None
     zones: tuple[str, ...] | None
-    minimum: int
-    desired: int
-    maximum: int
+    min_size: int
+    desired_size: int
+    max_size: int
     capacity: str
     placement_group: str | None
-
-    def as_json(self) -> dict[str, object]:
-        return {
-            "name": self.name,
-            "instanceType": self.instance_type,
-            "gpus": self.gpus,
-            "efa": self.efa,
-            "zones": None if self.zones is None else list(self.zones),
-            "minSize": self.minimum,
-            "desiredSize": self.desired,
-            "maxSize": self.maximum,
-            "capacity": self.capacity,
-            "placementGroup": self.placement_group,
-        }
 
 
 def list_rows(settings: Settings, facts: Facts | None) -> Iterator[Row]:
@@ -128,7 +114,7 @@ def show(console: Console, settings: Settings, facts: Facts | None) -> None:
     summary = list(list_rows(settings, facts))
     console.print(_table(summary))
     if settings.pools and facts:
-        console.print(f"at most {sum((row.gpus or 0) * row.maximum for row in summary)} GPUs")
+        console.print(f"at most {sum((row.gpus or 0) * row.max_size for row in summary)} GPUs")
 
 
 def _kind(settings: Settings, facts: Facts | None) -> str:
@@ -143,7 +129,7 @@ def _table(summary: list[Row]) -> Listing:
     listing = Listing("pool", "type", "GPUs", "EFA", "nodes", "zone", "capacity", "placement", right=("GPUs", "EFA"))
     for row in summary:
         numbers = [UNKNOWN if number is None else str(number) for number in (row.gpus, row.efa)]
-        nodes = f"{row.desired} ({row.minimum} to {row.maximum})"
+        nodes = f"{row.desired_size} ({row.min_size} to {row.max_size})"
         listing.add_row(
             row.name, row.instance_type, *numbers, nodes, format_zones(row.zones), row.capacity, row.placement_group or UNKNOWN
         )

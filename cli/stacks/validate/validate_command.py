@@ -7,7 +7,7 @@ import typer
 
 from cli import options
 from cli.clusters.kubernetes_access import Access
-from cli.console import make_console, print_json
+from cli.console import make_console, print_json, to_json
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import USAGE
 from cli.stacks.validate import aws_summary, existing_summary, foreign_manifest, job_file
@@ -91,7 +91,7 @@ def validate_aws_stack(path: Path, raw: RawStack, offline: bool) -> Verdict:
         AWS_LEFT_OUT,
         unchecked=facts.unchecked_sentences if facts else (),
         unverified=list_unverified(settings) if settings else {},
-        pools=lambda: [row.as_json() for row in aws_summary.list_rows(settings, facts)] if settings else [],
+        pools=lambda: to_json(list(aws_summary.list_rows(settings, facts))) if settings else [],
         show=lambda console: aws_summary.show(console, settings, facts) if settings else None,
     )
 
