@@ -2,16 +2,17 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from cli.aws_queries import query_aws, require_region
 from cli.ec2.failed_launches import MOST_ACTIVITIES
 from cli.errors import CommandError, NotFound
-from cli.exit_codes import REFUSED, UNREACHABLE, USAGE
+from cli.exit_codes import USAGE
 from infra.config import stack_file
-from infra.facts.clients import Clients, Denied, query
+from infra.facts.clients import Clients
 from infra.naming import ROLE_TAG, STACK_TAG, Naming
 from infra.settings.storage import Efs
 from infra.settings.targets import Ec2Target
@@ -65,14 +66,10 @@ class DeployedEc2Cluster:
 
     def __init__(self, stack: str, folder: Path) -> None:
         raw = stack_file.read(stack_file.find(stack, folder))
-        target = raw.values.get("target")
-        target = target if isinstance(target, Mapping) else {}
-        kind = target.get("kind")
-        if kind != "ec2":
-            raise CommandError(f"{stack} is not an EC2 cluster: target.kind is {kind}, not ec2", USAGE)
-        if not raw.region:
-            raise CommandError("; ".join(map(str, raw.problems)) or "aws:region: is missing", REFUSED)
-        self.stack, self.region = raw.stack, raw.region
+        if raw.target_kind != "ec2":
+            raise CommandError(f"{stack} is not an EC2 cluster: target.kind is {raw.target_kind or None}, not ec2", USAGE)
+        self.stack, self.region = raw.stack, require_region(raw)
+        target: Any = raw.values["target"]
         self.user = str(target.get("user", Ec2Target(kind="ec2").user))
         self.shared = _mount_path(raw.values.get("storage"))
         self.naming = Naming(raw.stack)
@@ -204,11 +201,8 @@ class DeployedEc2Cluster:
             self._role_ids[name] = profile["Roles"][0]["RoleId"]
         return self._role_ids[name]
 
-    def _ask(self, question: Any) -> Any:
-        try:
-            return query(self.region, question)
-        except Denied as denied:
-            raise CommandError(f"you are not allowed to call {denied}; ask for that permission", UNREACHABLE) from None
+    def _ask(self, question: Callable[[], Any]) -> Any:
+        return query_aws(self.region, question)
 
 
 def _mount_path(storage: object) -> str | None:

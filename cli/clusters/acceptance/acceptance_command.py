@@ -13,6 +13,7 @@ import typer
 from rich.text import Text
 
 from cli import installation, options, prompts
+from cli.aws_queries import require_region
 from cli.clusters.acceptance import aws_reads, report
 from cli.clusters.acceptance.ec2 import Ec2Target
 from cli.clusters.acceptance.eks import EksTarget
@@ -67,12 +68,10 @@ def command(
 
 
 def connect_target(raw: RawStack, folder: Path, chosen: Options, access: Access, scratch: Path) -> Target:
-    values = raw.values.get("target")
-    kind = values.get("kind") if isinstance(values, dict) else None
+    kind = raw.target_kind
     if kind not in ("eks", "ec2"):
-        raise CommandError(f"{raw.stack}: acceptance checks stacks of kind eks and ec2, not {kind}. Use `smoke`", USAGE)
-    if not raw.region:
-        raise CommandError("; ".join(map(str, raw.problems)) or "aws:region: is missing", REFUSED)
+        raise CommandError(f"{raw.stack}: acceptance checks stacks of kind eks and ec2, not {kind or None}. Use `smoke`", USAGE)
+    require_region(raw)
     return EksTarget(raw, folder, chosen, access, scratch) if kind == "eks" else Ec2Target(raw, folder, chosen)
 
 

@@ -2,18 +2,16 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
+from cli.aws_queries import query_aws
 from cli.clusters.acceptance.report import Notebook
 from cli.clusters.status.in_aws import EksAccount
-from cli.errors import CommandError
-from cli.exit_codes import UNREACHABLE
 from infra.facts import eks
-from infra.facts.clients import Clients, Denied, query
+from infra.facts.clients import Clients
 from infra.facts.instance_types import InstanceType
 from infra.naming import POOL_TAG, STACK_TAG, Naming
 
-Answer = TypeVar("Answer")
 EFA = ("efa", "efa-only")
 """`InterfaceType` of EFA interfaces."""
 PREFIX = "gpumpi:"
@@ -43,14 +41,6 @@ class Image:
     def __str__(self) -> str:
         tags = ", ".join(f"{key}={value}" for key, value in sorted(self.tags.items()))
         return f"{self.name} ({tags or f'no {PREFIX} tags'})"
-
-
-def query_aws(region: str, question: Callable[[], Answer]) -> Answer:
-    """Query AWS. Raises CommandError if the caller lacks the permission."""
-    try:
-        return query(region, question)
-    except Denied as denied:
-        raise CommandError(f"you are not allowed to call {denied}; ask for that permission", UNREACHABLE) from None
 
 
 def list_stack_instances(clients: Clients, stack: str) -> list[Instance]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from cli import whole_files
+from cli.aws_queries import explain
 from cli.errors import CommandError
 from infra.facts.clients import Denied
 from infra.facts.model import FactsError
@@ -238,8 +239,7 @@ def run_checks(
         try:
             check.run(notes)
         except (CommandError, FactsError, Denied) as error:
-            refused = f"you are not allowed to call {error}" if isinstance(error, Denied) else str(error)
-            notes.fail(refused or type(error).__name__)
+            notes.fail((str(error) if isinstance(error, CommandError) else explain(error)) or type(error).__name__)
         for outcome in make_rows(check.name, notes, emulated, round(clock() - started, 1)):
             result = outcome.result if isinstance(outcome, Row) else "left out"
             if result in ("failed", "not run"):

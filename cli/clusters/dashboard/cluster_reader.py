@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, TypeVar
 
+from cli.aws_queries import explain
 from cli.clusters.dashboard.page_data import Seen, page
 from cli.clusters.kubernetes_access import Cluster
 from cli.clusters.status.cluster_status import Status
@@ -106,8 +107,7 @@ class SpendingReader:
         """Return the latest result. If it is too old, start another read in the background."""
         if self._raw is None:
             return NO_STACK
-        target = self._raw.values.get("target")
-        if not isinstance(target, dict) or target.get("kind") not in ("eks", "ec2"):
+        if self._raw.target_kind not in ("eks", "ec2"):
             return NOT_AWS
         is_old = self._at is None or self._clock() - self._at >= SPENDING_SECONDS
         if is_old and (self._thread is None or not self._thread.is_alive()):
@@ -125,10 +125,8 @@ class SpendingReader:
             return f"cost so far: the stack file has errors. See `validate -s {raw.stack}`"
         try:
             return cost_sources.so_far(settings, self._kubernetes.cluster if self._kubernetes else None)
-        except Denied as denied:
-            return f"cost so far: you are not allowed to call {denied}"
-        except FactsError as error:
-            return f"cost so far: {error}"
+        except (Denied, FactsError) as error:
+            return f"cost so far: {explain(error)}"
 
 
 class Reader:

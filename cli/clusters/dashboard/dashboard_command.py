@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -50,8 +50,7 @@ def command(
 def _reader(raw: RawStack | None, config_dir: Path, access: Access) -> Iterator[Reader]:
     """Yield the reader for a stack's cluster or, without a stack, for the cluster of the kubeconfig."""
     stack = raw.stack if raw else None
-    target: Any = raw.values.get("target") if raw else None
-    is_ec2 = isinstance(target, dict) and target.get("kind") == "ec2"
+    is_ec2 = raw is not None and raw.target_kind == "ec2"
     with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
         look = look_at(stack, config_dir, access, Path(first), spending=False)
         cluster = None if is_ec2 else Kubernetes(lambda: stack_cluster.connect(stack, config_dir, access, Path(second)))

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Final
 
+from cli.aws_queries import explain
 from cli.clusters.status.cluster_status import SpendingStatus, Status
 from cli.stacks.cost import cost_sources
 from infra.config.stack_file import RawStack
@@ -45,10 +46,8 @@ def of_stack(raw: RawStack) -> SpendingStatus | str:
         return f"the stack file has errors. See `validate -s {raw.stack}`"
     try:
         spent = cost_sources.so_far(settings)
-    except Denied as denied:
-        return f"you are not allowed to call {denied}"
-    except FactsError as error:
-        return str(error)
+    except (Denied, FactsError) as error:
+        return explain(error)
     return SpendingStatus(spent.total.usd, spent.since, tuple(spent.unknown))
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+from cli.aws_queries import explain
 from cli.clusters.status.cluster_status import BlockStatus, PoolStatus, Status
 from cli.ec2.failed_launches import MOST_ACTIVITIES, FailedLaunch, find_last_failed_launch
 from infra.facts.clients import Clients, Denied, is_error, query
@@ -139,7 +140,7 @@ class EksAccount:
         try:
             return query(self.region, question)
         except Denied as denied:
-            self.unknown.append(f"you are not allowed to call {denied}")
+            self.unknown.append(explain(denied))
             return None
 
 

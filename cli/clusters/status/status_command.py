@@ -15,6 +15,7 @@ from rich.live import Live
 from rich.text import Text
 
 from cli import options
+from cli.aws_queries import explain, require_region
 from cli.clusters import stack_cluster
 from cli.clusters.kubernetes_access import Access, Cluster
 from cli.clusters.status import in_ec2_cluster, in_kubernetes
@@ -113,27 +114,22 @@ def look_at(stack: str | None, folder: Path, access: Access, scratch: Path, *, s
         cluster = access.connect()
         return lambda: (in_kubernetes.read(cluster, access.namespace), OK)
     raw = stack_file.read(stack_file.find(stack, folder))
-    target = raw.values.get("target")
-    kind = target.get("kind") if isinstance(target, dict) else None
-    if kind in ("ec2", "eks"):
-        look = _ec2_look(stack, folder, access) if kind == "ec2" else _EksLook(raw, access, scratch)
-        return with_spending(raw, look) if spending else look
-    return _kubernetes_look(raw, access, str(kind or ""))
-
-
-def _ec2_look(stack: str, folder: Path, access: Access) -> Look:
-    if access != Access():
+    if raw.target_kind not in ("ec2", "eks"):
+        return _kubernetes_look(raw, access)
+    if raw.target_kind == "ec2" and access != Access():
         raise CommandError(f"{stack} is an EC2 cluster: it has no kubeconfig, context or namespace", USAGE)
-    return lambda: (in_ec2_cluster.read(DeployedEc2Cluster(stack, folder)), OK)
+    is_ec2 = raw.target_kind == "ec2"
+    look = (lambda: (in_ec2_cluster.read(DeployedEc2Cluster(stack, folder)), OK)) if is_ec2 else _EksLook(raw, access, scratch)
+    return with_spending(raw, look) if spending else look
 
 
-def _kubernetes_look(raw: RawStack, access: Access, kind: str) -> Look:
+def _kubernetes_look(raw: RawStack, access: Access) -> Look:
     """Return a function that queries a cluster outside AWS without calling AWS."""
     cluster, name = access.connect(), Naming(raw.stack).cluster
 
     def look() -> tuple[Status, int]:
         status = _of_stack(in_kubernetes.read(cluster, access.namespace), name)
-        return replace(status, kind="existing" if kind == "existing" else ""), OK
+        return replace(status, kind="existing" if stack_file.is_existing(raw.values) else ""), OK
 
     return look
 
@@ -142,9 +138,7 @@ class _EksLook:
     """Queries AWS and Kubernetes. If one of them is unreachable, the status contains only data from the other."""
 
     def __init__(self, raw: RawStack, access: Access, scratch: Path) -> None:
-        if not raw.region:
-            raise CommandError("; ".join(map(str, raw.problems)) or "aws:region: is missing", REFUSED)
-        self._account = EksAccount(raw.stack, raw.region)
+        self._account = EksAccount(raw.stack, require_region(raw))
         self._access, self._scratch = access, scratch
         self._cluster: Cluster | None = None
 
@@ -159,8 +153,7 @@ class _EksLook:
         except UnknownRegion:
             raise
         except (FactsError, Denied) as error:
-            reason = f"you are not allowed to call {error}" if isinstance(error, Denied) else str(error)
-            aws, cluster = Status(name, "eks", unknown=(f"desired sizes and failed launches: {reason}",)), None
+            aws, cluster = Status(name, "eks", unknown=(f"desired sizes and failed launches: {explain(error)}",)), None
         try:
             kubernetes = _of_stack(in_kubernetes.read(self._connected(cluster), self._access.namespace), name)
         except CommandError as error:

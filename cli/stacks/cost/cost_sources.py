@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from cli.aws_queries import explain
 from cli.clusters.kubernetes_access import Access, Cluster
 from cli.errors import CommandError
 from cli.exit_codes import UNREACHABLE
@@ -60,7 +61,7 @@ def examine(settings: Settings, access: Access, *, since: datetime | timedelta |
     try:
         return _spending(settings, access.connect, since=since)
     except Denied as denied:
-        raise CommandError(f"you are not allowed to call {denied}", UNREACHABLE) from None
+        raise CommandError(explain(denied), UNREACHABLE) from None
 
 
 def _spending(settings: Settings, connect: Callable[[], Cluster] | None, *, since: datetime | timedelta | None) -> Spending:

@@ -1,0 +1,32 @@
+"""Queries to AWS whose errors end a verb with one sentence."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from cli.errors import CommandError
+from cli.exit_codes import REFUSED, UNREACHABLE
+from infra.config.stack_file import RawStack
+from infra.facts.clients import Denied, query
+from infra.facts.model import FactsError
+
+Answer = TypeVar("Answer")
+
+
+def query_aws(region: str, question: Callable[[], Answer], advice: str = "; ask for that permission") -> Answer:
+    """Query AWS. Raises CommandError if the caller lacks the permission, and FactsError on other errors."""
+    try:
+        return query(region, question)
+    except Denied as denied:
+        raise CommandError(f"{explain(denied)}{advice}", UNREACHABLE) from None
+
+
+def explain(error: FactsError | Denied) -> str:
+    """Return why a query to AWS failed."""
+    return f"you are not allowed to call {error}" if isinstance(error, Denied) else str(error)
+
+
+def require_region(raw: RawStack) -> str:
+    """Return the Region of a stack in AWS. Raises CommandError if its file sets none."""
+    if not raw.region:
+        raise CommandError("; ".join(map(str, raw.problems)) or "aws:region: is missing", REFUSED)
+    return raw.region
