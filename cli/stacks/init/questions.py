@@ -12,7 +12,6 @@ import yaml
 
 from cli.stacks.init import caller_address
 from infra.config.messages import did_you_mean, one_of
-from infra.config.stack_file import RawStack
 from infra.preflight import Examined
 
 Answers = Mapping[str, str]
@@ -68,14 +67,6 @@ class Question:
 
 
 @dataclass(frozen=True)
-class NextSteps:
-    """Commands to run next, all on the same machine."""
-
-    heading: str
-    commands: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Form:
     """One target: its questions and its stack file."""
 
@@ -87,10 +78,8 @@ class Form:
     """Function that renders the stack file from the stack name and the answers."""
     examine: Callable[..., Examined[Any, Any]]
     """Function that checks the stack file as `validate` does: `examine(raw, offline=...)`."""
-    next_steps: Callable[[str, Answers], tuple[NextSteps, ...]]
-
-    def examined(self, raw: RawStack, *, offline: bool) -> Examined[Any, Any]:
-        return self.examine(raw, offline=offline)
+    next_steps: Callable[[str, Answers], dict[str, tuple[str, ...]]]
+    """Function that returns the commands to run next. The heading of each group names the machine on which they run."""
 
 
 # --- proposals ---------------------------------------------------------------------------------------------------------
