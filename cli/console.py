@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from functools import cache
@@ -59,12 +59,19 @@ def _to_camel(name: str) -> str:
 class Listing:
     """A table. If the terminal is too narrow, each row is printed as a block of `heading: value` lines."""
 
-    def __init__(self, *headings: str, right: Sequence[str] = (), whole: Sequence[str] = (), prose: Sequence[str] = ()) -> None:
-        """Each option lists the headings of the columns to which it applies: `right` aligns to the right, `whole`
+    def __init__(
+        self,
+        *headings: str,
+        rows: Iterable[Sequence[str | Text]] = (),
+        right: Sequence[str] = (),
+        whole: Sequence[str] = (),
+        prose: Sequence[str] = (),
+    ) -> None:
+        """The other options list the headings of the columns to which it applies: `right` aligns to the right, `whole`
         prevents wrapping, and `prose` reserves a minimum width for sentences.
         """
         self._headings, self._right, self._whole, self._prose = headings, right, whole, prose
-        self._rows: list[Sequence[str | Text]] = []
+        self._rows = list(rows)
 
     def add_row(self, *cells: str | Text) -> None:
         self._rows.append(cells)

@@ -133,24 +133,12 @@ def list_recipes(as_json: options.Json = False) -> int:
     """Shows the default tag that `image build` would use."""
     every = recipes.list_every_recipe()
     if as_json:
-        print_json(
-            [
-                {
-                    "name": recipe.name,
-                    "tag": recipe.default_tag,
-                    "content": recipe.content,
-                    "base": recipe.base,
-                    "recipe": recipe.dockerfile,
-                    "notVerified": recipe.not_verified,
-                }
-                for recipe in every
-            ]
-        )
+        names = {"name": "name", "tag": "default_tag", "content": "content", "base": "base", "recipe": "dockerfile"}
+        names["notVerified"] = "not_verified"
+        print_json([{key: getattr(recipe, name) for key, name in names.items()} for recipe in every])
         return OK
-    listing = Listing("recipe", "tag", "content", "base")
-    for item in every:
-        listing.add_row(item.name, item.default_tag, item.content, item.base)
-    make_console().print(listing)
+    rows = [(recipe.name, recipe.default_tag, recipe.content, recipe.base) for recipe in every]
+    make_console().print(Listing("recipe", "tag", "content", "base", rows=rows))
     for recipe in every:
         if recipe.not_verified:
             make_console(stderr=True).print(f"NOT VERIFIED: {recipe.name}: {recipe.not_verified}")

@@ -206,7 +206,7 @@ def _document(outcome: Outcome, nccl: nccl_verdict.NcclExpected) -> dict[str, An
         "ok": not outcome.failures,
         "level": outcome.expected.level,
         "failures": outcome.failures,
-        "checks": [{"name": check.name, "result": check.result, "detail": check.detail} for check in outcome.checks],
+        "checks": [{key: getattr(check, key) for key in ("name", "result", "detail")} for check in outcome.checks],
         "expected": expected,
         "reports": outcome.reports,
         "nccl": outcome.nccl,
@@ -219,16 +219,14 @@ def _print(outcome: Outcome) -> None:
         for line in outcome.log[-SHOWN_LINES:]:
             console.print(line, style="dim")
     if outcome.reports:
-        listing = Listing("rank", "worker", "node", "GPUs", "sum", "transport")
-        for report in sorted(outcome.reports, key=lambda report: int(report["rank"])):
-            values = [str(report[key]) for key in ("rank", "host", "node", "gpus", "sum")]
-            listing.add_row(*values, ", ".join(report["transports"]))
-        console.print(listing)
+        rows = [
+            (*(str(report[key]) for key in ("rank", "host", "node", "gpus", "sum")), ", ".join(report["transports"]))
+            for report in sorted(outcome.reports, key=lambda report: int(report["rank"]))
+        ]
+        console.print(Listing("rank", "worker", "node", "GPUs", "sum", "transport", rows=rows))
         console.print(Text(str(outcome.reports[0].get("library", "")), "dim"))
-    listing = Listing("check", "result", "detail")
-    for checked in outcome.checks:
-        listing.add_row(checked.name, Text(checked.result, STYLES.get(checked.result, "yellow")), checked.detail)
-    console.print(listing)
+    results = [(check.name, Text(check.result, STYLES.get(check.result, "yellow")), check.detail) for check in outcome.checks]
+    console.print(Listing("check", "result", "detail", rows=results))
     console.print(Text(_summary(outcome), "bold red" if outcome.failures else "bold green"))
 
 

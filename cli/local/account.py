@@ -45,10 +45,8 @@ def scarce(
     elif not shortages:
         report("every zone has capacity")
     else:
-        listing = Listing("type", "zone", "until")
-        for shortage in shortages:
-            listing.add_row(shortage["type"], shortage["zone"], shortage["until"] or "local reset")
-        make_console().print(listing)
+        rows = [(shortage["type"], shortage["zone"], shortage["until"] or "local reset") for shortage in shortages]
+        make_console().print(Listing("type", "zone", "until", rows=rows))
     return OK
 
 
@@ -68,11 +66,9 @@ def quota(
     quotas = {name: entry for name, entry in quotas.items() if code in (None, name)}
     if as_json:
         print_json(quotas)
-        return OK
-    listing = Listing("code", "value", "quota", right=("value",))
-    for name, entry in quotas.items():
-        listing.add_row(name, f"{entry['value']:g}", entry["name"])
-    make_console().print(listing)
+    else:
+        rows = [(name, f"{entry['value']:g}", entry["name"]) for name, entry in quotas.items()]
+        make_console().print(Listing("code", "value", "quota", rows=rows, right=("value",)))
     return OK
 
 

@@ -123,8 +123,6 @@ def command(
     elif form == "markdown":
         print(job_markdown() if of == "job" else markdown(OF[of]), end="")
     else:
-        listing = Listing("setting", "meaning", "default", "a change")
-        for row in list_settings(OF[of]):
-            listing.add_row(row.path, row.meaning, row.default, row.change)
-        make_console().print(listing)
+        rows = [(row.path, row.meaning, row.default, row.change) for row in list_settings(OF[of])]
+        make_console().print(Listing("setting", "meaning", "default", "a change", rows=rows))
     return OK

@@ -174,12 +174,9 @@ class Run:
 
 def _print(report: Report) -> None:
     console = make_console()
-    listing = Listing("check", "result", "seconds", "reason", right=["seconds"])
-    for row in report.rows:
-        listing.add_row(row.name, Text(row.result, STYLES[row.result]), f"{row.seconds:.1f}", row.reason)
-    for check in report.left_out:
-        listing.add_row(check.name, Text("(left out)", "dim"), "", check.reason)
-    console.print(listing)
+    rows = [(row.name, Text(row.result, STYLES[row.result]), f"{row.seconds:.1f}", row.reason) for row in report.rows]
+    rows += [(check.name, Text("(left out)", "dim"), "", check.reason) for check in report.left_out]
+    console.print(Listing("check", "result", "seconds", "reason", rows=rows, right=["seconds"]))
     for note in report.notes:
         console.print(note, style="red")
     console.print(report.summary(), style="bold green" if report.ok else "bold red")

@@ -93,9 +93,8 @@ def _by_namespace(rows: Sequence[_Row]) -> Iterator[tuple[str, list[_Row]]]:
 
 def _listing(rows: Sequence[_Row], *, one_job: bool) -> Listing:
     columns = ("time", *PARTS, "goodput")
-    listing = Listing("namespace", "job", *columns, right=columns)
-    for row in rows:
-        listing.add_row(row.namespace, row.record.content["name"], *_cells(row.account))
+    listed = [(row.namespace, row.record.content["name"], *_cells(row.account)) for row in rows]
+    listing = Listing("namespace", "job", *columns, rows=listed, right=columns)
     if not one_job:
         for space, own in _by_namespace(rows):
             listing.add_row(space, "all jobs", *_cells(time_account.sum_accounts([row.account for row in own])))

@@ -27,10 +27,8 @@ def show(console: Console, settings: ExistingSettings, facts: ClusterFacts | Non
     console.print(f"{settings.cluster_name}: {where}")
     if facts is None:
         return
-    listing = Listing("pool", "GPUs", "nodes", "labels", right=("GPUs", "nodes"))
     pools = describe(settings, facts).pools
-    for pool in pools:
-        labels = ", ".join(f"{key}={value}" for key, value in pool.labels.items()) or "any node"
-        listing.add_row(pool.name, str(pool.gpus), str(pool.max_size), labels)
-    console.print(listing)
+    labels = [", ".join(f"{key}={value}" for key, value in pool.labels.items()) or "any node" for pool in pools]
+    rows = [(pool.name, str(pool.gpus), str(pool.max_size), text) for pool, text in zip(pools, labels, strict=True)]
+    console.print(Listing("pool", "GPUs", "nodes", "labels", rows=rows, right=("GPUs", "nodes")))
     console.print(f"at most {sum(pool.gpus * pool.max_size for pool in pools)} GPUs")
