@@ -84,7 +84,7 @@ VERBS: Final = {
         "exec": Verb("jobs.exec", "Run a command in a pod of a job.", context={"ignore_unknown_options": True}),
         "port-forward": Verb("jobs.port_forward", "Open a port of a job's pod on this machine, such as TensorBoard's."),
         "cancel": Verb("jobs.cancel", "End a job and delete everything that belongs to it, except its record."),
-        "delete": Verb("jobs.delete", "Delete a job and its record."),
+        "delete": Verb("jobs.cancel", "Delete a job and its record.", "delete"),
         "smoke": Verb(
             "jobs.smoke_command", "Test a pool with a job: ranks, GPUs, an allreduce, the network; on request CUDA and NCCL."
         ),
@@ -93,8 +93,8 @@ VERBS: Final = {
         "wait": Verb("ec2.wait", "Wait until all nodes of an EC2 cluster have joined."),
         "hosts": Verb("ec2.list_hosts", "List the nodes of an EC2 cluster."),
         "run": Verb("ec2.run", "Run a command on the head node.", context={"ignore_unknown_options": True}),
-        "ssh": Verb("ec2.ssh", "Open a shell on the head node, or run a command."),
-        "scale": Verb("ec2.scale", "Change the number of workers."),
+        "ssh": Verb("ec2.run", "Open a shell on the head node, or run a command.", "ssh"),
+        "scale": Verb("ec2.wait", "Change the number of workers.", "scale"),
     },
     "Job images": {
         "image": Verb("", "Build job images and push them to a registry.", verbs=IMAGE),

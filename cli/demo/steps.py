@@ -15,16 +15,17 @@ from pathlib import Path
 from typing import Final
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Column, Table
 from rich.text import Text
 
 from cli.console import make_console
-from cli.demo import operation_progress
 from cli.errors import CommandError
 from cli.exit_codes import FAILED, OK, REFUSED
+from localcloud.engine_events import EventLog
 from localcloud.instance import LocalCloud
 from localcloud.processes import ROOT
-from localcloud.stack import LocalStack, Run, Verb
+from localcloud.stack import LocalStack, Run, Verb, Watch
 
 FOLDER = ROOT / ".local"
 """Folder for the files of all demos; ignored by Git."""
@@ -129,7 +130,7 @@ class Steps(ABC):
 
     def pulumi(self, verb: Verb) -> Run:
         """Run one Pulumi operation and log its output. With --verbose or after a failure, print the output as well."""
-        with nullcontext() if self.verbose else operation_progress.shown(self.console, verb) as watch:
+        with nullcontext() if self.verbose else show_progress(self.console, verb) as watch:
             run = self.stack.run(verb, stream=self.console.file if self.verbose else None, watch=watch)  # type: ignore[arg-type]
         with self.log.open("a") as log:
             log.write(f"$ pulumi {verb} -s {self.stack.name}\n{run.output}\n")
@@ -250,3 +251,40 @@ def render_table(results: list[StepResult], seconds: float) -> Table:
 
 def shorten_path(path: Path) -> str:
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+# --- progress of a Pulumi operation -----------------------------------------------------------------------------------
+
+EVERY_SECONDS = 5.0
+NAMED = 2
+"""Maximum number of resources listed in a progress line."""
+
+
+def format_progress(verb: Verb, events: EventLog, seconds: float) -> str:
+    """Return a line like `up, 12 s: 57 resources done, working on gpumpi-local-cluster and 3 more`."""
+    running, done = events.running(), events.done()
+    if not running and not done:
+        return f"{verb}, {seconds:.0f} s: Pulumi's engine and the program are starting"
+    names = ", ".join(running[:NAMED])
+    more = f" and {len(running) - NAMED} more" if len(running) > NAMED else ""
+    working = f", working on {names}{more}" if names else ""
+    return f"{verb}, {seconds:.0f} s: {done} resources done{working}"
+
+
+@contextmanager
+def show_progress(console: Console, verb: Verb) -> Iterator[Watch]:
+    """Show progress: one updated line on a terminal, otherwise a new line every few seconds. Yield the callback."""
+    if console.is_terminal:
+        with console.status(f"{verb}: starting") as status:
+            room = console.width - len("* ")
+            yield lambda events, seconds: status.update(escape(format_progress(verb, events, seconds)[:room]))
+        return
+    printed = 0.0
+
+    def print_line(events: EventLog, seconds: float) -> None:
+        nonlocal printed
+        if seconds - printed >= EVERY_SECONDS:
+            printed = seconds
+            console.print(f"  {format_progress(verb, events, seconds)}", style="dim", markup=False, soft_wrap=True)
+
+    yield print_line

@@ -1,4 +1,4 @@
-"""`run`: run a command on the head node as the login user."""
+"""`run` and `ssh`: run a command on the head node as the login user, or open a shell."""
 
 import subprocess
 import sys
@@ -75,6 +75,21 @@ def command(
                 print_json({"id": id}) if as_json else print(id)
                 return OK
             return _follow(head_node, id, stack)
+
+
+def ssh(
+    stack: options.Stack,
+    words: Annotated[list[str] | None, typer.Argument(metavar="[-- COMMAND]", help="Command to run instead of a shell.")] = None,
+    identity: options.Identity = None,
+    config_dir: options.ConfigDir = options.STACK_FILES,
+    as_json: options.JsonErrors = False,
+) -> int:
+    """Connects through Session Manager, so no port needs to be open. The host key comes from the key bucket."""
+    remote = words or []
+    with not_started(), to_head_node(DeployedEc2Cluster(stack, config_dir), identity) as head_node:
+        # in batch mode, ssh could not prompt for the passphrase of a key
+        line = head_node.command(*remote, batch=False, tty=not remote and sys.stdin.isatty())
+        return subprocess.run(line, check=False).returncode
 
 
 @contextmanager

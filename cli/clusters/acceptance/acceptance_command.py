@@ -55,7 +55,7 @@ def command(
         target = connect_target(raw, config_dir, chosen, access, Path(scratch))
         plan = prepare_run(target)
         terminal = prompts.interactive()
-        prompts.confirm_cost(yes=yes, terminal=terminal)
+        prompts.confirm("Start?", "cost", "started", yes=yes, terminal=terminal)
         if destroy:
             prompts.confirm_destroy(raw.stack, terminal=terminal)
         run = Run(target, plan, start_report(raw, target, plan, chosen.level), output)

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from cli.aws_queries import explain
 from cli.clusters.dashboard.page_data import Seen, page
 from cli.clusters.kubernetes_access import Cluster
 from cli.clusters.status.cluster_status import Status
@@ -22,9 +21,6 @@ from cli.nodes.health.node_health import NodeHealth
 from cli.stacks.cost import cost_sources
 from cli.stacks.cost.spending import Spending
 from infra.config.stack_file import RawStack
-from infra.facts import FactsError
-from infra.facts.clients import Denied
-from infra.preflight import examine_aws
 
 EVERY_SECONDS: Final = 4.0
 """Minimum time between two reads. Each open page requests data every 5 s, and all pages share the data."""
@@ -120,13 +116,8 @@ class SpendingReader:
         self._at = self._clock()
 
     def _read(self, raw: RawStack) -> Spending | str:
-        settings = examine_aws(raw, offline=True).settings
-        if settings is None:
-            return f"cost so far: the stack file has errors. See `validate -s {raw.stack}`"
-        try:
-            return cost_sources.so_far(settings, self._kubernetes.cluster if self._kubernetes else None)
-        except (Denied, FactsError) as error:
-            return f"cost so far: {explain(error)}"
+        spent = cost_sources.so_far(raw, self._kubernetes.cluster if self._kubernetes else None)
+        return f"cost so far: {spent}" if isinstance(spent, str) else spent
 
 
 class Reader:
