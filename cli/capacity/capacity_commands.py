@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -80,12 +81,7 @@ def summarize_search(search: Found) -> dict[str, object]:
         "hours": search.wanted.hours,
         "priceSource": search.price_source,
         "regions": [
-            {
-                "region": region.region,
-                "zones": list(region.zones),
-                "largestBlock": region.largest_block,
-                "refusals": list(region.refusals),
-            }
+            {"region": region.region, "zones": region.zones, "largestBlock": region.largest_block, "refusals": region.refusals}
             for region in search.regions
         ],
     }
@@ -166,7 +162,7 @@ def reserve(
     reservation = order.buy(clients, offering)
     identifier = str(reservation["CapacityReservationId"])
     edit.write(identifier)
-    bought = purchase.renew_offering(offering, reservation)
+    bought = replace(offering, start=reservation["StartDate"], end=reservation["EndDate"])
     say(f"bought {identifier}; {path.name} now refers to it")
     state = purchase.wait_until_paid(clients, identifier, timedelta(minutes=minutes))
     if as_json:

@@ -16,10 +16,9 @@ from typing import Final
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Column, Table
 from rich.text import Text
 
-from cli.console import make_console
+from cli.console import Listing, make_console
 from cli.errors import CommandError
 from cli.exit_codes import FAILED, OK, REFUSED
 from localcloud.engine_events import EventLog
@@ -232,21 +231,10 @@ def _only_one(folder: Path, name: str) -> Iterator[None]:
         yield
 
 
-def render_table(results: list[StepResult], seconds: float) -> Table:
-    table = Table(
-        "step",
-        "result",
-        Column("seconds", justify="right"),
-        "what happened",
-        box=None,
-        header_style="bold",
-        pad_edge=False,
-        padding=(0, 2, 0, 0),
-    )
-    for result in results:
-        table.add_row(result.step, format_mark(result), f"{result.seconds:.1f}", result.detail)
-    table.add_row("total", "", f"{seconds:.1f}", "", style="bold")
-    return table
+def render_table(results: list[StepResult], seconds: float) -> Listing:
+    rows = [(result.step, format_mark(result), f"{result.seconds:.1f}", result.detail) for result in results]
+    total = (Text("total", "bold"), "", Text(f"{seconds:.1f}", "bold"), "")
+    return Listing("step", "result", "seconds", "what happened", rows=[*rows, total], right=["seconds"])
 
 
 def shorten_path(path: Path) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from cli.aws_queries import query_aws, require_region
+from cli.aws_queries import query_aws, read_pages, require_region
 from cli.ec2.failed_launches import MOST_ACTIVITIES
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import USAGE
@@ -101,7 +101,7 @@ class DeployedEc2Cluster:
         # two head nodes may run while one replaces the other
         newest = sorted(self._described(head_nodes), key=lambda instance: str(instance["LaunchTime"]))[-1:]
         nodes = [_node(instance, HEAD_NODE, instance["State"]["Name"]) for instance in newest]
-        nodes += sorted((_node(instance, "worker", states[instance["InstanceId"]]) for instance in workers), key=_by_address)
+        nodes += sorted((_node(instance, "worker", states[instance["InstanceId"]]) for instance in workers), key=_address_parts)
         return nodes
 
     def head_node(self) -> Ec2Node:
@@ -134,8 +134,8 @@ class DeployedEc2Cluster:
         return list(groups)
 
     def _described(self, filters: list[dict[str, Any]]) -> list[Any]:
-        pages = self._ask(lambda: list(self._clients.ec2.get_paginator("describe_instances").paginate(Filters=filters)))
-        return [instance for page in pages for reservation in page["Reservations"] for instance in reservation["Instances"]]
+        reservations = read_pages(self.region, self._clients.ec2, "describe_instances", "Reservations", Filters=filters)
+        return [instance for reservation in reservations for instance in reservation["Instances"]]
 
     # --- key bucket ----------------------------------------------------------------------------------------------------
 
@@ -226,5 +226,5 @@ def _node(described: Mapping[str, Any], role: str, state: str) -> Ec2Node:
     )
 
 
-def _by_address(node: Ec2Node) -> list[int]:
+def _address_parts(node: Ec2Node) -> list[int]:
     return [int(part) for part in node.address.split(".") if part]

@@ -111,7 +111,7 @@ def make_bash_command(head_node: HeadNodeSsh) -> remote_run.Command:
 def _follow(head_node: HeadNodeSsh, id: str, stack: str) -> int:
     try:
         return remote_run.follow(
-            make_bash_command(head_node), id, remote_run.open_stdout(), report=lambda line: print(line, file=sys.stderr)
+            make_bash_command(head_node), id, sys.stdout.buffer, report=lambda line: print(line, file=sys.stderr)
         )
     except KeyboardInterrupt:
         stop = make_bash_command(head_node)(remote_run.stop_script(id))

@@ -1,7 +1,6 @@
 """`cancel` and `delete`: end a job and delete everything that belongs to it, without or with its record."""
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
@@ -97,16 +96,12 @@ def delete(
 
 def end(cluster: Cluster, state: JobState, *, wait: bool) -> None:
     """Delete the objects of a job, and wait until its pods are gone."""
-    limit = PODS_GONE_SECONDS + compute_grace_seconds(objects.pods(cluster, state)) if wait else 0
+    pods = objects.pods(cluster, state) if wait else []
+    grace_seconds = max((pod["spec"].get("terminationGracePeriodSeconds") or 0 for pod in pods), default=0)
     cluster.delete(state.kind, state.object_name, state.namespace)
     if wait:
-        wait_for_pods(cluster, state, limit)
+        wait_for_pods(cluster, state, PODS_GONE_SECONDS + grace_seconds)
     remove_workdir(cluster, state.namespace, state.name)
-
-
-def compute_grace_seconds(pods: Sequence[Mapping[str, Any]]) -> int:
-    """Return the longest grace period of any of the pods."""
-    return max((pod["spec"].get("terminationGracePeriodSeconds") or 0 for pod in pods), default=0)
 
 
 def wait_for_pods(cluster: Cluster, state: JobState, limit: float) -> None:

@@ -1,5 +1,6 @@
 """Follow a job: print its launcher's log across all attempts, then its result."""
 
+import math
 import re
 import sys
 import time
@@ -158,8 +159,7 @@ class Follower:
 
     def _print_new(self, state: JobState) -> None:
         if state.is_over or not lacks_workers(state.pods, state):
-            for number, pod in enumerate(select_log_pods(state.pods, state)):
-                self._stream(pod, number)
+            self._print_rest(state, math.inf)
 
     def _stream(self, pod: Object, number: int) -> None:
         """Print the logs of a pod's containers in order, each until the container or the connection ends."""
@@ -184,12 +184,16 @@ class Follower:
         """
         end = time.monotonic() + DRAIN_SECONDS
         while True:
-            for number, pod in enumerate(select_log_pods(state.pods, state)):
-                self._stream(pod, number)
+            self._print_rest(state, end)
             if all(log.is_complete for log in self._logs.values()) or time.monotonic() > end:
                 return
             time.sleep(EVERY_SECONDS)
             state = replace(state, pods=objects.pods(self.cluster, state))
+
+    def _print_rest(self, state: JobState, end: float) -> None:
+        """Print the missing lines of a job that has ended, at most until the time `end`."""
+        for number, pod in enumerate(select_log_pods(state.pods, state)):
+            self._stream(pod, number)
 
     def _print(self, log: PodLog) -> bool:
         """Print new lines; return whether the log was read to its end."""

@@ -60,19 +60,8 @@ def _print(rows: list[tuple[JobState, JobRecord | None]], now: datetime, namespa
     if not rows:
         print(f"no jobs in {f'namespace {namespace}' if namespace else 'any namespace'}")
         return
-    columns = [
-        "name",
-        *([] if namespace else ["namespace"]),
-        "launcher",
-        "pool",
-        "workers",
-        "phase",
-        "failures",
-        "time",
-        *(["GPU hours"] if gpu_hours else []),
-        "reason",
-    ]
-    listing = Listing(*columns)
+    place, hours = ([] if namespace else ["namespace"]), (["GPU hours"] if gpu_hours else [])
+    listing = Listing("name", *place, "launcher", "pool", "workers", "phase", "failures", "time", *hours, "reason")
     for state, record in rows:
         place = [] if namespace else [state.namespace]
         phase = Text(state.phase, style=STYLES.get(state.phase, ""))

@@ -22,7 +22,7 @@ from cli.local import crashed_parts
 from infra.config.messages import did_you_mean
 from infra.health import documents
 from infra.jobs.cluster import PoolDescription
-from infra.jobs.placed import build_owner_reference
+from infra.jobs.placed import Storage, build_owner_reference
 from infra.naming import JOB_LABEL, JOB_NAMESPACE, ROLE_LABEL
 from infra.platform.job_controller.in_pod.cluster import assemble
 from infra.platform.job_controller.in_pod.job import ManagedJob, read_labels
@@ -237,26 +237,28 @@ def _create(cluster: Cluster, manifest: Object) -> Object:
     return retrying(cluster.create, manifest)
 
 
-class Beside(Protocol):
+class Files(Protocol):
     """Files that a job needs in addition to its objects, such as a folder on the shared volume."""
+
+    @property
+    def storage(self) -> Storage: ...
 
     def create(self, cluster: Cluster) -> None: ...
 
     def remove(self, cluster: Cluster) -> None: ...
 
 
-def submit(cluster: Cluster, manifests: Sequence[Object], beside: Beside | None = None) -> None:
-    """Create the objects of a job. Raises CommandError if a job with that name exists."""
+def submit(cluster: Cluster, manifests: Sequence[Object], files: Files | None = None) -> None:
+    """Create the files and the objects of a job. Raises CommandError if a job with that name exists."""
     crashed_parts.refuse_dead_cluster(cluster.server, nodes=True)
     refuse_existing(cluster, manifests)
-    if beside is None:
-        create(cluster, manifests)
-        return
-    beside.create(cluster)
+    if files is not None:
+        files.create(cluster)
     try:
         create(cluster, manifests)
     except BaseException:
-        beside.remove(cluster)
+        if files is not None:
+            files.remove(cluster)
         raise
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from cli.console import to_json
 from cli.jobs import foreign_jobs
 from cli.jobs.foreign_jobs import find_role
 from cli.jobs.records import JobRecord, Key
@@ -76,19 +77,8 @@ class JobState:
         return max(0, int(((self.ended or now) - self.created).total_seconds()))
 
     def as_json(self, now: datetime) -> dict[str, object]:
-        return {
-            "name": self.name,
-            "namespace": self.namespace,
-            "launcher": self.launcher,
-            "pool": self.pool,
-            "workers": self.workers,
-            "phase": self.phase,
-            "reason": self.reason,
-            "failures": self.failures,
-            "created": self.created.isoformat(),
-            "ended": self.ended.isoformat() if self.ended else None,
-            "seconds": self.seconds(now),
-        }
+        columns = ("name", "namespace", "launcher", "pool", "workers", "phase", "reason", "failures", "created", "ended")
+        return {**{column: to_json(getattr(self, column)) for column in columns}, "seconds": self.seconds(now)}
 
 
 def derive_state(job: ManagedJob, record: JobRecord | None = None) -> JobState:

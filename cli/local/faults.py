@@ -17,7 +17,6 @@ from cli.local.crashed_parts import DEFAULT_HOME, make_home_option
 from cli.local.local_commands import Home, report
 from infra.health import xids
 from infra.plan.specs import DRAIN_BEFORE_END
-from localcloud.control import ControlError
 from localcloud.instance import LocalCloud
 from localcloud.kubernetes.nodes import finding, gpus
 from localcloud.kubernetes.nodes.finding import RunningNode
@@ -104,22 +103,17 @@ def break_node(cloud: LocalCloud, target: str, act: Act, *, restore: bool) -> Br
 
 
 def stop_rank(cloud: LocalCloud, job: str, do: str, rank: int) -> Broken:
-    post_ranks(cloud, job, {"do": do, "rank": rank})
+    send_request(cloud.control(), "POST", f"kubernetes/jobs/{job}/ranks", {"do": do, "rank": rank})
     did = f"Rank {rank} of {job} has stopped." if do == "hang" else f"Rank {rank} of {job} runs only a fifth of the time."
     return Broken(did, suggest_restore(cloud), {"job": job, "rank": rank})
 
 
 def restore_job(cloud: LocalCloud, job: str) -> Broken | None:
     """Resume the ranks of a job. Return None if the local cloud runs no ranks of this job."""
-    ranks = post_ranks(cloud, job, {"do": "restore"})["ranks"] if cloud.is_running() else []
+    if not cloud.is_running():
+        return None
+    ranks = send_request(cloud.control(), "POST", f"kubernetes/jobs/{job}/ranks", {"do": "restore"})["ranks"]
     return Broken(f"All ranks of {job} continue.", "", {"job": job}) if ranks else None
-
-
-def post_ranks(cloud: LocalCloud, job: str, body: dict[str, Any]) -> Any:
-    try:
-        return cloud.control().post(f"kubernetes/jobs/{job}/ranks", body)
-    except ControlError as error:
-        raise CommandError(str(error), REFUSED) from None
 
 
 def break_gpu(cloud: LocalCloud, node: RunningNode, index: int, xid: int) -> Broken:
@@ -210,10 +204,7 @@ def suggest_restore(cloud: LocalCloud) -> str:
 
 
 def switch_part(cloud: LocalCloud, node: RunningNode, part: str, *, on: bool) -> None:
-    try:
-        cloud.control().post(f"kubernetes/nodes/{node.name}/{part}", {"on": on})
-    except ControlError as error:
-        raise CommandError(str(error), REFUSED) from None
+    send_request(cloud.control(), "POST", f"kubernetes/nodes/{node.name}/{part}", {"on": on})
 
 
 ON_NODES: Final[Mapping[str, Act]] = {

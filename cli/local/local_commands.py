@@ -2,7 +2,6 @@
 
 import os
 import shlex
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -22,7 +21,6 @@ from infra.facts import regions
 from localcloud import mending
 from localcloud.environment import foreign
 from localcloud.hosts.ami import MANIFESTS, build
-from localcloud.hosts.state import HostState
 from localcloud.instance import LocalCloud
 from localcloud.kubernetes.state import ClusterState
 from localcloud.processes import ROOT
@@ -145,7 +143,9 @@ def status(home: Home = DEFAULT_HOME, as_json: options.Json = False) -> int:
         if mending.dead_parts(cloud):
             progress_line(f"{program()} local start restarts the processes that have died")
         for host in hosts:
-            _print_host(host)
+            print(f"host {host.instance_id:<20} {host.phase:<10} {host.hostname} {host.log}".rstrip())
+            if host.problem:
+                report(f"  {host.problem}")
     if not servers:
         return NOT_FOUND
     is_well = all(part.is_well for part in clusters) and all(part.is_well for part in hosts)
@@ -163,12 +163,6 @@ def _print_cluster(cluster: ClusterState) -> None:
     for problem in [cluster.problem, *map(str, cluster.crashes)]:
         if problem:
             report(problem)
-
-
-def _print_host(host: HostState) -> None:
-    print(f"host {host.instance_id:<20} {host.phase:<10} {host.hostname} {host.log}".rstrip())
-    if host.problem:
-        report(f"  {host.problem}")
 
 
 def reset(home: Home = DEFAULT_HOME, as_json: options.Json = False) -> int:
@@ -221,7 +215,11 @@ def grant(
     source = local.source
     local.cloud.server("aws")
     raw = stack_file.read(source)
-    refuse_problems(source, choose_examination(raw)(raw, offline=True))
+    examine = preflight.examine_existing if stack_file.is_existing(raw.values) else preflight.examine_aws
+    examined: preflight.Examined[Any, Any] = examine(raw, offline=True)
+    if number := len(examined.problems):
+        message = summarize_problems(source.name, number, "created")
+        raise CommandError(message, REFUSED, problems=(*examined.warnings, *examined.problems))
     if raw.region:
         regions.require_known(raw.region)
     created = local.grant()
@@ -230,13 +228,3 @@ def grant(
     else:
         report(f"created: {', '.join(created)}" if created else "nothing was missing")
     return OK
-
-
-def choose_examination(raw: stack_file.RawStack) -> Callable[..., preflight.Examined[Any, Any]]:
-    return preflight.examine_existing if stack_file.is_existing(raw.values) else preflight.examine_aws
-
-
-def refuse_problems(source: Path, examined: preflight.Examined[Any, Any]) -> None:
-    if number := len(examined.problems):
-        message = summarize_problems(source.name, number, "created")
-        raise CommandError(message, REFUSED, problems=(*examined.warnings, *examined.problems))

@@ -46,7 +46,7 @@ def list_settings(model: type[BaseModel] = Settings, prefix: str = "") -> Iterat
             continue
         path = f"{prefix}{info.alias or name}"
         inner = [part for part in list_models(info.annotation) if part is not Job and (model, name) != LIKE_WORKER]
-        if find_discriminator(model, name):
+        if name == "kind" and info.description is None:  # a discriminator, which the enclosing field describes
             continue
         meaning, _, change = (info.description or "").partition(" Change: ")
         if change != FURTHER_DOWN:
@@ -58,11 +58,6 @@ def list_settings(model: type[BaseModel] = Settings, prefix: str = "") -> Iterat
                 if row.path not in printed:
                     printed.add(row.path)
                     yield row
-
-
-def find_discriminator(model: type[BaseModel], name: str) -> bool:
-    """Return whether the field is a `kind` discriminator, which the enclosing field describes."""
-    return name == "kind" and model.model_fields[name].description is None
 
 
 def list_models(annotation: Any) -> Iterator[type[BaseModel]]:

@@ -11,7 +11,7 @@ from rich.console import Console
 from cli.clusters.status import hourly_price
 from cli.clusters.status.cluster_status import PoolStatus, SpendingStatus, Status
 from cli.clusters.status.node_rows import pool_status, queue_status, volume_statuses
-from cli.clusters.status.status_command import _watched
+from cli.clusters.status.status_command import _watch
 from cli.clusters.status.status_screen import screen
 from cli.ec2.failed_launches import FailedLaunch, find_last_failed_launch
 from infra.config.stack_file import RawStack
@@ -154,7 +154,7 @@ def test_a_watch_goes_on_where_one_look_fails(capsys: pytest.CaptureFixture[str]
             raise outcome
         return outcome, 0
 
-    assert _watched(look, as_json=True, pause=lambda seconds: None) == 130
+    assert _watch(look, as_json=True, pause=lambda seconds: None) == 130
     first, second = capsys.readouterr().out.splitlines()
     assert '"unknown": []' in first and '"state": "ACTIVE"' in second and "current status: no cluster answers" in second
 

@@ -59,7 +59,8 @@ def command(
         if destroy:
             prompts.confirm_destroy(raw.stack, terminal=terminal)
         run = Run(target, plan, start_report(raw, target, plan, chosen.level), output)
-        report = run.all(make_destroy_check(raw) if destroy else None)
+        check = partial(aws_reads.check_destroy, Clients(raw.region), raw.stack, pulumi_program.destroy)
+        report = run.all(Check(aws_reads.DESTROY, check) if destroy else None)
     if as_json:
         print_json(report.as_json())
     else:
@@ -121,10 +122,6 @@ def describe_product() -> str:
             return f"{text}, commit unknown"
         answers.append(done.stdout.strip())
     return f"{text}, commit {answers[0]}{' with local changes' if answers[1] else ''}"
-
-
-def make_destroy_check(raw: RawStack) -> Check:
-    return Check(aws_reads.DESTROY, partial(aws_reads.check_destroy, Clients(raw.region), raw.stack, pulumi_program.destroy))
 
 
 class Run:

@@ -4,13 +4,14 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal
 
 from cli import whole_files
 from cli.aws_queries import explain
+from cli.console import to_json
 from cli.errors import CommandError
 from infra.facts.clients import Denied
 from infra.facts.model import FactsError
@@ -89,23 +90,8 @@ class Report:
         return f"acceptance-{self.stack}-{self.started:%Y-%m-%d}"
 
     def as_json(self) -> dict[str, object]:
-        return {
-            "schema": SCHEMA,
-            "product": self.product,
-            "stack": self.stack,
-            "cluster": self.cluster,
-            "target": self.target,
-            "region": self.region,
-            "date": self.started.isoformat(),
-            "level": self.level,
-            "devices": self.devices,
-            "complete": self.complete,
-            "ok": self.ok,
-            "cost": self.cost,
-            "rows": [asdict(row) for row in self.rows],
-            "leftOut": [asdict(check) for check in self.left_out],
-            "notes": list(self.notes),
-        }
+        document = to_json(self)
+        return {"schema": SCHEMA, "date": document.pop("started"), "ok": self.ok, **document}
 
     def summary(self) -> str:
         """Return one line with the number of rows for each result."""

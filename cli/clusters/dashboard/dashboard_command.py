@@ -38,7 +38,10 @@ def command(
     with _reader(raw, config_dir, access) as reader:
         reader.start()
         with DashboardServer(port, reader.page) as server:
-            _announce(server, as_json=as_json)
+            if as_json:
+                print_json({"url": server.url, "port": server.port})
+            else:
+                print(f"{server.url}\nopen it in a browser on this machine; ^C ends it", flush=True)
             try:
                 server.serve_forever()
             except KeyboardInterrupt:
@@ -55,10 +58,3 @@ def _reader(raw: RawStack | None, config_dir: Path, access: Access) -> Iterator[
         look = look_at(stack, config_dir, access, Path(first), spending=False)
         cluster = None if is_ec2 else Kubernetes(lambda: stack_cluster.connect(stack, config_dir, access, Path(second)))
         yield Reader(look, cluster, SpendingReader(raw, cluster))
-
-
-def _announce(server: DashboardServer, *, as_json: bool) -> None:
-    if as_json:
-        print_json({"url": server.url, "port": server.port})
-    else:
-        print(f"{server.url}\nopen it in a browser on this machine; ^C ends it", flush=True)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Literal
+from typing import Final, Literal
 
 from cli.console import to_json
 from cli.durations import format_period
@@ -14,6 +14,11 @@ from infra.config.messages import all_of
 from infra.plan.specs import DRAIN_BEFORE_END
 
 Kind = Literal["eks", "ec2", "existing", ""]
+UNKNOWN: Final = "?"
+
+
+def format_number(number: int | None) -> str:
+    return UNKNOWN if number is None else str(number)
 
 
 @dataclass(frozen=True)

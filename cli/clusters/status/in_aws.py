@@ -95,7 +95,9 @@ class EksAccount:
     def _pool(self, group: Mapping[str, Any]) -> PoolStatus:
         sizes = group.get("scalingConfig", {})
         names = [entry["name"] for entry in group.get("resources", {}).get("autoScalingGroups", ())]
-        groups = (self._query(partial(self._auto_scaling_groups, names)) or []) if names else []
+        describe = self._clients.autoscaling.describe_auto_scaling_groups
+        answer = self._query(partial(describe, AutoScalingGroupNames=names)) if names else None
+        groups: list[Mapping[str, Any]] = answer["AutoScalingGroups"] if answer else []
         state = group["status"]
         bad_state = [] if state in ("ACTIVE", "CREATING", "UPDATING", "DELETING") and not list(_issues(group)) else [state]
         return PoolStatus(
@@ -123,10 +125,6 @@ class EksAccount:
             return BlockStatus(ids[0], block["State"], block["StartDate"], block["EndDate"]) if block.get("EndDate") else None
 
         return self._query(read) if template else None
-
-    def _auto_scaling_groups(self, names: list[str]) -> list[Mapping[str, Any]]:
-        answer = self._clients.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=names)
-        return list(answer["AutoScalingGroups"])
 
     def _last_failed(self, groups: Iterable[str]) -> FailedLaunch | None:
         describe = self._clients.autoscaling.describe_scaling_activities

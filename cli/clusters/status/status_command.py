@@ -61,23 +61,17 @@ def command(
     access = Access(kubeconfig, context, namespace)
     with tempfile.TemporaryDirectory() as folder:
         look = look_at(stack, config_dir, access, Path(folder))
-        return _watched(look, as_json=as_json) if watch else _once(look, as_json=as_json)
+        if watch:
+            return _watch(look, as_json=as_json)
+        status, code = look()
+        if as_json:
+            print_json(status.as_json(datetime.now(UTC)))
+        else:
+            make_console().print(screen(status, datetime.now(UTC)))
+        return code
 
 
-# --- one poll or repeated polls -----------------------------------------------------------------------------------------
-
-
-def _once(look: Look, *, as_json: bool) -> int:
-    status, code = look()
-    now = datetime.now(UTC)
-    if as_json:
-        print_json(status.as_json(now))
-    else:
-        make_console().print(screen(status, now))
-    return code
-
-
-def _watched(look: Look, *, as_json: bool, pause: Callable[[float], object] = time.sleep) -> int:
+def _watch(look: Look, *, as_json: bool, pause: Callable[[float], object] = time.sleep) -> int:
     """Poll until ^C. A failure of the first poll ends the verb; later failures are shown and polling continues."""
     last = look()
     try:

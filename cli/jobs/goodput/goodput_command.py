@@ -1,7 +1,6 @@
 """`goodput`: a table of how jobs spent their time."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -21,14 +20,7 @@ from cli.jobs.records import JobRecord
 UNKNOWN = "?"
 
 
-@dataclass(frozen=True)
-class _Row:
-    record: JobRecord
-    account: Account
-
-    @property
-    def namespace(self) -> str:
-        return str(self.record.content["namespace"])
+_Row = tuple[JobRecord, Account]
 
 
 def command(
@@ -51,7 +43,7 @@ def command(
     )
     if job and not own:
         raise NotFound(f"job {job} has no record")
-    rows = [_Row(record, time_account.account_for(record.content, now)) for record in own]
+    rows = [(record, time_account.account_for(record.content, now)) for record in own]
     if as_json:
         print_json(document(rows))
     elif not rows:
@@ -63,11 +55,11 @@ def command(
 
 def document(rows: Sequence[_Row]) -> dict[str, Any]:
     """Return the JSON document: jobs, their namespaces and the cluster."""
-    spaces = {space: _values(time_account.sum_accounts([row.account for row in own])) for space, own in _by_namespace(rows)}
+    spaces = {space: _values(time_account.sum_accounts([account for _, account in own])) for space, own in _by_namespace(rows)}
     return {
-        "jobs": [{**_about(row.record.content), **_values(row.account)} for row in rows],
+        "jobs": [{**_about(record.content), **_values(account)} for record, account in rows],
         "namespaces": spaces,
-        "total": _values(time_account.sum_accounts([row.account for row in rows])),
+        "total": _values(time_account.sum_accounts([account for _, account in rows])),
     }
 
 
@@ -87,18 +79,18 @@ def _values(account: Account) -> dict[str, Any]:
 
 
 def _by_namespace(rows: Sequence[_Row]) -> Iterator[tuple[str, list[_Row]]]:
-    for space in sorted({row.namespace for row in rows}):
-        yield space, [row for row in rows if row.namespace == space]
+    for space in sorted({record.content["namespace"] for record, _ in rows}):
+        yield space, [row for row in rows if row[0].content["namespace"] == space]
 
 
 def _listing(rows: Sequence[_Row], *, one_job: bool) -> Listing:
     columns = ("time", *PARTS, "goodput")
-    listed = [(row.namespace, row.record.content["name"], *_cells(row.account)) for row in rows]
+    listed = [(record.content["namespace"], record.content["name"], *_cells(account)) for record, account in rows]
     listing = Listing("namespace", "job", *columns, rows=listed, right=columns)
     if not one_job:
         for space, own in _by_namespace(rows):
-            listing.add_row(space, "all jobs", *_cells(time_account.sum_accounts([row.account for row in own])))
-        listing.add_row("cluster", "all jobs", *_cells(time_account.sum_accounts([row.account for row in rows])))
+            listing.add_row(space, "all jobs", *_cells(time_account.sum_accounts([account for _, account in own])))
+        listing.add_row("cluster", "all jobs", *_cells(time_account.sum_accounts([account for _, account in rows])))
     return listing
 
 

@@ -39,22 +39,15 @@ def list_rows(settings: Settings, facts: Facts | None) -> Iterator[Row]:
     for pool in settings.pools:
         instance_type = facts.instance_types[pool.instance_type] if facts else None
         zone = pool_zone(pool, settings, facts) if facts else pool.zone
-        yield _row(
-            pool,
-            settings,
-            facts,
-            (zone,) if zone else None,
-            gpus=instance_type.gpus if instance_type else None,
-            efa=_efa(pool, instance_type) if instance_type else None,
-            capacity=pool.capacity.kind,
-            group=_placement_group(pool, facts),
-        )
+        devices = (instance_type.gpus, _efa(pool, instance_type)) if instance_type else (None, None)
+        zones, group = (zone,) if zone else None, _placement_group(pool, facts)
+        yield _row(pool, settings, facts, zones, devices, pool.capacity.kind, group)
 
 
 def _system(settings: Settings, facts: Facts | None) -> Row:
     system = settings.eks.system
     zones = offering_zones(system.instance_type, settings, facts) if facts else None
-    return _row(system, settings, facts, zones, gpus=0, efa=0, capacity="on-demand", group="none")
+    return _row(system, settings, facts, zones, (0, 0), "on-demand", "none")
 
 
 def _head_node(settings: Settings, facts: Facts | None) -> Row:
@@ -76,14 +69,12 @@ def _row(
     settings: Settings,
     facts: Facts | None,
     zones: tuple[str, ...] | None,
-    *,
-    gpus: int | None,
-    efa: int | None,
+    devices: tuple[int | None, int | None],
     capacity: str,
     group: str | None,
 ) -> Row:
     desired = desired_size(pool, settings, facts).size if facts else pool.initial_size
-    return Row(pool.name, pool.instance_type, gpus, efa, zones, pool.min_size, desired, pool.max_size, capacity, group)
+    return Row(pool.name, pool.instance_type, *devices, zones, pool.min_size, desired, pool.max_size, capacity, group)
 
 
 def _efa(pool: Pool, instance_type: InstanceType) -> int:
