@@ -137,8 +137,7 @@ def find(cluster: Cluster, name: str, namespace: str) -> JobState:
         listed += _listed(cluster, "StatefulSet", namespace, {JOB_LABEL: name})
     kind = "Job" if main is None else "MPIJob"
     recorded = _list_if_allowed(lambda: records.all_records(cluster, namespace, name))
-    states = _states(listed, _pods(cluster, name, namespace, kind), recorded)
-    return add_stopped_workers(cluster, _existing(states, kind, name, namespace))
+    return _read_state(cluster, kind, name, namespace, listed, recorded)
 
 
 def _find_foreign(cluster: Cluster, name: str, namespace: str) -> JobState:
@@ -147,15 +146,17 @@ def _find_foreign(cluster: Cluster, name: str, namespace: str) -> JobState:
     if main is None:
         existing = [state.name for state in list_jobs(cluster, namespace)]
         raise NotFound(f"there is no job {name} in namespace {namespace}{did_you_mean(name, existing)}")
-    states = _states([main], _pods(cluster, name, namespace, main["kind"]), ())
-    return add_stopped_workers(cluster, _existing(states, main["kind"], name, namespace))
+    return _read_state(cluster, main["kind"], name, namespace, [main], ())
 
 
-def _existing(states: Sequence[JobState], kind: str, name: str, namespace: str) -> JobState:
-    """Return the only state. Raises CommandError if the job's object cannot be read."""
+def _read_state(
+    cluster: Cluster, kind: str, name: str, namespace: str, listed: Sequence[Object], recorded: Sequence[JobRecord]
+) -> JobState:
+    """Return the state of a job from its objects. Raises CommandError if its main object cannot be read."""
+    states = _states(listed, _pods(cluster, name, namespace, kind), recorded)
     if not states:
         raise CommandError(f"{kind} {name} cannot be read. Delete it: kubectl delete {kind.lower()} {name} -n {namespace}")
-    return states[0]
+    return add_stopped_workers(cluster, states[0])
 
 
 def add_stopped_workers(cluster: Cluster, state: JobState, workloads: Sequence[Object] | None = None) -> JobState:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Annotated, Any, Final
 
 import typer
@@ -127,14 +128,9 @@ def break_gpu(cloud: LocalCloud, node: RunningNode, index: int, xid: int) -> Bro
     return Broken(did, restore, {"node": node.name, "gpu": index, "uuid": uuid, "xid": xid})
 
 
-def stop_kubelet(cloud: LocalCloud, node: RunningNode) -> Broken:
-    switch_part(cloud, node, "kubelet", on=False)
-    return Broken(f"The kubelet of {node.name} has stopped. {UNTIL_NOT_READY}", suggest_restore(cloud), {"node": node.name})
-
-
-def unplug_link(cloud: LocalCloud, node: RunningNode) -> Broken:
-    switch_part(cloud, node, "link", on=False)
-    return Broken(f"The network link of {node.name} is down. {UNTIL_NOT_READY}", suggest_restore(cloud), {"node": node.name})
+def switch_off(part: str, did: str, cloud: LocalCloud, node: RunningNode) -> Broken:
+    switch_part(cloud, node, part, on=False)
+    return Broken(f"{did.format(node.name)} {UNTIL_NOT_READY}", suggest_restore(cloud), {"node": node.name})
 
 
 def restore_node(cloud: LocalCloud, node: RunningNode) -> Broken:
@@ -208,8 +204,8 @@ def switch_part(cloud: LocalCloud, node: RunningNode, part: str, *, on: bool) ->
 
 
 ON_NODES: Final[Mapping[str, Act]] = {
-    "kubelet": stop_kubelet,
-    "link": unplug_link,
+    "kubelet": partial(switch_off, "kubelet", "The kubelet of {} has stopped."),
+    "link": partial(switch_off, "link", "The network link of {} is down."),
     "instance": terminate_instance,
     "spot_notice": send_spot_notice,
     "rebalance": recommend_rebalance,

@@ -79,25 +79,15 @@ def format_default(info: FieldInfo) -> str:
     return json.dumps(info.default) if isinstance(info.default, bool) else str(info.default)
 
 
-def job_markdown() -> str:
-    """Return the Markdown table of job fields for docs/reference/job-fields.md."""
-    lines = ["| field | meaning | default |", "|---|---|---|"]
-    lines += [f"| `{row.path}` | {row.meaning} | {f'`{row.default}`' if row.default else ''} |" for row in list_settings(Job)]
-    return "\n".join(lines) + "\n"
-
-
-def existing_markdown() -> str:
-    """Return the Markdown table of settings for docs/reference/settings-existing.md."""
-    return markdown(ExistingSettings)
-
-
 def markdown(model: type[BaseModel] = Settings) -> str:
-    """Return the settings of the model as a Markdown table."""
-    lines = ["| setting | meaning | default | a change |", "|---|---|---|---|"]
-    lines += [
-        f"| `{row.path}` | {row.meaning} | {f'`{row.default}`' if row.default else ''} | {row.change} |"
-        for row in list_settings(model)
-    ]
+    """Return the settings of the model as a Markdown table. The fields of jobs never change."""
+    is_job = model is Job
+    lines = ["| field | meaning | default |", "|---|---|---|"]
+    if not is_job:
+        lines = ["| setting | meaning | default | a change |", "|---|---|---|---|"]
+    for row in list_settings(model):
+        default = f"`{row.default}`" if row.default else ""
+        lines.append(f"| `{row.path}` | {row.meaning} | {default} |" + ("" if is_job else f" {row.change} |"))
     return "\n".join(lines) + "\n"
 
 
@@ -116,7 +106,7 @@ def command(
     if as_json or form == "json":
         print_json([asdict(row) for row in list_settings(OF[of])])
     elif form == "markdown":
-        print(job_markdown() if of == "job" else markdown(OF[of]), end="")
+        print(markdown(OF[of]), end="")
     else:
         rows = [(row.path, row.meaning, row.default, row.change) for row in list_settings(OF[of])]
         make_console().print(Listing("setting", "meaning", "default", "a change", rows=rows))

@@ -21,9 +21,7 @@ from infra.config.stack_file import RawStack
 
 
 def command(
-    stack: Annotated[
-        str | None, typer.Option("--stack", "-s", help="Stack name.", show_default="the cluster of the kubeconfig")
-    ] = None,
+    stack: options.ClusterStack = None,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port on 127.0.0.1.", show_default="a free one")] = 0,
     config_dir: options.ConfigDir = options.STACK_FILES,
     kubeconfig: options.Kubeconfig = None,

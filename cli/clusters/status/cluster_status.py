@@ -185,19 +185,12 @@ class Status:
         return replace(other, **{**own_values, **both, "pools": (*pools, *other_pools.values())})
 
     def as_json(self, now: datetime) -> dict[str, object]:
+        document = to_json(replace(self, pools=(), jobs=(), spending=None))
+        del document["awsTime"]
         return {
-            "cluster": self.cluster,
-            "kind": self.kind,
-            "state": self.state,
-            "version": self.version,
-            "address": self.address,
+            **document,
             "at": now.isoformat(),
             "pools": [pool.as_json(self.aws_time or now) for pool in self.pools],
-            "queues": to_json(self.queues),
             "jobs": [job.as_json(now) for job in self.jobs],
-            "ended": dict(self.ended),
-            "volumes": to_json(self.volumes),
             "spending": self.spending.as_json() if self.spending else None,
-            "problems": list(self.problems),
-            "unknown": list(self.unknown),
         }

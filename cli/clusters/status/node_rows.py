@@ -93,14 +93,12 @@ def _gpus_of(container: Object) -> int:
 def queue_status(namespace: str, queue: str, workloads: Sequence[Object], helpers: Sequence[Object]) -> QueueStatus:
     """Count the workloads of jobs in a queue. Workloads of pods that only transfer files do not count."""
     ours = {str(helper["metadata"]["uid"]) for helper in helpers}
-    jobs = [work for work in workloads if work["spec"].get("queueName") == queue and not ours & _owners(work)]
+    owners = [{str(owner["uid"]) for owner in work["metadata"].get("ownerReferences", ())} for work in workloads]
+    queued = [work for work, uids in zip(workloads, owners, strict=True) if not ours & uids]
+    jobs = [work for work in queued if work["spec"].get("queueName") == queue]
     open_ = [job for job in jobs if job["spec"].get("active", True) and not _holds(job, "Finished")]
     admitted = sum(_holds(job, "QuotaReserved") for job in open_)
     return QueueStatus(namespace, queue, admitted, len(open_) - admitted)
-
-
-def _owners(workload: Object) -> set[str]:
-    return {str(owner["uid"]) for owner in workload["metadata"].get("ownerReferences", ())}
 
 
 def _holds(subject: Object, condition: str) -> bool:

@@ -41,9 +41,7 @@ Look = Callable[[], tuple[Status, int]]
 
 
 def command(
-    stack: Annotated[
-        str | None, typer.Option("--stack", "-s", help="Stack name.", show_default="the cluster of the kubeconfig")
-    ] = None,
+    stack: options.ClusterStack = None,
     watch: Annotated[
         bool, typer.Option("--watch", "-w", help=f"Repeat every {EVERY_SECONDS:g} s; with --json, one document per line.")
     ] = False,

@@ -28,9 +28,7 @@ Answer = TypeVar("Answer")
 
 def command(
     node: Annotated[str | None, typer.Argument(help="Name of a node, or ID of its instance; without it, all nodes.")] = None,
-    stack: Annotated[
-        str | None, typer.Option("--stack", "-s", help="Stack name.", show_default="the cluster of the kubeconfig")
-    ] = None,
+    stack: options.ClusterStack = None,
     config_dir: options.ConfigDir = options.STACK_FILES,
     kubeconfig: options.Kubeconfig = None,
     context: options.Context = None,

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, Literal
 
@@ -85,20 +85,10 @@ class NodeHealth:
         return self.state == "healthy" and not self.warnings
 
     def as_json(self) -> dict[str, object]:
-        return {
-            "name": self.name,
-            "state": self.state,
-            "cordoned": self.is_cordoned,
-            "pool": self.pool,
-            "instance": self.instance,
-            "instanceType": self.instance_type,
-            "gpus": {"usable": self.gpus[0], "all": self.gpus[1]},
-            "faults": to_json(self.faults),
-            "warnings": to_json(self.warnings),
-            "takenOut": json.loads(self.taken_out.text()) if self.taken_out else None,
-            "next": self.next,
-            "jobs": list(self.jobs),
-        }
+        document = to_json(replace(self, taken_out=None))
+        cordoned, gpus = document.pop("isCordoned"), {"usable": self.gpus[0], "all": self.gpus[1]}
+        taken_out = json.loads(self.taken_out.text()) if self.taken_out else None
+        return {**document, "cordoned": cordoned, "gpus": gpus, "takenOut": taken_out}
 
 
 @dataclass(frozen=True)

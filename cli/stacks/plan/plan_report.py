@@ -8,7 +8,6 @@ from cli.console import to_json
 from cli.exit_codes import NOT_RUN, OK, REFUSED
 from cli.stacks.plan.changes import Changes
 from infra.checks.model import Answer, unknown
-from infra.cost.prices import Price
 from infra.inventory.bill import LEVELS, Bill, Line, Total
 
 PREVIEW = "pulumi preview"
@@ -72,7 +71,10 @@ def bill_json(bill: Bill) -> Mapping[str, object]:
         "prices": {"source": prices.kind, "date": bill.date, "verified": not bill.not_verified, "missing": prices.missing},
         "totals": {level: _total_json(bill.total(level)) for level in LEVELS},
         "lines": [_line_json(line) for line in bill.lines],
-        "usage": [{"name": usage.name, "unit": usage.unit, "usd": _usd(usage.price)} for usage in bill.usage],
+        "usage": [
+            {"name": line.name, "unit": line.unit, "usd": None if line.price is None else float(line.price.usd)}
+            for line in bill.usage
+        ],
     }
 
 
@@ -94,10 +96,6 @@ def _line_json(line: Line) -> dict[str, object]:
         "usdPerHour": {level: None if amount is None else _rounded(amount, 6) for level, amount in amounts.items()},
         "prepaid": line.prepaid,
     }
-
-
-def _usd(price: Price | None) -> float | None:
-    return None if price is None else float(price.usd)
 
 
 def _rounded(amount: Decimal, digits: int) -> float:

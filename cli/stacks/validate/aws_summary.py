@@ -121,13 +121,7 @@ def _table(summary: list[Row]) -> Listing:
     for row in summary:
         numbers = [UNKNOWN if number is None else str(number) for number in (row.gpus, row.efa)]
         nodes = f"{row.desired_size} ({row.min_size} to {row.max_size})"
-        listing.add_row(
-            row.name, row.instance_type, *numbers, nodes, format_zones(row.zones), row.capacity, row.placement_group or UNKNOWN
-        )
+        zones = UNKNOWN if not row.zones else row.zones[0] if len(row.zones) == 1 else f"{len(row.zones)} zones"
+        group = row.placement_group or UNKNOWN
+        listing.add_row(row.name, row.instance_type, *numbers, nodes, zones, row.capacity, group)
     return listing
-
-
-def format_zones(names: tuple[str, ...] | None) -> str:
-    if not names:
-        return UNKNOWN
-    return names[0] if len(names) == 1 else f"{len(names)} zones"
