@@ -2,16 +2,18 @@
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from functools import cache
 from typing import Any, Final, Literal
 
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
+
+from cli.exit_codes import OK
 
 ENDLESS: Final = 10_000
 """Console width for output to a pipe or a file: so large that no line is wrapped or cut, regardless of COLUMNS."""
@@ -40,6 +42,21 @@ def say_once(line: str) -> None:
 
 def print_json(document: Any) -> None:
     print(json.dumps(document, indent=1), flush=True)
+
+
+def print_result(
+    document: Any, text: RenderableType | Callable[[], object], *, as_json: bool, code: int = OK, stderr: bool = False
+) -> int:
+    """Print the result of a verb: the document with --json, otherwise the text, or what a function prints. Return the
+    exit code.
+    """
+    if as_json:
+        print_json(document)
+    elif callable(text):
+        text()
+    else:
+        make_console(stderr=stderr).print(text)
+    return code
 
 
 def to_json(value: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from cli import options
-from cli.console import Listing, make_console, print_json
+from cli.console import Listing, make_console, print_json, print_result
 from cli.errors import CommandError
 from cli.exit_codes import OK, REFUSED, USAGE
 from cli.images import builders, recipes, repositories
@@ -73,11 +73,7 @@ def build(
     place = f"{prefix}/{recipe.name}" if prefix else recipe.name
     order = _Order(recipe, chosen, arguments, place, recipes.check_tag(tag) if tag else recipe.tag(chosen, arguments))
     document = build_and_push(order, builder, push=push)
-    if as_json:
-        print_json(document)
-    else:
-        print(document["image"])
-    return OK
+    return print_result(document, str(document["image"]), as_json=as_json)
 
 
 def parse_arguments(assignments: Sequence[str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wa
 
 from cli import options
 from cli.clusters.kubernetes_access import Access, Cluster
-from cli.console import print_json, say
+from cli.console import print_json, print_result, say
 from cli.ec2 import remote_runs
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import OK
@@ -41,8 +41,7 @@ def command(
     if stack:
         with remote_runs.on_head_node(stack, config_dir, identity) as runs:
             was = runs.delete(name).phase
-        print_json({"name": name, "was": was}) if as_json else print(f"run {name} deleted")
-        return OK
+        return print_result({"name": name, "was": was}, f"run {name} deleted", as_json=as_json)
     cluster = access.connect()
     place = objects.default_namespace(cluster, access.namespace)
     try:
@@ -87,11 +86,9 @@ def delete(
         own_records = [record for record in records.all_records(cluster, place) if record.content["name"] == name]
     for record in own_records:
         cluster.delete("ConfigMap", record.config_map, place)
-    if as_json:
-        print_json({"name": name, "namespace": place, "records": len(own_records)})
-    else:
-        print(f"job {name} deleted, with {len(own_records)} record{'' if len(own_records) == 1 else 's'}")
-    return OK
+    number = len(own_records)
+    text = f"job {name} deleted, with {number} record{'' if number == 1 else 's'}"
+    return print_result({"name": name, "namespace": place, "records": number}, text, as_json=as_json)
 
 
 def end(cluster: Cluster, state: JobState, *, wait: bool) -> None:

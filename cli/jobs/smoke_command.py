@@ -11,7 +11,7 @@ from rich.text import Text
 
 from cli import options
 from cli.clusters.kubernetes_access import Access, Cluster
-from cli.console import Listing, make_console, print_json
+from cli.console import Listing, make_console, print_result
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import FAILED, OK
 from cli.images.recipes import choose_default_image
@@ -102,11 +102,8 @@ def command(
     job = _job(trial, described, access.namespace or cluster.namespace)
     expected = smoke_jobs.expected(job, described, trial.transport, trial.level, has_emulated_devices(cluster))
     outcome = _test(cluster, job, expected, described, keep=keep)
-    if as_json:
-        print_json(_document(outcome, smoke_jobs.nccl_expected(job, described)))
-    else:
-        _print(outcome)
-    return FAILED if outcome.failures else OK
+    document = _document(outcome, smoke_jobs.nccl_expected(job, described))
+    return print_result(document, lambda: _print(outcome), as_json=as_json, code=FAILED if outcome.failures else OK)
 
 
 def _job(trial: Trial, described: ClusterDescription, namespace: str | None) -> Job:

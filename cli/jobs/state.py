@@ -7,7 +7,7 @@ from typing import Any
 
 from cli.console import to_json
 from cli.jobs import foreign_jobs
-from cli.jobs.foreign_jobs import find_role
+from cli.jobs.foreign_jobs import find_role, has_condition
 from cli.jobs.records import JobRecord, Key
 from infra.jobs.in_pods import UNUSABLE_IMAGE
 from infra.jobs.render import LAUNCHERS
@@ -143,10 +143,6 @@ def _conditions(status: Object) -> list[Object]:
     return list(status.get("conditions") or ())
 
 
-def _is(conditions: Sequence[Object], kind: str) -> bool:
-    return any(condition["type"] == kind and condition["status"] == "True" for condition in conditions)
-
-
 def _text_of(condition: Object) -> str:
     return str(condition.get("message") or condition.get("reason") or "").rstrip(": ")
 
@@ -171,7 +167,7 @@ def explain_wait(state: JobState, pods: Sequence[Object], workload: Object | Non
         message = conditions.get(("QuotaReserved", "False"), {}).get("message")
         return f"waits in the queue{f': {message}' if message else ''}"
     workers = [pod for pod in pods if find_role(pod) == "worker"]
-    ready = sum(pod["status"].get("phase") == "Succeeded" or _is(_conditions(pod["status"]), "Ready") for pod in workers)
+    ready = sum(pod["status"].get("phase") == "Succeeded" or has_condition(pod, "Ready") for pod in workers)
     trouble = next((text for pod in pods if (text := _trouble(pod))), "") or find_warning(state, pods, events)
     if state.workers and ready < state.workers:
         return f"{ready} of {state.workers} workers ready{': ' + trouble if trouble else ''}"
@@ -180,7 +176,7 @@ def explain_wait(state: JobState, pods: Sequence[Object], workload: Object | Non
 
 def lacks_reason(state: JobState, pods: Sequence[Object]) -> bool:
     """Return whether workers are missing or not ready and only events can explain why, for example rejected pods."""
-    ready = sum(find_role(pod) == "worker" and _is(_conditions(pod["status"]), "Ready") for pod in pods)
+    ready = sum(find_role(pod) == "worker" and has_condition(pod, "Ready") for pod in pods)
     return state.phase in _NOT_RUNNING and ready < state.workers and not any(map(_trouble, pods))
 
 
@@ -190,7 +186,7 @@ def find_warning(state: JobState, pods: Sequence[Object], events: Sequence[Objec
     If the API server rejects a pod because of Pod Security, a quota or a webhook, the pod's controller reports the
     reason in a warning event.
     """
-    well = {pod["metadata"]["name"] for pod in pods if _is(_conditions(pod["status"]), "Ready")}
+    well = {pod["metadata"]["name"] for pod in pods if has_condition(pod, "Ready")}
     names = {state.name, state.object_name, f"{state.name}-launcher", f"{state.name}-worker"}
     names |= {pod["metadata"]["name"] for pod in pods} - well
     own = [

@@ -9,13 +9,13 @@ from typing import Annotated, Any, Final
 import typer
 
 from cli import options
-from cli.console import print_json
+from cli.console import print_result
 from cli.errors import CommandError, NotFound
-from cli.exit_codes import OK, REFUSED, USAGE
+from cli.exit_codes import REFUSED, USAGE
 from cli.installation import command as program
 from cli.local.account import send_request
 from cli.local.crashed_parts import DEFAULT_HOME, make_home_option
-from cli.local.local_commands import Home, report
+from cli.local.local_commands import Home
 from infra.health import xids
 from infra.plan.specs import DRAIN_BEFORE_END
 from localcloud.instance import LocalCloud
@@ -87,11 +87,9 @@ def command(
         names = (f"--{option.replace('_', '-')}" for option in ("xid", *ON_NODES, "hang", "slow"))
         raise CommandError(f"give exactly one of {', '.join(names)}", USAGE)
     broken = stop_rank(cloud, target, *ranks[0]) if ranks else break_node(cloud, target, chosen[0], restore=fault.restore)
-    if as_json:
-        print_json({**broken.facts, "did": broken.did, "restore": broken.restore.replace("NODE", target)})
-    else:
-        report(f"{broken.did} {broken.restore}".replace("NODE", target).strip())
-    return OK
+    restore = broken.restore.replace("NODE", target)
+    document = {**broken.facts, "did": broken.did, "restore": restore}
+    return print_result(document, f"{broken.did} {restore}".strip(), as_json=as_json, stderr=True)
 
 
 def break_node(cloud: LocalCloud, target: str, act: Act, *, restore: bool) -> Broken:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from cli import options
-from cli.console import make_console, print_json
+from cli.console import make_console, print_json, print_result
 from cli.errors import CommandError, NotFound, summarize_problems
 from cli.exit_codes import FAILED, NOT_FOUND, OK, REFUSED
 from cli.installation import command as program
@@ -110,11 +110,9 @@ def find_plugins(providers: str) -> dict[str, Path]:
 
 def stop(home: Home = DEFAULT_HOME, as_json: options.Json = False) -> int:
     stopped = LocalCloud(home).stop()
-    if as_json:
-        print_json({"home": str(home), "running": False, "stopped": stopped})
-    else:
-        report("local cloud stopped" if stopped else "no local cloud was running")
-    return OK
+    document = {"home": str(home), "running": False, "stopped": stopped}
+    text = "local cloud stopped" if stopped else "no local cloud was running"
+    return print_result(document, text, as_json=as_json, stderr=True)
 
 
 def status(home: Home = DEFAULT_HOME, as_json: options.Json = False) -> int:
@@ -167,11 +165,7 @@ def _print_cluster(cluster: ClusterState) -> None:
 
 def reset(home: Home = DEFAULT_HOME, as_json: options.Json = False) -> int:
     LocalCloud(home).reset()
-    if as_json:
-        print_json({"home": str(home), "empty": True})
-    else:
-        report("local cloud is empty")
-    return OK
+    return print_result({"home": str(home), "empty": True}, "local cloud is empty", as_json=as_json, stderr=True)
 
 
 def env(home: Home = DEFAULT_HOME, as_json: options.Json = False) -> int:
@@ -201,8 +195,7 @@ def ami(
     """The first build compiles Open MPI, which takes several minutes."""
     regions.require_known(region)
     image = build(LocalCloud(home), region, progress_line, AMI_MANIFESTS, openmpi, framework or ())
-    print_json({"ami": image}) if as_json else print(image)
-    return OK
+    return print_result({"ami": image}, image, as_json=as_json)
 
 
 def grant(
@@ -223,8 +216,5 @@ def grant(
     if raw.region:
         regions.require_known(raw.region)
     created = local.grant()
-    if as_json:
-        print_json({"created": created})
-    else:
-        report(f"created: {', '.join(created)}" if created else "nothing was missing")
-    return OK
+    text = f"created: {', '.join(created)}" if created else "nothing was missing"
+    return print_result({"created": created}, text, as_json=as_json, stderr=True)

@@ -20,7 +20,7 @@ from cli.clusters.acceptance.eks import EksTarget
 from cli.clusters.acceptance.report import Check, LeftOut, Report, Row
 from cli.clusters.acceptance.target import Options, Plan, Target, describe_devices
 from cli.clusters.kubernetes_access import Access
-from cli.console import Listing, make_console, print_json, say
+from cli.console import Listing, make_console, print_result, say
 from cli.errors import CommandError
 from cli.exit_codes import FAILED, OK, REFUSED, USAGE
 from cli.stacks import pulumi_program
@@ -61,11 +61,7 @@ def command(
         run = Run(target, plan, start_report(raw, target, plan, chosen.level), output)
         check = partial(aws_reads.check_destroy, Clients(raw.region), raw.stack, pulumi_program.destroy)
         report = run.all(Check(aws_reads.DESTROY, check) if destroy else None)
-    if as_json:
-        print_json(report.as_json())
-    else:
-        _print(report)
-    return OK if report.ok else FAILED
+    return print_result(report.as_json(), lambda: _print(report), as_json=as_json, code=OK if report.ok else FAILED)
 
 
 def connect_target(raw: RawStack, folder: Path, chosen: Options, access: Access, scratch: Path) -> Target:

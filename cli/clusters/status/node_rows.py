@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cli.clusters.status.cluster_status import PoolStatus, QueueStatus, VolumeStatus
+from cli.jobs.foreign_jobs import has_condition
 from infra.health.repairs import parse_quantity
 from infra.jobs.cluster import NamespaceDescription, PoolDescription
 from infra.naming import GPU_RESOURCE
@@ -35,7 +36,7 @@ def pool_status(pool: PoolDescription, nodes: Sequence[Object], pods: Sequence[O
 
 
 def is_ready(node: Object) -> bool:
-    return _holds(node, "Ready")
+    return has_condition(node, "Ready")
 
 
 def _is_of(node: Object, selector: Mapping[str, str]) -> bool:
@@ -96,14 +97,9 @@ def queue_status(namespace: str, queue: str, workloads: Sequence[Object], helper
     owners = [{str(owner["uid"]) for owner in work["metadata"].get("ownerReferences", ())} for work in workloads]
     queued = [work for work, uids in zip(workloads, owners, strict=True) if not ours & uids]
     jobs = [work for work in queued if work["spec"].get("queueName") == queue]
-    open_ = [job for job in jobs if job["spec"].get("active", True) and not _holds(job, "Finished")]
-    admitted = sum(_holds(job, "QuotaReserved") for job in open_)
+    open_ = [job for job in jobs if job["spec"].get("active", True) and not has_condition(job, "Finished")]
+    admitted = sum(has_condition(job, "QuotaReserved") for job in open_)
     return QueueStatus(namespace, queue, admitted, len(open_) - admitted)
-
-
-def _holds(subject: Object, condition: str) -> bool:
-    conditions = subject.get("status", {}).get("conditions", ())
-    return any((entry["type"], entry["status"]) == (condition, "True") for entry in conditions)
 
 
 def volume_statuses(namespace: NamespaceDescription, claims: Sequence[Object] | None) -> list[VolumeStatus]:

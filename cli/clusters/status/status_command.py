@@ -23,7 +23,7 @@ from cli.clusters.status.cluster_status import Status
 from cli.clusters.status.hourly_price import with_spending
 from cli.clusters.status.in_aws import EksAccount, EksDescription
 from cli.clusters.status.status_screen import screen
-from cli.console import make_console, print_json
+from cli.console import make_console, print_result
 from cli.ec2.ec2_instances import DeployedEc2Cluster
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import INTERRUPTED, OK, REFUSED, USAGE
@@ -62,11 +62,8 @@ def command(
         if watch:
             return _watch(look, as_json=as_json)
         status, code = look()
-        if as_json:
-            print_json(status.as_json(datetime.now(UTC)))
-        else:
-            make_console().print(screen(status, datetime.now(UTC)))
-        return code
+        now = datetime.now(UTC)
+        return print_result(status.as_json(now), screen(status, now), as_json=as_json, code=code)
 
 
 def _watch(look: Look, *, as_json: bool, pause: Callable[[float], object] = time.sleep) -> int:

@@ -8,10 +8,9 @@ import typer
 
 from cli import options
 from cli.clusters.kubernetes_access import Access
-from cli.console import Listing, make_console, print_json
+from cli.console import Listing, print_result
 from cli.durations import format_duration
 from cli.errors import NotFound
-from cli.exit_codes import OK
 from cli.jobs import records
 from cli.jobs.goodput import time_account
 from cli.jobs.goodput.time_account import PARTS, Account
@@ -44,13 +43,8 @@ def command(
     if job and not own:
         raise NotFound(f"job {job} has no record")
     rows = [(record, time_account.account_for(record.content, now)) for record in own]
-    if as_json:
-        print_json(document(rows))
-    elif not rows:
-        print("no job has a record")
-    else:
-        make_console().print(_listing(rows, one_job=job is not None))
-    return OK
+    text = _listing(rows, one_job=job is not None) if rows else "no job has a record"
+    return print_result(document(rows), text, as_json=as_json)
 
 
 def document(rows: Sequence[_Row]) -> dict[str, Any]:

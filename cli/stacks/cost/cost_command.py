@@ -10,9 +10,9 @@ from rich.text import Text
 
 from cli import options
 from cli.clusters.kubernetes_access import Access
-from cli.console import Listing, make_console, print_json
+from cli.console import Listing, make_console, print_result
 from cli.errors import CommandError
-from cli.exit_codes import OK, USAGE
+from cli.exit_codes import USAGE
 from cli.stacks.cost.cost_sources import examine
 from cli.stacks.cost.spending import Spending, Spent
 from infra.config import stack_file
@@ -42,11 +42,8 @@ def command(
     if settings is None:
         raise CommandError(f"{stack} has no AWS settings that can be read. See `validate -s {stack}`", USAGE)
     spending = examine(settings, Access(kubeconfig, context), since=begin)
-    if as_json:
-        print_json({"stack": stack, **spending.as_json()})
-    else:
-        show(make_console(), stack, spending)
-    return OK
+    document = {"stack": stack, **spending.as_json()}
+    return print_result(document, lambda: show(make_console(), stack, spending), as_json=as_json)
 
 
 def parse_since(text: str) -> datetime | timedelta:

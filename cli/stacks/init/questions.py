@@ -120,20 +120,23 @@ def _region(draft: Draft) -> Proposal:
 # --- checks ------------------------------------------------------------------------------------------------------------
 
 
-def match_pattern(pattern: str, example: str) -> Callable[[str, Answers], None]:
+def require(is_fine: Callable[[str], object], fix: str) -> Callable[[str, Answers], None]:
+    """Return a check that rejects an answer with this fix."""
+
     def check(answer: str, answers: Answers) -> None:
-        if not re.fullmatch(pattern, answer):
-            raise Unfit(f"write one like {example}")
+        if not is_fine(answer):
+            raise Unfit(fix)
 
     return check
+
+
+def match_pattern(pattern: str, example: str) -> Callable[[str, Answers], None]:
+    return require(re.compile(pattern).fullmatch, f"write one like {example}")
 
 
 def parse_number(least: int, most: int) -> Callable[[str, Answers], None]:
-    def check(answer: str, answers: Answers) -> None:
-        if not (answer.isascii() and answer.isdecimal() and least <= int(answer) <= most):
-            raise Unfit(f"write a number from {least} to {most}")
-
-    return check
+    fix = f"write a number from {least} to {most}"
+    return require(lambda answer: re.fullmatch("[0-9]+", answer) and least <= int(answer) <= most, fix)
 
 
 def parse_choice(*choices: str) -> Callable[[str, Answers], None]:

@@ -12,7 +12,7 @@ import typer
 
 from cli import options
 from cli.clusters.status.cluster_status import BlockStatus
-from cli.console import make_console, print_json
+from cli.console import print_result
 from cli.errors import CommandError
 from cli.exit_codes import USAGE
 from cli.installation import CLONE
@@ -54,11 +54,8 @@ def command(
         )
     file = None if config_dir == options.STACK_FILES else path
     report = examine(raw, offline=offline, look_ahead=_preview(stack, file, no_preview=no_preview, offline=offline))
-    if as_json:
-        print_json(report.as_json(strict=strict))
-    else:
-        make_console().print(screen(report, strict=strict))
-    return report.code(strict=strict)
+    code = report.code(strict=strict)
+    return print_result(report.as_json(strict=strict), screen(report, strict=strict), as_json=as_json, code=code)
 
 
 def _preview(stack: str, file: Path | None, *, no_preview: bool, offline: bool) -> Callable[[], Changes]:

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from cli import options
 from cli.clusters.kubernetes_access import Access
-from cli.console import Listing, make_console, print_json, to_json
+from cli.console import Listing, make_console, print_result, to_json
 from cli.errors import CommandError, NotFound, format_problem, serialize_problem, summarize_problems
 from cli.exit_codes import OK, REFUSED, UNREACHABLE, USAGE
 from cli.stacks.validate import aws_summary, foreign_manifest, job_file
@@ -139,11 +139,7 @@ def _check_stack(path: Path, *, offline: bool, as_json: bool) -> int:
     raw = stack_file.read(path)
     validate = validate_existing_stack if stack_file.is_existing(raw.values) else validate_aws_stack
     verdict = validate(path, raw, offline)
-    if as_json:
-        print_json(verdict.as_json())
-    else:
-        verdict.show_on(make_console())
-    return verdict.code
+    return print_result(verdict.as_json(), lambda: verdict.show_on(make_console()), as_json=as_json, code=verdict.code)
 
 
 def validate_aws_stack(path: Path, raw: RawStack, offline: bool) -> Verdict:
