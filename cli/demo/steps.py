@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from rich.console import Console
 from rich.markup import escape
@@ -60,6 +60,13 @@ class StepResult:
 class Steps(ABC):
     """Steps of a demo, in order. After a failed step, all remaining steps except the cleanup are skipped."""
 
+    name: ClassVar[str]
+    """Base name of the demo's lock file, log, result table and local cloud folder."""
+    stack_name: ClassVar[str]
+    title: ClassVar[str]
+    goes_on: ClassVar[str]
+    """Commands to try after the demo."""
+
     cloud: LocalCloud
     stack: LocalStack
     log: Path
@@ -67,14 +74,45 @@ class Steps(ABC):
     verbose: bool = False
     results: list[StepResult] = field(default_factory=list)
 
+    @classmethod
+    def show(cls, *, verbose: bool = False, as_json: bool = False, folder: Path = FOLDER) -> int:
+        """Run the demo, print the final table, write NAME.json, and return the exit code."""
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM stops the local cloud, as ^C does
+        with _only_one(folder, cls.name):
+            table, log = folder / f"{cls.name}.json", folder / f"{cls.name}.log"
+            log.unlink(missing_ok=True)
+            table.unlink(missing_ok=True)
+            cloud = LocalCloud(folder / cls.name)
+            demo = cls(cloud, LocalStack(cloud, cls.stack_name), log, make_console(stderr=as_json), verbose)
+            ok = demo.run(table)
+        if as_json:
+            print(table.read_text(), end="")
+        return OK if ok else FAILED
+
     @abstractmethod
     def steps(self) -> None:
         """Call `step` for each step of the demo."""
 
-    def run(self) -> bool:
-        """Run all steps that this machine can run; return True if none of them failed."""
-        self.steps()
-        return not any(result.failed for result in self.results)
+    def run(self, table: Path) -> bool:
+        """Run all steps that this machine can run, and write the table; return True if no step failed."""
+        self.console.print(self.title, soft_wrap=True)
+        started = time.monotonic()
+        try:
+            self.steps()
+        except KeyboardInterrupt:
+            self.console.print("interrupted; stopping the local cloud")
+            self.cloud.stop()
+            raise
+        ok = not any(result.failed for result in self.results)
+        table.write_text(json.dumps([asdict(result) for result in self.results], indent=2) + "\n")
+        self.console.print()
+        self.console.print(render_table(self.results, time.monotonic() - started))
+        self.console.print()
+        where = f"Pulumi's output: {shorten_path(self.log)}; this table: {shorten_path(table)}"
+        self.console.print(where, style="dim", soft_wrap=True)
+        if ok:
+            self.console.print(f"next: {self.goes_on}", style="dim", soft_wrap=True)
+        return ok
 
     def unchanged(self) -> str:
         """Step: check that a second `up` changes nothing."""
@@ -173,51 +211,6 @@ def join_last_lines(text: str) -> str:
 def must(condition: bool, reason: str) -> None:
     if not condition:
         raise StepFailed(reason)
-
-
-@dataclass(frozen=True)
-class Show:
-    """A demo and its settings."""
-
-    name: str
-    """Base name of the demo's lock file, log, result table and local cloud folder."""
-    stack: str
-    steps: type[Steps]
-    title: str
-    goes_on: str
-    """Commands to try after the demo."""
-
-    def run(self, *, verbose: bool = False, as_json: bool = False, folder: Path = FOLDER) -> int:
-        """Run the demo, print the final table, write NAME.json, and return the exit code."""
-        console = make_console(stderr=as_json)
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM stops the local cloud, as ^C does
-        with _only_one(folder, self.name):
-            return self._run(console, folder, verbose=verbose, as_json=as_json)
-
-    def _run(self, console: Console, folder: Path, *, verbose: bool, as_json: bool) -> int:
-        table, log = folder / f"{self.name}.json", folder / f"{self.name}.log"
-        log.unlink(missing_ok=True)
-        table.unlink(missing_ok=True)
-        cloud = LocalCloud(folder / self.name)
-        steps = self.steps(cloud, LocalStack(cloud, self.stack), log, console, verbose)
-        console.print(self.title, soft_wrap=True)
-        started = time.monotonic()
-        try:
-            ok = steps.run()
-        except KeyboardInterrupt:
-            console.print("interrupted; stopping the local cloud")
-            cloud.stop()
-            raise
-        table.write_text(json.dumps([asdict(result) for result in steps.results], indent=2) + "\n")
-        console.print()
-        console.print(render_table(steps.results, time.monotonic() - started))
-        console.print()
-        console.print(f"Pulumi's output: {shorten_path(log)}; this table: {shorten_path(table)}", style="dim", soft_wrap=True)
-        if ok:
-            console.print(f"next: {self.goes_on}", style="dim", soft_wrap=True)
-        if as_json:
-            print(table.read_text(), end="")
-        return OK if ok else FAILED
 
 
 @contextmanager
