@@ -2,14 +2,18 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import datetime
 from functools import cache
 from typing import Any, Final, Literal
 
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
+
+from cli.exit_codes import OK
 
 ENDLESS: Final = 10_000
 """Console width for output to a pipe or a file: so large that no line is wrapped or cut, regardless of COLUMNS."""
@@ -40,15 +44,51 @@ def print_json(document: Any) -> None:
     print(json.dumps(document, indent=1), flush=True)
 
 
+def print_result(
+    document: Any, text: RenderableType | Callable[[], object], *, as_json: bool, code: int = OK, stderr: bool = False
+) -> int:
+    """Print the result of a verb: the document with --json, otherwise the text, or what a function prints. Return the
+    exit code.
+    """
+    if as_json:
+        print_json(document)
+    elif callable(text):
+        text()
+    else:
+        make_console(stderr=stderr).print(text)
+    return code
+
+
+def to_json(value: Any) -> Any:
+    """Return a value as data for a JSON document. The fields of data classes get names in camel case."""
+    if is_dataclass(value):
+        return {_to_camel(field.name): to_json(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, list | tuple):
+        return [to_json(item) for item in value]
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+def _to_camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))
+
+
 class Listing:
     """A table. If the terminal is too narrow, each row is printed as a block of `heading: value` lines."""
 
-    def __init__(self, *headings: str, right: Sequence[str] = (), whole: Sequence[str] = (), prose: Sequence[str] = ()) -> None:
-        """Each option lists the headings of the columns to which it applies: `right` aligns to the right, `whole`
+    def __init__(
+        self,
+        *headings: str,
+        rows: Iterable[Sequence[str | Text]] = (),
+        right: Sequence[str] = (),
+        whole: Sequence[str] = (),
+        prose: Sequence[str] = (),
+    ) -> None:
+        """The other options list the headings of the columns to which it applies: `right` aligns to the right, `whole`
         prevents wrapping, and `prose` reserves a minimum width for sentences.
         """
         self._headings, self._right, self._whole, self._prose = headings, right, whole, prose
-        self._rows: list[Sequence[str | Text]] = []
+        self._rows = list(rows)
 
     def add_row(self, *cells: str | Text) -> None:
         self._rows.append(cells)

@@ -1,7 +1,7 @@
 """Parse and format periods of time on the command line, such as `10m` and `2d 3h`."""
 
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from cli.errors import CommandError
@@ -50,3 +50,8 @@ def format_duration(seconds: int) -> str:
     if hours:
         return f"{hours}h{minutes}m"
     return f"{minutes}m{rest}s" if minutes else f"{rest}s"
+
+
+def format_ago(at: datetime | None, now: datetime) -> str:
+    """Return the time since a moment, such as `3m20s ago`; empty without a moment."""
+    return "" if at is None else f"{format_duration(max(0, int((now - at).total_seconds())))} ago"

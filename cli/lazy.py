@@ -23,13 +23,15 @@ KEYWORD: Final = Parameter.KEYWORD_ONLY
 class Verb:
     """A verb, or a group of verbs, in the table `cli.main.VERBS`."""
 
-    target: str
-    """`module:function`. The function declares options and returns the exit code. Its docstring is part of `--help`."""
+    module: str
+    """Module in `cli`; empty for a group of verbs."""
     summary: str
+    function: str = "command"
+    """The function declares options and returns the exit code. Its docstring is part of `--help`."""
     needs_clone: bool = False
     """Whether the verb uses files that the wheel does not contain."""
     verbs: "Mapping[str, Verb]" = field(default_factory=dict)
-    """Subcommands, if this is a group of verbs. The `target` of a group is empty."""
+    """Subcommands, if this is a group of verbs."""
     context: Mapping[str, Any] = field(default_factory=dict)
     """Click's context settings."""
 
@@ -48,8 +50,7 @@ class LazyCommand(TyperCommand):
         """
         if self._verb.needs_clone and installation.CLONE is None:
             raise CommandError(f"`{self._path}` needs files from the repository; clone it and run the command there")
-        module, _, function = self._verb.target.partition(":")
-        callback = getattr(import_module(module), function)
+        callback = getattr(import_module(f"cli.{self._verb.module}"), self._verb.function)
         text = "\n\n".join(filter(None, (self._verb.summary, getdoc(callback))))
         app = typer.Typer(add_completion=False)
         app.command(self.name, help=text, epilog=exit_codes.render_help(), context_settings=dict(self._verb.context))(

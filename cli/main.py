@@ -18,116 +18,93 @@ OBJECTS_PER_COLLECTION: Final = 100_000
 """Number of newly allocated objects that triggers Python's garbage collector."""
 
 
-def _local(function: str, summary: str, module: str = "cli.local.local_commands") -> Verb:
-    return Verb(f"{module}:{function}", summary, needs_clone=True)
-
-
 LOCAL: Final = {
-    "start": _local("start", "Start the local cloud. It keeps running between commands."),
-    "stop": _local("stop", "Stop the local cloud and delete everything in it."),
-    "status": _local("status", "Show the running servers, clusters and hosts."),
-    "reset": _local("reset", "Empty the account and delete all stacks. The servers keep running."),
-    "env": _local("env", "Print environment variables for `pulumi` and AWS clients."),
-    "ami": _local("ami", "Build the AMI of EC2 clusters with Packer and print its ID."),
-    "break": Verb(
-        "cli.local.faults:command", "Break a local node or job: a GPU, kubelet, link, instance or rank.", needs_clone=True
+    "start": Verb("local.local_commands", "Start the local cloud. It keeps running between commands.", "start", needs_clone=True),
+    "stop": Verb("local.local_commands", "Stop the local cloud and delete everything in it.", "stop", needs_clone=True),
+    "status": Verb("local.local_commands", "Show the running servers, clusters and hosts.", "status", needs_clone=True),
+    "reset": Verb(
+        "local.local_commands", "Empty the account and delete all stacks. The servers keep running.", "reset", needs_clone=True
     ),
-    "grant": _local("grant", "Create what the stack references but does not create: VPC, reservations, AMI, users."),
-    "scarce": _local("scarce", "Make a zone run out of capacity for an instance type.", "cli.local.account"),
-    "quota": _local("quota", "Show or set a quota of the account.", "cli.local.account"),
-    "deny": _local("deny", "Deny an action to everyone in the account.", "cli.local.account"),
-    "clock": _local("clock", "Show the date of the local AWS, or advance it.", "cli.local.account"),
+    "env": Verb("local.local_commands", "Print environment variables for `pulumi` and AWS clients.", "env", needs_clone=True),
+    "ami": Verb("local.local_commands", "Build the AMI of EC2 clusters with Packer and print its ID.", "ami", needs_clone=True),
+    "break": Verb("local.faults", "Break a local node or job: a GPU, kubelet, link, instance or rank.", needs_clone=True),
+    "grant": Verb(
+        "local.local_commands",
+        "Create what the stack references but does not create: VPC, reservations, AMI, users.",
+        "grant",
+        needs_clone=True,
+    ),
+    "scarce": Verb("local.account", "Make a zone run out of capacity for an instance type.", "scarce", needs_clone=True),
+    "quota": Verb("local.account", "Show or set a quota of the account.", "quota", needs_clone=True),
+    "deny": Verb("local.account", "Deny an action to everyone in the account.", "deny", needs_clone=True),
+    "clock": Verb("local.account", "Show the date of the local AWS, or advance it.", "clock", needs_clone=True),
 }
 
 CAPACITY: Final = {
     "find": Verb(
-        "cli.capacity.capacity_commands:find", "Find GPU capacity: reservations, Capacity Blocks, Spot, offerings by zone."
+        "capacity.capacity_commands", "Find GPU capacity: reservations, Capacity Blocks, Spot, offerings by zone.", "find"
     ),
-    "reserve": Verb("cli.capacity.capacity_commands:reserve", "Buy a Capacity Block and write it into the stack file."),
+    "reserve": Verb("capacity.capacity_commands", "Buy a Capacity Block and write it into the stack file.", "reserve"),
 }
 
 IMAGE: Final = {
-    "build": Verb("cli.images.image_commands:build", "Build a job image, and push it if requested.", needs_clone=True),
-    "list": Verb("cli.images.image_commands:list_recipes", "List the recipes of job images.", needs_clone=True),
+    "build": Verb("images.image_commands", "Build a job image, and push it if requested.", "build", needs_clone=True),
+    "list": Verb("images.image_commands", "List the recipes of job images.", "list_recipes", needs_clone=True),
 }
 
 VERBS: Final = {
     "Stacks": {
-        "init": Verb("cli.stacks.init.init_command:command", "Ask a few questions and write a stack file."),
-        "validate": Verb(
-            "cli.stacks.validate.validate_command:command", "Check a stack file or a job file and report every problem."
-        ),
-        "plan": Verb(
-            "cli.stacks.plan.plan_command:command", "Show what `pulumi up` will do, whether AWS allows it, and what it costs."
-        ),
-        "cost": Verb(
-            "cli.stacks.cost.cost_command:command", "Show what a stack has cost so far: pools, namespaces, jobs, idle GPUs."
-        ),
-        "settings": Verb("cli.stacks.settings:command", "List all settings of a stack file or a job file."),
-        "kubeconfig": Verb("cli.stacks.kubeconfig_command:command", "Print the kubeconfig of a stack's EKS cluster."),
-        "recover": Verb("cli.stacks.recover:command", "Repair a stack after `pulumi` was killed.", needs_clone=True),
+        "init": Verb("stacks.init.init_command", "Ask a few questions and write a stack file."),
+        "validate": Verb("stacks.validate.validate_command", "Check a stack file or a job file and report every problem."),
+        "plan": Verb("stacks.plan.plan_command", "Show what `pulumi up` will do, whether AWS allows it, and what it costs."),
+        "cost": Verb("stacks.cost.cost_command", "Show what a stack has cost so far: pools, namespaces, jobs, idle GPUs."),
+        "settings": Verb("stacks.settings", "List all settings of a stack file or a job file."),
+        "kubeconfig": Verb("stacks.kubeconfig_command", "Print the kubeconfig of a stack's EKS cluster."),
+        "recover": Verb("stacks.recover", "Repair a stack after `pulumi` was killed.", needs_clone=True),
     },
     "Capacity": {
         "capacity": Verb("", "Find and reserve GPU capacity.", verbs=CAPACITY),
     },
     "All clusters": {
-        "status": Verb(
-            "cli.clusters.status.status_command:command", "Show a cluster on one screen: pools, queues, jobs, volumes."
-        ),
-        "health": Verb(
-            "cli.nodes.health.health_command:command", "Show faults of nodes, their consequences, and the history of a node."
-        ),
+        "status": Verb("clusters.status.status_command", "Show a cluster on one screen: pools, queues, jobs, volumes."),
+        "health": Verb("nodes.health.health_command", "Show faults of nodes, their consequences, and the history of a node."),
         "dashboard": Verb(
-            "cli.clusters.dashboard.dashboard_command:command",
-            "Serve a live page about a cluster on this machine, for a browser.",
+            "clusters.dashboard.dashboard_command", "Serve a live page about a cluster on this machine, for a browser."
         ),
         "acceptance": Verb(
-            "cli.clusters.acceptance.acceptance_command:command",
-            "Check a running stack row by row and write a report.",
-            needs_clone=True,
+            "clusters.acceptance.acceptance_command", "Check a running stack row by row and write a report.", needs_clone=True
         ),
     },
     "EKS and existing Kubernetes clusters": {
-        "submit": Verb("cli.jobs.submit:command", "Run a job."),
-        "import": Verb(
-            "cli.jobs.importing.import_command:command", "Turn a job of Kubeflow, Kubernetes or Slurm into a job file."
-        ),
-        "jobs": Verb("cli.jobs.list_jobs:command", "List jobs and their phases; with --all, also deleted ones."),
-        "goodput": Verb(
-            "cli.jobs.goodput.goodput_command:command", "Show how jobs spent their time: training, lost, recovering and more."
-        ),
-        "logs": Verb("cli.jobs.logs_command:command", "Print a job's log, or the logs of its workers."),
-        "exec": Verb("cli.jobs.exec:command", "Run a command in a pod of a job.", context={"ignore_unknown_options": True}),
-        "port-forward": Verb(
-            "cli.jobs.port_forward:command", "Open a port of a job's pod on this machine, such as TensorBoard's."
-        ),
-        "cancel": Verb("cli.jobs.cancel:command", "End a job and delete everything that belongs to it, except its record."),
-        "delete": Verb("cli.jobs.delete:command", "Delete a job and its record."),
+        "submit": Verb("jobs.submit", "Run a job."),
+        "import": Verb("jobs.importing.import_command", "Turn a job of Kubeflow, Kubernetes or Slurm into a job file."),
+        "jobs": Verb("jobs.list_jobs", "List jobs and their phases; with --all, also deleted ones."),
+        "goodput": Verb("jobs.goodput.goodput_command", "Show how jobs spent their time: training, lost, recovering and more."),
+        "logs": Verb("jobs.logs_command", "Print a job's log, or the logs of its workers."),
+        "exec": Verb("jobs.exec", "Run a command in a pod of a job.", context={"ignore_unknown_options": True}),
+        "port-forward": Verb("jobs.port_forward", "Open a port of a job's pod on this machine, such as TensorBoard's."),
+        "cancel": Verb("jobs.cancel", "End a job and delete everything that belongs to it, except its record."),
+        "delete": Verb("jobs.cancel", "Delete a job and its record.", "delete"),
         "smoke": Verb(
-            "cli.jobs.smoke_command:command",
-            "Test a pool with a job: ranks, GPUs, an allreduce, the network; on request CUDA and NCCL.",
+            "jobs.smoke_command", "Test a pool with a job: ranks, GPUs, an allreduce, the network; on request CUDA and NCCL."
         ),
     },
     "EC2 clusters": {
-        "wait": Verb("cli.ec2.wait:command", "Wait until all nodes of an EC2 cluster have joined."),
-        "hosts": Verb("cli.ec2.list_hosts:command", "List the nodes of an EC2 cluster."),
-        "run": Verb("cli.ec2.run:command", "Run a command on the head node.", context={"ignore_unknown_options": True}),
-        "ssh": Verb("cli.ec2.ssh:command", "Open a shell on the head node, or run a command."),
-        "scale": Verb("cli.ec2.scale:command", "Change the number of workers."),
+        "wait": Verb("ec2.wait", "Wait until all nodes of an EC2 cluster have joined."),
+        "hosts": Verb("ec2.list_hosts", "List the nodes of an EC2 cluster."),
+        "run": Verb("ec2.run", "Run a command on the head node.", context={"ignore_unknown_options": True}),
+        "ssh": Verb("ec2.run", "Open a shell on the head node, or run a command.", "ssh"),
+        "scale": Verb("ec2.wait", "Change the number of workers.", "scale"),
     },
     "Job images": {
         "image": Verb("", "Build job images and push them to a registry.", verbs=IMAGE),
     },
     "Local cloud": {
         "local": Verb("", "Run stacks on this machine, without an AWS account.", verbs=LOCAL),
-        "demo": Verb(
-            "cli.demo.demo_command:command", "Show the lifecycle of a cluster in a local AWS, step by step.", needs_clone=True
-        ),
+        "demo": Verb("demo.demo_command", "Show the lifecycle of a cluster in a local AWS, step by step.", needs_clone=True),
     },
     "On-premises nodes": {
-        "prepare-node": Verb(
-            "cli.nodes.prepare_node:command", "Prepare this machine for `kubeadm init` or `join`.", needs_clone=True
-        ),
+        "prepare-node": Verb("nodes.prepare_node", "Prepare this machine for `kubeadm init` or `join`.", needs_clone=True),
     },
 }
 """Verbs, grouped by their heading in `--help`."""

@@ -8,6 +8,9 @@ import typer
 from cli.installation import STACKS
 
 Stack = Annotated[str, typer.Option("--stack", "-s", help="Stack name: NAME of Pulumi.NAME.yaml.")]
+ClusterStack = Annotated[
+    str | None, typer.Option("--stack", "-s", help="Stack name.", show_default="the cluster of the kubeconfig")
+]
 Ec2Stack = Annotated[
     str | None, typer.Option("--stack", "-s", help="Use the EC2 cluster of this stack instead of a Kubernetes cluster.")
 ]

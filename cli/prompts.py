@@ -18,14 +18,15 @@ def read_line(question: str) -> str:
     return sys.stdin.readline().strip()
 
 
-def confirm_cost(*, yes: bool, terminal: bool, ask: Ask = read_line) -> None:
-    """Ask whether to start the run, unless `yes` is set. Raises CommandError unless the answer is yes."""
+def confirm(question: str, subject: str, undone: str, *, yes: bool, terminal: bool, ask: Ask = read_line) -> None:
+    """Ask the question, unless `yes` is set. Raises CommandError unless the answer is yes. `subject` needs the
+    confirmation, such as a purchase; without it, nothing is `undone`, such as bought."""
     if yes:
         return
     if not terminal:
-        raise CommandError("the cost needs confirmation, but stdin is not a terminal. Add --yes", REFUSED)
-    if ask("Start? [y/N]").lower() not in ("y", "yes"):
-        raise CommandError("not confirmed; nothing was started", REFUSED)
+        raise CommandError(f"the {subject} needs confirmation, but stdin is not a terminal. Add --yes", REFUSED)
+    if ask(f"{question} [y/N]").lower() not in ("y", "yes"):
+        raise CommandError(f"not confirmed; nothing was {undone}", REFUSED)
 
 
 def confirm_destroy(stack: str, *, terminal: bool, ask: Ask = read_line) -> None:

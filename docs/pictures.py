@@ -88,20 +88,22 @@ CLUSTER: Final = Status(
     "1.35",
     "https://0123456789ABCDEF.gr7.us-west-2.eks.amazonaws.com",
     pools=(
-        PoolStatus("system", "m7i.large", ready=2, there=2, wanted=2, minimum=1, maximum=3, gpus=0, gpus_used=0),
-        PoolStatus("train", "p5.48xlarge", ready=4, there=4, wanted=4, minimum=0, maximum=4, gpus=32, gpus_used=24),
+        PoolStatus("system", "m7i.large", ready=2, nodes=2, wanted=2, min_size=1, max_size=3, gpus=0, gpus_used=0),
+        PoolStatus("train", "p5.48xlarge", ready=4, nodes=4, wanted=4, min_size=0, max_size=4, gpus=32, gpus_used=24),
         PoolStatus(
             "spare",
             "g6.8xlarge",
             ready=1,
-            there=1,
+            nodes=1,
             wanted=2,
-            minimum=0,
-            maximum=8,
+            min_size=0,
+            max_size=8,
             gpus=1,
             gpus_used=0,
-            failed_launch=FailedLaunch(
-                NOW - timedelta(minutes=3), "InsufficientInstanceCapacity: not enough g6.8xlarge in us-west-2b", is_over=False
+            last_failed_launch=FailedLaunch(
+                NOW - timedelta(minutes=3),
+                "InsufficientInstanceCapacity: not enough g6.8xlarge in us-west-2b",
+                later_launch_succeeded=False,
             ),
         ),
     ),

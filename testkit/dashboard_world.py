@@ -184,7 +184,9 @@ NODES: Final = (
         next="the node is fine: the application caused it",
     ),
 )
-LAUNCH: Final = FailedLaunch(before(3), "InsufficientInstanceCapacity: not enough g6.8xlarge in us-west-2b", is_over=False)
+LAUNCH: Final = FailedLaunch(
+    before(3), "InsufficientInstanceCapacity: not enough g6.8xlarge in us-west-2b", later_launch_succeeded=False
+)
 STATUS: Final = Status(
     "gpumpi-mine",
     "eks",
@@ -192,10 +194,19 @@ STATUS: Final = Status(
     "1.35",
     "https://0123456789ABCDEF.gr7.us-west-2.eks.amazonaws.com",
     pools=(
-        PoolStatus("system", "m7i.large", ready=2, there=2, wanted=2, minimum=1, maximum=3, gpus=0, gpus_used=0),
-        PoolStatus("train", "p5.48xlarge", ready=4, there=4, wanted=4, minimum=0, maximum=4, gpus=24, gpus_used=24),
+        PoolStatus("system", "m7i.large", ready=2, nodes=2, wanted=2, min_size=1, max_size=3, gpus=0, gpus_used=0),
+        PoolStatus("train", "p5.48xlarge", ready=4, nodes=4, wanted=4, min_size=0, max_size=4, gpus=24, gpus_used=24),
         PoolStatus(
-            "spare", "g6.8xlarge", ready=0, there=0, wanted=1, minimum=0, maximum=8, gpus=0, gpus_used=0, failed_launch=LAUNCH
+            "spare",
+            "g6.8xlarge",
+            ready=0,
+            nodes=0,
+            wanted=1,
+            min_size=0,
+            max_size=8,
+            gpus=0,
+            gpus_used=0,
+            last_failed_launch=LAUNCH,
         ),
     ),
     queues=(QueueStatus(NAMESPACE, "default", admitted=2, waiting=1),),

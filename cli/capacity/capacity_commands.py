@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -14,7 +15,7 @@ from cli.capacity.choices import list_choices
 from cli.capacity.offer_screen import format_time, format_usd, recommend, render_screen
 from cli.console import make_console, print_json, say
 from cli.errors import CommandError, NotFound
-from cli.exit_codes import NOT_FOUND, OK, REFUSED, USAGE
+from cli.exit_codes import NOT_FOUND, OK, USAGE
 from cli.installation import command as program
 from infra.config import stack_file
 from infra.config.messages import did_you_mean
@@ -80,12 +81,7 @@ def summarize_search(search: Found) -> dict[str, object]:
         "hours": search.wanted.hours,
         "priceSource": search.price_source,
         "regions": [
-            {
-                "region": region.region,
-                "zones": list(region.zones),
-                "largestBlock": region.largest_block,
-                "refusals": list(region.refusals),
-            }
+            {"region": region.region, "zones": region.zones, "largestBlock": region.largest_block, "refusals": region.refusals}
             for region in search.regions
         ],
     }
@@ -162,11 +158,11 @@ def reserve(
         else:
             say("dry run: AWS would accept the purchase; nothing was bought or written")
         return OK
-    _confirm(offering, yes=yes)
+    prompts.confirm(f"Buy for {format_usd(offering.fee)}?", "purchase", "bought", yes=yes, terminal=prompts.interactive())
     reservation = order.buy(clients, offering)
     identifier = str(reservation["CapacityReservationId"])
     edit.write(identifier)
-    bought = purchase.renew_offering(offering, reservation)
+    bought = replace(offering, start=reservation["StartDate"], end=reservation["EndDate"])
     say(f"bought {identifier}; {path.name} now refers to it")
     state = purchase.wait_until_paid(clients, identifier, timedelta(minutes=minutes))
     if as_json:
@@ -181,15 +177,6 @@ def show_order(offering: BlockOffering, edit: purchase.Edit) -> None:
     print(f"{offering.count} x {offering.instance_type} in {offering.zone}, {period}")
     print(f"price: {format_usd(offering.fee)} {offering.currency}, paid now; a Capacity Block cannot be cancelled")
     print(edit.difference())
-
-
-def _confirm(offering: BlockOffering, *, yes: bool) -> None:
-    if yes:
-        return
-    if not prompts.interactive():
-        raise CommandError("the purchase needs confirmation, but stdin is not a terminal. Add --yes", REFUSED)
-    if prompts.read_line(f"Buy for {format_usd(offering.fee)}? [y/N]").lower() not in ("y", "yes"):
-        raise CommandError("not confirmed; nothing was bought", REFUSED)
 
 
 def show_next_step(stack: str, offering: BlockOffering, edit: purchase.Edit, identifier: str, state: str) -> None:

@@ -6,6 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Final, Literal
 
+from cli.console import to_json
 from infra.facts.capacity import MAXIMUM_IN_BLOCK, Found, RegionCapacity, Wanted
 from infra.facts.model import CapacityReservation
 
@@ -40,19 +41,13 @@ class Choice:
         return self.total / (self.gpus * self.hours)
 
     def as_json(self) -> dict[str, object]:
+        columns = {key: value for key, value in to_json(self).items() if key not in ("gpus", "total")}
         return {
-            "kind": self.kind,
-            "region": self.region,
-            "zone": self.zone,
-            "nodes": self.nodes,
+            **columns,
             "hours": float(self.hours),
-            "start": self.start.isoformat() if self.start else None,
-            "end": self.end.isoformat() if self.end else None,
             "usd": None if self.total is None else float(round(self.total, 2)),
             "usdPerGpuHour": None if self.per_gpu_hour is None else float(round(self.per_gpu_hour, 4)),
             "id": self.id or None,
-            "note": self.note,
-            "fits": self.fits,
         }
 
 

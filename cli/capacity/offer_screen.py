@@ -40,26 +40,15 @@ def render_parts(search: Found, rows: Sequence[Choice], *, everything: bool) -> 
 
 
 def render_table(rows: Sequence[Choice]) -> Listing:
-    listing = Listing(*("kind", "zone", "nodes", "starts (UTC)", "hours", "total", "per GPU hour", "ID", "note"), right=RIGHT)
+    listing = Listing(
+        *("kind", "zone", "nodes", "starts (UTC)", "hours", "total", "per GPU hour", "ID", "note"),
+        right=("nodes", "hours", "total", "per GPU hour"),
+    )
     for row in rows:
-        style = "" if row.fits else "dim"
-        cells = (
-            *(
-                row.kind,
-                row.zone,
-                str(row.nodes),
-                format_time(row.start),
-                f"{row.hours:g}",
-                format_usd(row.total),
-                format_usd(row.per_gpu_hour),
-            ),
-            *(row.id, row.note),
-        )
-        listing.add_row(*(Text(cell, style) for cell in cells))
+        times, costs = (format_time(row.start), f"{row.hours:g}"), (format_usd(row.total), format_usd(row.per_gpu_hour))
+        cells = (row.kind, row.zone, str(row.nodes), *times, *costs, row.id, row.note)
+        listing.add_row(*(Text(cell, "" if row.fits else "dim") for cell in cells))
     return listing
-
-
-RIGHT = ("nodes", "hours", "total", "per GPU hour")
 
 
 def format_usd(amount: Decimal | None) -> str:

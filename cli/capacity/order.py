@@ -19,11 +19,12 @@ from botocore.exceptions import (
     PartialCredentialsError,
 )
 
+from cli.aws_queries import query_aws
 from cli.console import say
 from cli.errors import CommandError
 from cli.exit_codes import FAILED, REFUSED, UNREACHABLE
 from infra.facts.capacity import BlockOffering
-from infra.facts.clients import Clients, Denied, query
+from infra.facts.clients import Clients
 from infra.facts.model import FactsError
 from infra.facts.price_list import PLATFORM
 from infra.naming import ORDER_TAG
@@ -134,9 +135,7 @@ def _find_reservation(
 def call_aws(region: str, call: Callable[[], Any]) -> Any:
     """Call AWS and return the result. Raises CommandError."""
     try:
-        return query(region, call)
-    except Denied as denied:
-        raise CommandError(f"you are not allowed to call {denied}", UNREACHABLE) from None
+        return query_aws(region, call, "")
     except FactsError as error:
         cause = error.__context__
         code = REFUSED if isinstance(cause, ClientError) else UNREACHABLE

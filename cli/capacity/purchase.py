@@ -4,10 +4,10 @@ import difflib
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from cli import whole_files
 from cli.capacity import stack_edit
@@ -138,8 +138,3 @@ def describe_next_up(offering: BlockOffering, edit: Edit) -> list[str]:
         f"nothing drains its nodes: EC2 terminates them from {format_time(end)} UTC, 30 minutes before the end; "
         "save checkpoints first",
     ]
-
-
-def renew_offering(offering: BlockOffering, reservation: dict[str, Any]) -> BlockOffering:
-    """Return the offering with the dates of the reservation."""
-    return replace(offering, start=reservation["StartDate"], end=reservation["EndDate"])

@@ -121,17 +121,11 @@ class Cluster:
         items: Sequence[Object] = self._call("GET", build_path(kind, namespace), {"labelSelector": label}, doing=doing)["items"]
         return items
 
-    def create(self, manifest: Object) -> Object:
-        return self._create(manifest)
-
-    def dry_run(self, manifest: Object) -> None:
-        """Send a create request as a dry run: the API server validates and admits the object without creating it."""
-        self._create(manifest, dryRun="All")
-
-    def _create(self, manifest: Object, **more: str) -> Object:
+    def create(self, manifest: Object, *, dry_run: bool = False) -> Object:
+        """Create an object. As a dry run, the API server only validates and admits the object."""
         kind, metadata = manifest["kind"], manifest["metadata"]
         namespace = metadata.get("namespace")
-        query = {"fieldManager": "gpumpi", "fieldValidation": "Strict", **more}
+        query = {"fieldManager": "gpumpi", "fieldValidation": "Strict", **({"dryRun": "All"} if dry_run else {})}
         doing = f"create {describe_object(kind, metadata['name'], namespace)}"
         created: Object = self._call("POST", build_path(kind, namespace), query, manifest, doing=doing)
         return created

@@ -8,6 +8,7 @@ import json
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from subprocess import CompletedProcess
 from typing import IO, Any, Final
 
 from cli.clusters.kubernetes_access import Cluster
@@ -27,15 +28,6 @@ class Container:
     pod: str
     namespace: str
     name: str
-
-
-@dataclass(frozen=True)
-class Ran:
-    """Result of a command."""
-
-    code: int
-    out: bytes
-    err: bytes
 
 
 class Command:
@@ -118,7 +110,7 @@ def _exit_code(status: bytes, where: Container) -> int:
     raise CommandError(f"cannot run the command in pod {where.pod}: {reported.get('message', 'no reason given')}", UNREACHABLE)
 
 
-def run(cluster: Cluster, where: Container, words: Sequence[str], stdin: IO[bytes] | None = None) -> Ran:
+def run(cluster: Cluster, where: Container, words: Sequence[str], stdin: IO[bytes] | None = None) -> "CompletedProcess[bytes]":
     """Run a command until it exits.
 
     The command must know the length of its input, because old Kubernetes versions cannot close its stdin.
@@ -128,7 +120,7 @@ def run(cluster: Cluster, where: Container, words: Sequence[str], stdin: IO[byte
     # Send in another thread. Otherwise, both sides would block if the command writes output while it reads its input.
     threading.Thread(target=_send_all, args=(command, stdin), daemon=True).start()
     code = command.wait(lambda channel, data: output[channel].extend(data))
-    return Ran(code, bytes(output[STDOUT]), bytes(output[STDERR]))
+    return CompletedProcess(words, code, bytes(output[STDOUT]), bytes(output[STDERR]))
 
 
 def _send_all(command: Command, stdin: IO[bytes] | None) -> None:

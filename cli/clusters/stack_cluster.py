@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from cli.aws_queries import explain, require_region
 from cli.clusters.kubernetes_access import Access, Cluster
 from cli.clusters.status.in_aws import EksAccount, EksDescription
 from cli.errors import CommandError, NotFound
@@ -23,22 +24,20 @@ def connect(stack: str | None, folder: Path, access: Access, scratch: Path) -> C
     if stack is None:
         return access.connect()
     raw = stack_file.read(stack_file.find(stack, folder))
-    target = raw.values.get("target")
-    kind = target.get("kind") if isinstance(target, dict) else None
-    if kind == "ec2":
+    if raw.target_kind == "ec2":
         raise CommandError(f"{stack} is an EC2 cluster, without Kubernetes; see its nodes with `scripts/cluster hosts`", USAGE)
-    if kind == "eks" and not (access.kubeconfig or access.context):
-        if not raw.region:
-            raise CommandError("; ".join(map(str, raw.problems)) or "aws:region: is missing", REFUSED)
+    if raw.target_kind == "eks" and not (access.kubeconfig or access.context):
+        account = EksAccount(raw.stack, require_region(raw))
         try:
-            return connect_to_eks(EksAccount(raw.stack, raw.region), scratch)
+            description = account.cluster()
         except UnknownRegion:
             raise
         except (FactsError, Denied) as error:
-            reason = f"you are not allowed to call {error}" if isinstance(error, Denied) else str(error)
-            return connect_with_kubeconfig(
-                access, Naming(raw.stack).cluster, f"AWS could not describe the cluster ({reason}), and "
-            )
+            before = f"AWS could not describe the cluster ({explain(error)}), and "
+            return connect_with_kubeconfig(access, account.name, before)
+        if description is None:
+            raise NotFound(explain_missing_cluster(account))
+        return connect_to_described(description, account.region, scratch)
     return connect_with_kubeconfig(access, Naming(raw.stack).cluster)
 
 
@@ -51,33 +50,24 @@ def connect_with_kubeconfig(access: Access, name: str, before: str = "") -> Clus
     return cluster
 
 
-def connect_to_eks(account: EksAccount, scratch: Path) -> Cluster:
-    description = account.cluster()
-    if description is None:
-        raise NotFound(explain_missing_cluster(account))
-    return connect_to_described(description, account.region, scratch)
-
-
 def explain_missing_cluster(account: EksAccount) -> str:
     return f"there is no cluster {account.name} in {account.region}; `pulumi up -s {account.stack}` creates it"
 
 
 def connect_to_described(description: EksDescription, region: str, scratch: Path) -> Cluster:
     """Return a client with a kubeconfig built from what AWS reports."""
-    from infra.kubernetes.eks_kubeconfig import kubeconfig  # slow, because it loads Pulumi's SDK
-
     if not description.endpoint:
         raise CommandError(f"cluster {description.name} is {description.state} and has no endpoint yet", UNREACHABLE)
     file = scratch / "kubeconfig"
-    file.write_text(
-        kubeconfig(
-            name=description.name,
-            endpoint=description.endpoint,
-            certificate_authority=description.certificate_authority,
-            region=region,
-        )
-    )
+    file.write_text(build_kubeconfig(description, region))
     return Cluster(file, None)
+
+
+def build_kubeconfig(cluster: EksDescription, region: str) -> str:
+    from infra.kubernetes.eks_kubeconfig import kubeconfig  # slow, because it loads Pulumi's SDK
+
+    authority = cluster.certificate_authority
+    return kubeconfig(name=cluster.name, endpoint=cluster.endpoint, certificate_authority=authority, region=region)
 
 
 def check_cluster_name(cluster: str, name: str) -> None:

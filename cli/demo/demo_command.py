@@ -5,7 +5,10 @@ from typing import Annotated
 import typer
 
 from cli import options
-from cli.demo import ec2_demo, eks_demo, heal_demo
+from cli.demo.ec2_demo import Ec2Demo
+from cli.demo.eks_demo import EksDemo
+from cli.demo.heal_demo import HealDemo
+from cli.demo.steps import Steps
 from cli.errors import CommandError
 from cli.exit_codes import USAGE
 
@@ -21,5 +24,5 @@ def command(
     """Creates, uses, changes and deletes a cluster. Takes several minutes and needs no AWS account."""
     if ec2 and heal:
         raise CommandError("--heal: an EC2 cluster has no job controller. Use either --ec2 or --heal", USAGE)
-    show = ec2_demo.SHOW if ec2 else heal_demo.SHOW if heal else eks_demo.SHOW
-    return show.run(verbose=verbose, as_json=as_json)
+    demo: type[Steps] = Ec2Demo if ec2 else HealDemo if heal else EksDemo
+    return demo.show(verbose=verbose, as_json=as_json)

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from cli.demo.steps import CLUSTER, Show, StepFailed, Steps, join_last_lines, must
+from cli.demo.steps import CLUSTER, StepFailed, Steps, join_last_lines, must
 from localcloud import workloads
 from localcloud.hosts import ami, capability
 from localcloud.tools.build import BuildError
@@ -22,6 +22,11 @@ FEWER = 1
 @dataclass
 class Ec2Demo(Steps):
     """Demo of an EC2 cluster: builds an AMI, starts a head node and workers from it, and runs MPI jobs on them."""
+
+    name = "demo-ec2"
+    stack_name = "local-ec2"
+    title = "The lifecycle of an EC2 cluster in a local AWS whose instances are emulated on this machine. No account, no cost."
+    goes_on = 'scripts/cluster local start; eval "$(scripts/cluster local env)"; pulumi up -s local-ec2'
 
     image: str = ""
     """ID of the AMI that the demo built."""
@@ -166,12 +171,3 @@ class Ec2Demo(Steps):
     def _command(self, verb: str, *options: str) -> list[str]:
         where = ("--stack", self.stack.name, "--config-dir", str(self.stack.project))
         return [*CLUSTER, verb, *where, *options]
-
-
-SHOW = Show(
-    name="demo-ec2",
-    stack="local-ec2",
-    steps=Ec2Demo,
-    title="The lifecycle of an EC2 cluster in a local AWS whose instances are emulated on this machine. No account, no cost.",
-    goes_on='scripts/cluster local start; eval "$(scripts/cluster local env)"; pulumi up -s local-ec2',
-)

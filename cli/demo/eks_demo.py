@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from cli.clusters.status.node_rows import is_ready
-from cli.demo.steps import CLUSTER, Show, Steps, StepSkipped, must
+from cli.demo.steps import CLUSTER, Steps, StepSkipped, must
 from infra.naming import GPU_RESOURCE
 from localcloud.images import build
 from localcloud.images.catalogue import MPI_RECIPE, PLATFORM_IMAGES
@@ -18,6 +18,11 @@ BY_HAND = 9
 
 class EksDemo(Steps):
     """Demo of an EKS cluster that runs an MPI job."""
+
+    name = "demo"
+    stack_name = "local"
+    title = "The lifecycle of a GPU cluster in a local AWS, run by the real Pulumi engine. No account, no cost."
+    goes_on = 'scripts/cluster local start; eval "$(scripts/cluster local env)"; pulumi up -s 02-p4d-efa'
 
     def steps(self) -> None:
         self.step("build the images", self.make_images)
@@ -141,12 +146,3 @@ def skip_without_containers(otherwise: str) -> None:
 def shorten_node_name(node: str) -> str:
     """Return the name of a node without its domain."""
     return node.partition(".")[0]
-
-
-SHOW = Show(
-    name="demo",
-    stack="local",
-    steps=EksDemo,
-    title="The lifecycle of a GPU cluster in a local AWS, run by the real Pulumi engine. No account, no cost.",
-    goes_on='scripts/cluster local start; eval "$(scripts/cluster local env)"; pulumi up -s 02-p4d-efa',
-)

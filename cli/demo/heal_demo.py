@@ -11,7 +11,7 @@ import yaml
 from tenacity import RetryError, Retrying, retry_if_not_result, stop_after_delay, wait_fixed
 
 from cli.demo.eks_demo import JOB_POOL, EksDemo, shorten_node_name
-from cli.demo.steps import CLUSTER, Show, StepFailed, must
+from cli.demo.steps import CLUSTER, StepFailed, must
 from infra.platform.job_controller.in_pod.moments import parse_time
 from localcloud.images import build
 from localcloud.images.catalogue import OPENMPI_5
@@ -42,6 +42,11 @@ Answer = TypeVar("Answer")
 @dataclass
 class HealDemo(EksDemo):
     """Demo of a job that survives the loss of its node."""
+
+    name = "demo-heal"
+    stack_name = "local"
+    title = "A GPU breaks under a running job in a local AWS. No account, no GPU, no cost: the fault is simulated."
+    goes_on = "docs/guides/broken-nodes.md"
 
     node: str = ""
     """Node on which the job's first attempt runs."""
@@ -141,12 +146,3 @@ def _wait_for(look: Callable[[], Answer], is_there: Callable[[Answer], object], 
         return Retrying(retry=again, wait=wait_fixed(0.5), stop=stop_after_delay(LIMIT_SECONDS))(look)
     except RetryError:
         raise StepFailed(f"waited {LIMIT_SECONDS:.0f} s for {what}") from None
-
-
-SHOW = Show(
-    name="demo-heal",
-    stack="local",
-    steps=HealDemo,
-    title="A GPU breaks under a running job in a local AWS. No account, no GPU, no cost: the fault is simulated.",
-    goes_on="docs/guides/broken-nodes.md",
-)

@@ -12,19 +12,19 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from rich.console import Console
-from rich.table import Column, Table
+from rich.markup import escape
 from rich.text import Text
 
-from cli.console import make_console
-from cli.demo import operation_progress
+from cli.console import Listing, make_console
 from cli.errors import CommandError
 from cli.exit_codes import FAILED, OK, REFUSED
+from localcloud.engine_events import EventLog
 from localcloud.instance import LocalCloud
 from localcloud.processes import ROOT
-from localcloud.stack import LocalStack, Run, Verb
+from localcloud.stack import LocalStack, Run, Verb, Watch
 
 FOLDER = ROOT / ".local"
 """Folder for the files of all demos; ignored by Git."""
@@ -60,6 +60,13 @@ class StepResult:
 class Steps(ABC):
     """Steps of a demo, in order. After a failed step, all remaining steps except the cleanup are skipped."""
 
+    name: ClassVar[str]
+    """Base name of the demo's lock file, log, result table and local cloud folder."""
+    stack_name: ClassVar[str]
+    title: ClassVar[str]
+    goes_on: ClassVar[str]
+    """Commands to try after the demo."""
+
     cloud: LocalCloud
     stack: LocalStack
     log: Path
@@ -67,14 +74,45 @@ class Steps(ABC):
     verbose: bool = False
     results: list[StepResult] = field(default_factory=list)
 
+    @classmethod
+    def show(cls, *, verbose: bool = False, as_json: bool = False, folder: Path = FOLDER) -> int:
+        """Run the demo, print the final table, write NAME.json, and return the exit code."""
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM stops the local cloud, as ^C does
+        with _only_one(folder, cls.name):
+            table, log = folder / f"{cls.name}.json", folder / f"{cls.name}.log"
+            log.unlink(missing_ok=True)
+            table.unlink(missing_ok=True)
+            cloud = LocalCloud(folder / cls.name)
+            demo = cls(cloud, LocalStack(cloud, cls.stack_name), log, make_console(stderr=as_json), verbose)
+            ok = demo.run(table)
+        if as_json:
+            print(table.read_text(), end="")
+        return OK if ok else FAILED
+
     @abstractmethod
     def steps(self) -> None:
         """Call `step` for each step of the demo."""
 
-    def run(self) -> bool:
-        """Run all steps that this machine can run; return True if none of them failed."""
-        self.steps()
-        return not any(result.failed for result in self.results)
+    def run(self, table: Path) -> bool:
+        """Run all steps that this machine can run, and write the table; return True if no step failed."""
+        self.console.print(self.title, soft_wrap=True)
+        started = time.monotonic()
+        try:
+            self.steps()
+        except KeyboardInterrupt:
+            self.console.print("interrupted; stopping the local cloud")
+            self.cloud.stop()
+            raise
+        ok = not any(result.failed for result in self.results)
+        table.write_text(json.dumps([asdict(result) for result in self.results], indent=2) + "\n")
+        self.console.print()
+        self.console.print(render_table(self.results, time.monotonic() - started))
+        self.console.print()
+        where = f"Pulumi's output: {shorten_path(self.log)}; this table: {shorten_path(table)}"
+        self.console.print(where, style="dim", soft_wrap=True)
+        if ok:
+            self.console.print(f"next: {self.goes_on}", style="dim", soft_wrap=True)
+        return ok
 
     def unchanged(self) -> str:
         """Step: check that a second `up` changes nothing."""
@@ -129,7 +167,7 @@ class Steps(ABC):
 
     def pulumi(self, verb: Verb) -> Run:
         """Run one Pulumi operation and log its output. With --verbose or after a failure, print the output as well."""
-        with nullcontext() if self.verbose else operation_progress.shown(self.console, verb) as watch:
+        with nullcontext() if self.verbose else show_progress(self.console, verb) as watch:
             run = self.stack.run(verb, stream=self.console.file if self.verbose else None, watch=watch)  # type: ignore[arg-type]
         with self.log.open("a") as log:
             log.write(f"$ pulumi {verb} -s {self.stack.name}\n{run.output}\n")
@@ -175,51 +213,6 @@ def must(condition: bool, reason: str) -> None:
         raise StepFailed(reason)
 
 
-@dataclass(frozen=True)
-class Show:
-    """A demo and its settings."""
-
-    name: str
-    """Base name of the demo's lock file, log, result table and local cloud folder."""
-    stack: str
-    steps: type[Steps]
-    title: str
-    goes_on: str
-    """Commands to try after the demo."""
-
-    def run(self, *, verbose: bool = False, as_json: bool = False, folder: Path = FOLDER) -> int:
-        """Run the demo, print the final table, write NAME.json, and return the exit code."""
-        console = make_console(stderr=as_json)
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM stops the local cloud, as ^C does
-        with _only_one(folder, self.name):
-            return self._run(console, folder, verbose=verbose, as_json=as_json)
-
-    def _run(self, console: Console, folder: Path, *, verbose: bool, as_json: bool) -> int:
-        table, log = folder / f"{self.name}.json", folder / f"{self.name}.log"
-        log.unlink(missing_ok=True)
-        table.unlink(missing_ok=True)
-        cloud = LocalCloud(folder / self.name)
-        steps = self.steps(cloud, LocalStack(cloud, self.stack), log, console, verbose)
-        console.print(self.title, soft_wrap=True)
-        started = time.monotonic()
-        try:
-            ok = steps.run()
-        except KeyboardInterrupt:
-            console.print("interrupted; stopping the local cloud")
-            cloud.stop()
-            raise
-        table.write_text(json.dumps([asdict(result) for result in steps.results], indent=2) + "\n")
-        console.print()
-        console.print(render_table(steps.results, time.monotonic() - started))
-        console.print()
-        console.print(f"Pulumi's output: {shorten_path(log)}; this table: {shorten_path(table)}", style="dim", soft_wrap=True)
-        if ok:
-            console.print(f"next: {self.goes_on}", style="dim", soft_wrap=True)
-        if as_json:
-            print(table.read_text(), end="")
-        return OK if ok else FAILED
-
-
 @contextmanager
 def _only_one(folder: Path, name: str) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
@@ -231,22 +224,48 @@ def _only_one(folder: Path, name: str) -> Iterator[None]:
         yield
 
 
-def render_table(results: list[StepResult], seconds: float) -> Table:
-    table = Table(
-        "step",
-        "result",
-        Column("seconds", justify="right"),
-        "what happened",
-        box=None,
-        header_style="bold",
-        pad_edge=False,
-        padding=(0, 2, 0, 0),
-    )
-    for result in results:
-        table.add_row(result.step, format_mark(result), f"{result.seconds:.1f}", result.detail)
-    table.add_row("total", "", f"{seconds:.1f}", "", style="bold")
-    return table
+def render_table(results: list[StepResult], seconds: float) -> Listing:
+    rows = [(result.step, format_mark(result), f"{result.seconds:.1f}", result.detail) for result in results]
+    total = (Text("total", "bold"), "", Text(f"{seconds:.1f}", "bold"), "")
+    return Listing("step", "result", "seconds", "what happened", rows=[*rows, total], right=["seconds"])
 
 
 def shorten_path(path: Path) -> str:
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+# --- progress of a Pulumi operation -----------------------------------------------------------------------------------
+
+EVERY_SECONDS = 5.0
+NAMED = 2
+"""Maximum number of resources listed in a progress line."""
+
+
+def format_progress(verb: Verb, events: EventLog, seconds: float) -> str:
+    """Return a line like `up, 12 s: 57 resources done, working on gpumpi-local-cluster and 3 more`."""
+    running, done = events.running(), events.done()
+    if not running and not done:
+        return f"{verb}, {seconds:.0f} s: Pulumi's engine and the program are starting"
+    names = ", ".join(running[:NAMED])
+    more = f" and {len(running) - NAMED} more" if len(running) > NAMED else ""
+    working = f", working on {names}{more}" if names else ""
+    return f"{verb}, {seconds:.0f} s: {done} resources done{working}"
+
+
+@contextmanager
+def show_progress(console: Console, verb: Verb) -> Iterator[Watch]:
+    """Show progress: one updated line on a terminal, otherwise a new line every few seconds. Yield the callback."""
+    if console.is_terminal:
+        with console.status(f"{verb}: starting") as status:
+            room = console.width - len("* ")
+            yield lambda events, seconds: status.update(escape(format_progress(verb, events, seconds)[:room]))
+        return
+    printed = 0.0
+
+    def print_line(events: EventLog, seconds: float) -> None:
+        nonlocal printed
+        if seconds - printed >= EVERY_SECONDS:
+            printed = seconds
+            console.print(f"  {format_progress(verb, events, seconds)}", style="dim", markup=False, soft_wrap=True)
+
+    yield print_line

@@ -2,16 +2,17 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from cli.aws_queries import query_aws, read_pages, require_region
 from cli.ec2.failed_launches import MOST_ACTIVITIES
 from cli.errors import CommandError, NotFound
-from cli.exit_codes import REFUSED, UNREACHABLE, USAGE
+from cli.exit_codes import USAGE
 from infra.config import stack_file
-from infra.facts.clients import Clients, Denied, query
+from infra.facts.clients import Clients
 from infra.naming import ROLE_TAG, STACK_TAG, Naming
 from infra.settings.storage import Efs
 from infra.settings.targets import Ec2Target
@@ -65,14 +66,10 @@ class DeployedEc2Cluster:
 
     def __init__(self, stack: str, folder: Path) -> None:
         raw = stack_file.read(stack_file.find(stack, folder))
-        target = raw.values.get("target")
-        target = target if isinstance(target, Mapping) else {}
-        kind = target.get("kind")
-        if kind != "ec2":
-            raise CommandError(f"{stack} is not an EC2 cluster: target.kind is {kind}, not ec2", USAGE)
-        if not raw.region:
-            raise CommandError("; ".join(map(str, raw.problems)) or "aws:region: is missing", REFUSED)
-        self.stack, self.region = raw.stack, raw.region
+        if raw.target_kind != "ec2":
+            raise CommandError(f"{stack} is not an EC2 cluster: target.kind is {raw.target_kind or None}, not ec2", USAGE)
+        self.stack, self.region = raw.stack, require_region(raw)
+        target: Any = raw.values["target"]
         self.user = str(target.get("user", Ec2Target(kind="ec2").user))
         self.shared = _mount_path(raw.values.get("storage"))
         self.naming = Naming(raw.stack)
@@ -104,7 +101,7 @@ class DeployedEc2Cluster:
         # two head nodes may run while one replaces the other
         newest = sorted(self._described(head_nodes), key=lambda instance: str(instance["LaunchTime"]))[-1:]
         nodes = [_node(instance, HEAD_NODE, instance["State"]["Name"]) for instance in newest]
-        nodes += sorted((_node(instance, "worker", states[instance["InstanceId"]]) for instance in workers), key=_by_address)
+        nodes += sorted((_node(instance, "worker", states[instance["InstanceId"]]) for instance in workers), key=_address_parts)
         return nodes
 
     def head_node(self) -> Ec2Node:
@@ -137,8 +134,8 @@ class DeployedEc2Cluster:
         return list(groups)
 
     def _described(self, filters: list[dict[str, Any]]) -> list[Any]:
-        pages = self._ask(lambda: list(self._clients.ec2.get_paginator("describe_instances").paginate(Filters=filters)))
-        return [instance for page in pages for reservation in page["Reservations"] for instance in reservation["Instances"]]
+        reservations = read_pages(self.region, self._clients.ec2, "describe_instances", "Reservations", Filters=filters)
+        return [instance for reservation in reservations for instance in reservation["Instances"]]
 
     # --- key bucket ----------------------------------------------------------------------------------------------------
 
@@ -204,11 +201,8 @@ class DeployedEc2Cluster:
             self._role_ids[name] = profile["Roles"][0]["RoleId"]
         return self._role_ids[name]
 
-    def _ask(self, question: Any) -> Any:
-        try:
-            return query(self.region, question)
-        except Denied as denied:
-            raise CommandError(f"you are not allowed to call {denied}; ask for that permission", UNREACHABLE) from None
+    def _ask(self, question: Callable[[], Any]) -> Any:
+        return query_aws(self.region, question)
 
 
 def _mount_path(storage: object) -> str | None:
@@ -232,5 +226,5 @@ def _node(described: Mapping[str, Any], role: str, state: str) -> Ec2Node:
     )
 
 
-def _by_address(node: Ec2Node) -> list[int]:
+def _address_parts(node: Ec2Node) -> list[int]:
     return [int(part) for part in node.address.split(".") if part]

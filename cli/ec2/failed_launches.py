@@ -20,11 +20,7 @@ class FailedLaunch:
     at: datetime
     reason: str
     """Reason reported by EC2 or Auto Scaling."""
-    is_over: bool
-    """Whether a later launch succeeded."""
-
-    def as_json(self) -> dict[str, object]:
-        return {"at": self.at.isoformat(), "reason": self.reason, "laterLaunchSucceeded": self.is_over}
+    later_launch_succeeded: bool
 
 
 def find_last_failed_launch(activities: Iterable[Mapping[str, Any]]) -> FailedLaunch | None:

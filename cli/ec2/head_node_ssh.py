@@ -4,7 +4,7 @@ because the node has published it.
 
 import shlex
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,10 +70,6 @@ class HeadNodeSsh:
         ]
 
 
-def known_host_lines(instance_id: str, host_keys: Sequence[str]) -> str:
-    return "".join(f"{instance_id} {key}\n" for key in host_keys)
-
-
 def must_exist(identity: Path | None) -> None:
     """Raise NotFound if the private key file does not exist."""
     if identity is not None and not identity.exists():
@@ -97,5 +93,5 @@ def to_head_node(cluster: DeployedEc2Cluster, identity: Path | None = None) -> I
         raise CommandError(f"the head node {node.id} has not published its host key yet; {fix}", UNREACHABLE)
     with TemporaryDirectory(prefix="gpumpi-ssh-") as folder:
         file = Path(folder) / "known_hosts"
-        file.write_text(known_host_lines(node.id, notice["host_keys"]), encoding="utf-8")
+        file.write_text("".join(f"{node.id} {key}\n" for key in notice["host_keys"]), encoding="utf-8")
         yield HeadNodeSsh(node.id, cluster.user, cluster.region, file, identity)

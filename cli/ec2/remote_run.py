@@ -9,7 +9,6 @@ import re
 import secrets
 import shlex
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import AnyStr, BinaryIO, Final
@@ -161,7 +160,3 @@ def _read(command: Sequence[str], output: BinaryIO) -> tuple[int, bytes]:
         except BaseException:
             ssh.kill()
             raise
-
-
-def open_stdout() -> BinaryIO:
-    return sys.stdout.buffer

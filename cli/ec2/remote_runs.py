@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Final
 
-from cli.console import Listing, make_console, print_json, say
+from cli.console import Listing, print_json, print_result, say
 from cli.durations import format_duration
 from cli.ec2 import remote_run
 from cli.ec2.ec2_instances import DeployedEc2Cluster
@@ -144,13 +144,12 @@ class Runs:
     def send(self, selection: Selection, id: str) -> str:
         """Send a folder to the shared file system; return its path there."""
 
-        def place(words: Sequence[str], stdin: IO[bytes], size: int) -> tuple[int, bytes, bytes]:
+        def place(words: Sequence[str], stdin: IO[bytes]) -> "subprocess.CompletedProcess[bytes]":
             def attempt() -> "subprocess.CompletedProcess[bytes]":
                 stdin.seek(0)
                 return subprocess.run(self.head_node.command(*words), stdin=stdin, capture_output=True, check=False)
 
-            done = remote_run.connected(attempt)
-            return done.returncode, done.stdout, done.stderr
+            return remote_run.connected(attempt)
 
         folder = self.sent_folder(id)
         sent = send(selection, place, f"{self.cluster.shared}/{FOLDER}", folder)
@@ -192,19 +191,13 @@ def select_workdir(cluster: DeployedEc2Cluster, folder: Path, limit_mib: int) ->
 
 def print_list(runs: "list[Run]", *, as_json: bool) -> int:
     now = datetime.now(UTC)
-    if as_json:
-        print_json([run.as_json(now) for run in runs])
-        return OK
-    if not runs:
-        print("no runs on the head node")
-        return OK
-    listing = Listing("name", "phase", "restarts", "time", "command", "reason")
-    for run in runs:
-        seconds = run.seconds(now)
-        time = format_duration(seconds) if seconds is not None else ""
-        listing.add_row(run.id, run.phase, str(run.restarts or ""), time, shlex.join(run.command), run.reason)
-    make_console().print(listing)
-    return OK
+    times = ["" if (seconds := run.seconds(now)) is None else format_duration(seconds) for run in runs]
+    rows = [
+        (run.id, run.phase, str(run.restarts or ""), time, shlex.join(run.command), run.reason)
+        for run, time in zip(runs, times, strict=True)
+    ]
+    text = Listing("name", "phase", "restarts", "time", "command", "reason", rows=rows) if runs else "no runs on the head node"
+    return print_result([run.as_json(now) for run in runs], text, as_json=as_json)
 
 
 def print_log(runs: Runs, id: str, *, follow: bool, as_json: bool) -> int:

@@ -1,4 +1,4 @@
-"""`run`: run a command on the head node as the login user."""
+"""`run` and `ssh`: run a command on the head node as the login user, or open a shell."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ from cli import options
 from cli.console import print_json, say
 from cli.ec2 import remote_run
 from cli.ec2.ec2_instances import DeployedEc2Cluster
-from cli.ec2.head_node_ssh import HeadNodeSsh, to_head_node
+from cli.ec2.head_node_ssh import to_head_node
 from cli.ec2.remote_run import Lost
 from cli.ec2.remote_runs import Runs, select_workdir
 from cli.errors import CommandError
@@ -64,17 +64,33 @@ def command(
         cluster = DeployedEc2Cluster(stack, config_dir)
         selection = select_workdir(cluster, Path(workdir), workdir_limit) if workdir else None
         with to_head_node(cluster, identity) as head_node:
+            runs = Runs(cluster, head_node)
             if attach:
-                return _follow(head_node, attach, stack)
+                return _follow(runs, attach, stack)
             id = remote_run.new_id()
             environment = [f"{name}={value}" for name, value in split_pairs("--env", variables)]
             line = [*(["env", *environment] if environment else []), *(words or [])]
-            folder = Runs(cluster, head_node).send(selection, id) if selection else directory or cluster.shared
-            remote_run.start(make_bash_command(head_node), id, line, folder, restarts)
+            folder = runs.send(selection, id) if selection else directory or cluster.shared
+            remote_run.start(runs.bash, id, line, folder, restarts)
             if detach:
                 print_json({"id": id}) if as_json else print(id)
                 return OK
-            return _follow(head_node, id, stack)
+            return _follow(runs, id, stack)
+
+
+def ssh(
+    stack: options.Stack,
+    words: Annotated[list[str] | None, typer.Argument(metavar="[-- COMMAND]", help="Command to run instead of a shell.")] = None,
+    identity: options.Identity = None,
+    config_dir: options.ConfigDir = options.STACK_FILES,
+    as_json: options.JsonErrors = False,
+) -> int:
+    """Connects through Session Manager, so no port needs to be open. The host key comes from the key bucket."""
+    remote = words or []
+    with not_started(), to_head_node(DeployedEc2Cluster(stack, config_dir), identity) as head_node:
+        # in batch mode, ssh could not prompt for the passphrase of a key
+        line = head_node.command(*remote, batch=False, tty=not remote and sys.stdin.isatty())
+        return subprocess.run(line, check=False).returncode
 
 
 @contextmanager
@@ -89,17 +105,11 @@ def not_started(stack: str = "") -> Iterator[None]:
         raise
 
 
-def make_bash_command(head_node: HeadNodeSsh) -> remote_run.Command:
-    return lambda script: head_node.command("bash", "-c", script)
-
-
-def _follow(head_node: HeadNodeSsh, id: str, stack: str) -> int:
+def _follow(runs: Runs, id: str, stack: str) -> int:
     try:
-        return remote_run.follow(
-            make_bash_command(head_node), id, remote_run.open_stdout(), report=lambda line: print(line, file=sys.stderr)
-        )
+        return remote_run.follow(runs.bash, id, sys.stdout.buffer, report=say)
     except KeyboardInterrupt:
-        stop = make_bash_command(head_node)(remote_run.stop_script(id))
+        stop = runs.bash(remote_run.stop_script(id))
         subprocess.run(stop, stdin=subprocess.DEVNULL, capture_output=True, check=False)
         raise CommandError(f"{id} was stopped", INTERRUPTED) from None
     except Lost as error:

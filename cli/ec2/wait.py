@@ -1,11 +1,13 @@
-"""`wait`: wait until all nodes have joined and are in the hostfile, and show why a node could not join."""
+"""`wait` and `scale`: wait until all nodes have joined and are in the hostfile, and show why a node could not join."""
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
+
+import typer
 
 from cli import options
 from cli.console import print_json, say
@@ -14,7 +16,7 @@ from cli.ec2.ec2_instances import BootLog, DeployedEc2Cluster, Ec2Node, WorkerGr
 from cli.ec2.head_node_ssh import must_exist
 from cli.ec2.hostfile_check import Look, Unseen
 from cli.errors import CommandError
-from cli.exit_codes import FAILED, OK
+from cli.exit_codes import FAILED, OK, REFUSED
 from cli.installation import command as program
 
 DEFAULT_MINUTES: Final = 40.0
@@ -75,6 +77,35 @@ def command(
     if as_json:
         head_node = next(node.id for node in ready.nodes if node.is_head_node)
         print_json({"ready": True, "workers": ready.in_service, "master": head_node})
+    return OK
+
+
+def scale(
+    size: Annotated[int, typer.Argument(metavar="N", help="Number of workers, from minSize to maxSize.")],
+    stack: options.Stack,
+    wait_for_nodes: Annotated[
+        bool,
+        typer.Option(
+            "--wait/--no-wait", help="Wait until new workers have joined, removed ones are gone, and the hostfile is up to date."
+        ),
+    ] = True,
+    minutes: options.Minutes = DEFAULT_MINUTES,
+    identity: options.Identity = None,
+    config_dir: options.ConfigDir = options.STACK_FILES,
+    as_json: options.Json = False,
+) -> int:
+    """Later runs of `pulumi up` keep this size."""
+    cluster = DeployedEc2Cluster(stack, config_dir)
+    group = cluster.group()
+    if not group.minimum <= size <= group.maximum:
+        bound = "minSize" if size < group.minimum else "maxSize"
+        fix = f"Use {group.minimum} to {group.maximum}, or change pools[0].{bound} and run `pulumi up -s {stack}`."
+        raise CommandError(f"{size} is not between minSize and maxSize. {fix}", REFUSED)
+    cluster.scale(size)
+    if wait_for_nodes:
+        until_ready(cluster, minutes, identity)
+    if as_json:
+        print_json({"workers": size, "ready": wait_for_nodes})
     return OK
 
 

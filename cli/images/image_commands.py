@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from cli import options
-from cli.console import Listing, make_console, print_json
+from cli.console import Listing, make_console, print_json, print_result
 from cli.errors import CommandError
 from cli.exit_codes import OK, REFUSED, USAGE
 from cli.images import builders, recipes, repositories
@@ -73,11 +73,7 @@ def build(
     place = f"{prefix}/{recipe.name}" if prefix else recipe.name
     order = _Order(recipe, chosen, arguments, place, recipes.check_tag(tag) if tag else recipe.tag(chosen, arguments))
     document = build_and_push(order, builder, push=push)
-    if as_json:
-        print_json(document)
-    else:
-        print(document["image"])
-    return OK
+    return print_result(document, str(document["image"]), as_json=as_json)
 
 
 def parse_arguments(assignments: Sequence[str]) -> dict[str, str]:
@@ -133,24 +129,12 @@ def list_recipes(as_json: options.Json = False) -> int:
     """Shows the default tag that `image build` would use."""
     every = recipes.list_every_recipe()
     if as_json:
-        print_json(
-            [
-                {
-                    "name": recipe.name,
-                    "tag": recipe.default_tag,
-                    "content": recipe.content,
-                    "base": recipe.base,
-                    "recipe": recipe.dockerfile,
-                    "notVerified": recipe.not_verified,
-                }
-                for recipe in every
-            ]
-        )
+        names = {"name": "name", "tag": "default_tag", "content": "content", "base": "base", "recipe": "dockerfile"}
+        names["notVerified"] = "not_verified"
+        print_json([{key: getattr(recipe, name) for key, name in names.items()} for recipe in every])
         return OK
-    listing = Listing("recipe", "tag", "content", "base")
-    for item in every:
-        listing.add_row(item.name, item.default_tag, item.content, item.base)
-    make_console().print(listing)
+    rows = [(recipe.name, recipe.default_tag, recipe.content, recipe.base) for recipe in every]
+    make_console().print(Listing("recipe", "tag", "content", "base", rows=rows))
     for recipe in every:
         if recipe.not_verified:
             make_console(stderr=True).print(f"NOT VERIFIED: {recipe.name}: {recipe.not_verified}")

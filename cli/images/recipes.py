@@ -88,12 +88,8 @@ def list_every_recipe() -> list[Recipe]:
     return [read(file) for file in sorted((ROOT / "images").glob("*/Dockerfile"))]
 
 
-def index_by_name() -> dict[str, Recipe]:
-    return {recipe.name: recipe for recipe in list_every_recipe()}
-
-
 def find(name: str) -> Recipe:
-    by_name = index_by_name()
+    by_name = {recipe.name: recipe for recipe in list_every_recipe()}
     if name not in by_name:
         raise NotFound(f"there is no recipe {name}{did_you_mean(name, by_name) or f'. The recipes are {all_of(by_name)}'}")
     return by_name[name]
@@ -105,9 +101,9 @@ def choose_default_image(pool: PoolDescription | None, implementation: MpiImplem
     For Open MPI on GPU nodes, this is the image of the recipe `mpi`, which contains CUDA, NCCL and EFA. If the recipes
     are not installed, GPU nodes use the same image as other nodes.
     """
-    if pool and pool.gpus and implementation == "OpenMPI" and (recipe := index_by_name().get("mpi")):
-        return f"{recipe.name}:{recipe.default_tag}"
-    return IMAGES[implementation]
+    recipe = next((recipe for recipe in list_every_recipe() if recipe.name == "mpi"), None)
+    is_for_gpus = pool is not None and pool.gpus and implementation == "OpenMPI"
+    return f"{recipe.name}:{recipe.default_tag}" if recipe and is_for_gpus else IMAGES[implementation]
 
 
 def check_tag(tag: str) -> str:

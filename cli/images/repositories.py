@@ -5,10 +5,11 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final
 
+from cli.aws_queries import query_aws
 from cli.errors import CommandError, NotFound
-from cli.exit_codes import REFUSED, UNREACHABLE
+from cli.exit_codes import REFUSED
 from cli.stacks import pulumi_program
-from infra.facts.clients import Clients, Denied, is_error, query
+from infra.facts.clients import Clients, is_error
 from infra.facts.registries import ecr_repository
 
 OUTPUT: Final = "imageRepository"
@@ -68,12 +69,7 @@ class Ecr:
         return token.partition(":")[2]
 
     def _query(self, call: Any) -> Any:
-        try:
-            return query(self.region, call)
-        except Denied as error:
-            raise CommandError(
-                f"you are not allowed to call {error}, which a push to {self.registry} needs", UNREACHABLE
-            ) from None
+        return query_aws(self.region, call, f", which a push to {self.registry} needs")
 
 
 USER: Final = "AWS"

@@ -1,14 +1,13 @@
-"""`cancel`: end a job and delete everything that belongs to it, except its record."""
+"""`cancel` and `delete`: end a job and delete everything that belongs to it, without or with its record."""
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from cli import options
 from cli.clusters.kubernetes_access import Access, Cluster
-from cli.console import print_json, say
+from cli.console import print_json, print_result, say
 from cli.ec2 import remote_runs
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import OK
@@ -17,6 +16,7 @@ from cli.installation import command as program
 from cli.jobs import objects, records
 from cli.jobs.state import JobState
 from cli.jobs.workdir.in_cluster import remove_workdir
+from infra.config.messages import did_you_mean
 
 PODS_GONE_SECONDS: Final = 90.0
 """Time limit for the deletion of pods, in addition to their grace period."""
@@ -41,8 +41,7 @@ def command(
     if stack:
         with remote_runs.on_head_node(stack, config_dir, identity) as runs:
             was = runs.delete(name).phase
-        print_json({"name": name, "was": was}) if as_json else print(f"run {name} deleted")
-        return OK
+        return print_result({"name": name, "was": was}, f"run {name} deleted", as_json=as_json)
     cluster = access.connect()
     place = objects.default_namespace(cluster, access.namespace)
     try:
@@ -61,18 +60,45 @@ def command(
     return OK
 
 
+def delete(
+    name: Annotated[str, typer.Argument(help="Job name.")],
+    *,
+    access: Access,
+    as_json: options.Json = False,
+) -> int:
+    """Cancels the job if it exists, and deletes the records, sent folders and logs of all jobs that had this name.
+
+    Does not delete logs in CloudWatch.
+    """
+    cluster = access.connect()
+    place = objects.default_namespace(cluster, access.namespace)
+    all_records = records.all_records(cluster, place)
+    own_records = [record for record in all_records if record.content["name"] == name]
+    try:
+        state = objects.find(cluster, name, place)
+    except NotFound:
+        if not remove_workdir(cluster, place, name) and not own_records:
+            hint = did_you_mean(name, sorted({record.content["name"] for record in all_records}))
+            raise NotFound(f"there is no job or record {name} in namespace {place}{hint}") from None
+    else:
+        end(cluster, state, wait=True)
+        records.await_end(cluster, state.key)
+        own_records = [record for record in records.all_records(cluster, place) if record.content["name"] == name]
+    for record in own_records:
+        cluster.delete("ConfigMap", record.config_map, place)
+    number = len(own_records)
+    text = f"job {name} deleted, with {number} record{'' if number == 1 else 's'}"
+    return print_result({"name": name, "namespace": place, "records": number}, text, as_json=as_json)
+
+
 def end(cluster: Cluster, state: JobState, *, wait: bool) -> None:
     """Delete the objects of a job, and wait until its pods are gone."""
-    limit = PODS_GONE_SECONDS + compute_grace_seconds(objects.pods(cluster, state)) if wait else 0
+    pods = objects.pods(cluster, state) if wait else []
+    grace_seconds = max((pod["spec"].get("terminationGracePeriodSeconds") or 0 for pod in pods), default=0)
     cluster.delete(state.kind, state.object_name, state.namespace)
     if wait:
-        wait_for_pods(cluster, state, limit)
+        wait_for_pods(cluster, state, PODS_GONE_SECONDS + grace_seconds)
     remove_workdir(cluster, state.namespace, state.name)
-
-
-def compute_grace_seconds(pods: Sequence[Mapping[str, Any]]) -> int:
-    """Return the longest grace period of any of the pods."""
-    return max((pod["spec"].get("terminationGracePeriodSeconds") or 0 for pod in pods), default=0)
 
 
 def wait_for_pods(cluster: Cluster, state: JobState, limit: float) -> None:

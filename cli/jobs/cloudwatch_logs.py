@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from cli.errors import CommandError, NotFound
-from cli.exit_codes import FAILED
-from infra.facts.clients import Clients, Denied, is_error, query
-from infra.facts.model import FactsError
+from cli.aws_queries import query_for_job
+from cli.errors import NotFound
+from infra.facts.clients import Clients, is_error
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.storage import log_streams
 
@@ -17,12 +16,8 @@ def read_logs(described: ClusterDescription, namespace: str, job: str) -> dict[s
     Raises NotFound if there are none, and CommandError if AWS rejects the query.
     """
     region, group = described.region, described.log_group
-    try:
-        return query(region, lambda: find_last_run(Clients(region).logs, group, log_streams(namespace, job)))
-    except Denied as error:
-        raise CommandError(f"logs: your AWS credentials lack {error} for the log group {group}", FAILED) from None
-    except FactsError as error:
-        raise CommandError(f"logs: {error}", FAILED) from None
+    streams = log_streams(namespace, job)
+    return query_for_job(region, lambda: find_last_run(Clients(region).logs, group, streams), "logs", f"the log group {group}")
 
 
 def find_last_run(logs: Any, group: str, prefix: str) -> dict[str, list[str]]:

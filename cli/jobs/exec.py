@@ -1,7 +1,15 @@
 """`exec`: run a command in a running pod of a job."""
 
+import os
+import shutil
+import signal
 import sys
-from typing import Annotated
+import termios
+import threading
+import tty as terminals
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
 
 import typer
 
@@ -13,7 +21,8 @@ from cli.errors import CommandError
 from cli.exit_codes import USAGE
 from cli.jobs import objects
 from cli.jobs.job_pods import running_container
-from cli.jobs.terminal import connected
+
+CHUNK = 65536
 
 
 def command(
@@ -46,3 +55,39 @@ def _print(channel: int, data: bytes) -> None:
     stream = sys.stderr if channel == STDERR else sys.stdout
     stream.buffer.write(data)
     stream.flush()
+
+
+@contextmanager
+def connected(command: Command, *, stdin: bool, tty: bool) -> Iterator[None]:
+    """Forward standard input and, with `tty`, every key press and the window size."""
+    if stdin:
+        threading.Thread(target=_copy_input, args=(command, not tty), daemon=True).start()
+    if not tty:
+        yield
+        return
+    before, handler = termios.tcgetattr(sys.stdin), signal.getsignal(signal.SIGWINCH)
+
+    def resize(*_: Any) -> None:
+        size = shutil.get_terminal_size()
+        command.resize(size.columns, size.lines)
+
+    try:
+        terminals.setraw(sys.stdin)
+        signal.signal(signal.SIGWINCH, resize)
+        resize()
+        yield
+    finally:
+        signal.signal(signal.SIGWINCH, handler)
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+def _copy_input(command: Command, end_input: bool) -> None:
+    import websocket
+
+    try:
+        while data := os.read(sys.stdin.fileno(), CHUNK):
+            command.send(data)
+        if end_input:
+            command.end_input()
+    except (OSError, websocket.WebSocketException):
+        return  # the command has ended

@@ -1,5 +1,6 @@
 """Follow a job: print its launcher's log across all attempts, then its result."""
 
+import math
 import re
 import sys
 import time
@@ -15,8 +16,9 @@ from cli.exit_codes import FAILED, OK, UNREACHABLE
 from cli.installation import NAME
 from cli.installation import command as program
 from cli.jobs import foreign_jobs, objects
-from cli.jobs.state import JobState, explain_stuck, explain_unusable_image, explain_wait, find_role, lacks_reason, list_containers
-from infra.naming import COMPLETION_INDEX
+from cli.jobs.foreign_jobs import find_role, worker_index
+from cli.jobs.state import JobState, explain_stuck, explain_unusable_image, explain_wait, lacks_reason, list_containers
+from infra.jobs.render import LAUNCHERS
 from infra.platform.job_controller.in_pod.phases import Phase
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)")
@@ -34,12 +36,11 @@ API_SERVER_SECONDS = 120.0
 
 def select_log_pods(pods: Sequence[Object], state: JobState) -> list[Object]:
     """Return the pods whose logs make up the job's log: the launcher of each attempt or, without one, rank 0's pod."""
-    if state.launcher == "torchrun":
-        chosen = [pod for pod in pods if _index(pod) == "0" or find_role(pod) == "setup"]
-    elif not state.has_launcher:
+    if (launcher := LAUNCHERS.get(state.launcher)) is None:
         chosen = foreign_jobs.find_first_rank(pods)
     else:
-        chosen = [pod for pod in pods if find_role(pod) in ("launcher", "setup")]
+        roles = ("setup", launcher.roles[0])
+        chosen = [pod for pod in pods if find_role(pod) in roles and not worker_index(pod)]
     return sorted(chosen, key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]))
 
 
@@ -47,14 +48,11 @@ def lacks_workers(pods: Sequence[Object], state: JobState) -> bool:
     """Return whether the launcher is waiting for workers. The launcher's log must not be followed yet: meanwhile, the
     reason why the workers do not start would not be printed.
     """
-    if state.launcher != "standalone":  # the MPI operator starts the launcher once the workers are ready
+    launcher = LAUNCHERS.get(state.launcher)
+    if launcher is None or not launcher.starts_before_workers:
         return False
     workers = [pod for pod in pods if find_role(pod) == "worker"]
     return not all(container.get("ready") for pod in workers for container in pod["status"].get("containerStatuses") or [{}])
-
-
-def _index(pod: Object) -> str:
-    return str(pod["metadata"].get("annotations", {}).get(COMPLETION_INDEX, ""))
 
 
 def list_job_containers(pod: Object) -> list[Mapping[str, Any]]:
@@ -161,8 +159,7 @@ class Follower:
 
     def _print_new(self, state: JobState) -> None:
         if state.is_over or not lacks_workers(state.pods, state):
-            for number, pod in enumerate(select_log_pods(state.pods, state)):
-                self._stream(pod, number)
+            self._print_rest(state, math.inf)
 
     def _stream(self, pod: Object, number: int) -> None:
         """Print the logs of a pod's containers in order, each until the container or the connection ends."""
@@ -187,12 +184,16 @@ class Follower:
         """
         end = time.monotonic() + DRAIN_SECONDS
         while True:
-            for number, pod in enumerate(select_log_pods(state.pods, state)):
-                self._stream(pod, number)
+            self._print_rest(state, end)
             if all(log.is_complete for log in self._logs.values()) or time.monotonic() > end:
                 return
             time.sleep(EVERY_SECONDS)
             state = replace(state, pods=objects.pods(self.cluster, state))
+
+    def _print_rest(self, state: JobState, end: float) -> None:
+        """Print the missing lines of a job that has ended, at most until the time `end`."""
+        for number, pod in enumerate(select_log_pods(state.pods, state)):
+            self._stream(pod, number)
 
     def _print(self, log: PodLog) -> bool:
         """Print new lines; return whether the log was read to its end."""

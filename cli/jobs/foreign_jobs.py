@@ -31,6 +31,15 @@ LABELS: Final = (JOB_LABEL, MPI_JOB_LABEL, JOB_SET_LABEL, RAY_LABEL, BATCH_JOB_L
 created them.
 """
 
+_INDEXES = (
+    COMPLETION_INDEX,
+    "training.kubeflow.org/replica-index",
+    "apps.kubernetes.io/pod-index",
+)
+"""Keys of labels and annotations that contain a pod's index. They are set by Kubernetes' Job controller, mpi-operator
+and the StatefulSet controller, in this order.
+"""
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -69,6 +78,20 @@ def find_role(pod: Object) -> str:
         replica = labels.get(MPI_ROLE_LABEL) or labels["training.kubeflow.org/replica-type"]
         return "launcher" if replica == "launcher" else "worker"
     return "worker" if {JOB_SET_LABEL, RAY_LABEL, BATCH_JOB_LABEL} & labels.keys() else ""
+
+
+def worker_index(pod: Object) -> int | None:
+    """Return the index of a worker's pod; None for other pods.
+
+    >>> worker_index({"metadata": {"name": "a-worker-3", "labels": {"gpumpi.io/role": "worker"}}})
+    3
+    """
+    if find_role(pod) != "worker":
+        return None
+    metadata = pod["metadata"]
+    keys = {**metadata.get("annotations", {}), **metadata.get("labels", {})}
+    number = next((keys[name] for name in _INDEXES if name in keys), metadata["name"].rpartition("-")[2])
+    return int(number) if number.isdecimal() and len(number) < 10 else None
 
 
 def find_first_rank(pods: Sequence[Pod]) -> list[Pod]:
@@ -122,8 +145,8 @@ def _batch(spec: Object, status: Object) -> Progress:
         workers=spec.get("completions", 1) if is_indexed else 0,
         suspended=bool(spec.get("suspend")),
         running=status.get("ready", 0) >= spec.get("parallelism", 1),
-        succeeded=_condition(status, "Complete"),
-        failed=_condition(status, "Failed"),
+        succeeded=find_condition(status, "Complete"),
+        failed=find_condition(status, "Failed"),
         failures=status.get("failed", 0),
         ended=status.get("completionTime"),
         pool=selector.get(POOL_LABEL, "") if is_indexed else "",
@@ -135,9 +158,9 @@ def _pytorch(spec: Object, status: Object) -> Progress:
     return Progress(
         workers=sum(replica.get("replicas", 1) for replica in replicas.values()),
         suspended=bool((spec.get("runPolicy") or {}).get("suspend")),
-        running=_condition(status, "Running") is not None,
-        succeeded=_condition(status, "Succeeded"),
-        failed=_condition(status, "Failed"),
+        running=find_condition(status, "Running") is not None,
+        succeeded=find_condition(status, "Succeeded"),
+        failed=find_condition(status, "Failed"),
         failures=sum(replica.get("failed", 0) for replica in (status.get("replicaStatuses") or {}).values()),
         ended=status.get("completionTime"),
     )
@@ -149,8 +172,8 @@ def _set(spec: Object, status: Object, workers: int, jobs: Sequence[Object] | No
         workers=workers,
         suspended=bool(spec.get("suspend")),
         running=bool(jobs) and all(child.get("ready", 0) + child.get("succeeded", 0) > 0 for child in jobs or ()),
-        succeeded=_condition(status, complete),
-        failed=_condition(status, "Failed"),
+        succeeded=find_condition(status, complete),
+        failed=find_condition(status, "Failed"),
         failures=status.get("restarts", 0) or sum(child.get("failed", 0) for child in jobs or ()),
     )
 
@@ -170,7 +193,12 @@ def _ray(spec: Object, status: Object) -> Progress:
     )
 
 
-def _condition(status: Object, kind: str) -> Object | None:
+def find_condition(status: Object, kind: str) -> Object | None:
     """Return the condition of this type if its status is `True`, or else None."""
     conditions: Sequence[Object] = status.get("conditions") or ()
     return next((condition for condition in conditions if condition["type"] == kind and condition["status"] == "True"), None)
+
+
+def has_condition(item: Object, kind: str) -> bool:
+    """Return whether an object has a condition of this type whose status is `True`."""
+    return find_condition(item.get("status") or {}, kind) is not None

@@ -9,31 +9,8 @@ from cli.exit_codes import USAGE
 from cli.installation import command as program
 from cli.jobs import objects
 from cli.jobs.follow_log import list_job_containers
-from cli.jobs.state import JobState, find_role
-from infra.naming import COMPLETION_INDEX
-
-_INDEXES = (
-    COMPLETION_INDEX,
-    "training.kubeflow.org/replica-index",
-    "apps.kubernetes.io/pod-index",
-)
-"""Keys of labels and annotations that contain a pod's index. They are set by Kubernetes' Job controller, mpi-operator
-and the StatefulSet controller, in this order.
-"""
-
-
-def worker_index(pod: Object) -> int | None:
-    """Return the index of a worker's pod; None for other pods.
-
-    >>> worker_index({"metadata": {"name": "a-worker-3", "labels": {"gpumpi.io/role": "worker"}}})
-    3
-    """
-    if find_role(pod) != "worker":
-        return None
-    metadata = pod["metadata"]
-    keys = {**metadata.get("annotations", {}), **metadata.get("labels", {})}
-    number = next((keys[name] for name in _INDEXES if name in keys), metadata["name"].rpartition("-")[2])
-    return int(number) if number.isdecimal() and len(number) < 10 else None
+from cli.jobs.foreign_jobs import find_role, worker_index
+from cli.jobs.state import JobState
 
 
 def select_workers(pods: Sequence[Object], index: int | None = None) -> list[Object]:

@@ -9,10 +9,9 @@ from rich.text import Text
 
 from cli import options
 from cli.clusters.kubernetes_access import Access
-from cli.console import Listing, make_console, print_json
+from cli.console import Listing, print_result
 from cli.durations import format_duration
 from cli.ec2 import remote_runs
-from cli.exit_codes import OK
 from cli.jobs import objects, records
 from cli.jobs.records import JobRecord
 from cli.jobs.state import JobState, read_recorded_state
@@ -49,30 +48,15 @@ def command(
     living = {state.key for state in states}
     rows += [(read_recorded_state(record), record) for record in recorded if record.key not in living]
     rows.sort(key=lambda row: row[0].created, reverse=True)
-    if as_json:
-        print_json([{**state.as_json(now), **(record.as_json(now) if record else {})} for state, record in rows])
-    else:
-        _print(rows, now, place, gpu_hours=everything)
-    return OK
+    document = [{**state.as_json(now), **(record.as_json(now) if record else {})} for state, record in rows]
+    nothing = f"no jobs in {f'namespace {place}' if place else 'any namespace'}"
+    text = _listing(rows, now, place, gpu_hours=everything) if rows else nothing
+    return print_result(document, text, as_json=as_json)
 
 
-def _print(rows: list[tuple[JobState, JobRecord | None]], now: datetime, namespace: str | None, *, gpu_hours: bool) -> None:
-    if not rows:
-        print(f"no jobs in {f'namespace {namespace}' if namespace else 'any namespace'}")
-        return
-    columns = [
-        "name",
-        *([] if namespace else ["namespace"]),
-        "launcher",
-        "pool",
-        "workers",
-        "phase",
-        "failures",
-        "time",
-        *(["GPU hours"] if gpu_hours else []),
-        "reason",
-    ]
-    listing = Listing(*columns)
+def _listing(rows: list[tuple[JobState, JobRecord | None]], now: datetime, namespace: str | None, *, gpu_hours: bool) -> Listing:
+    place, hours = ([] if namespace else ["namespace"]), (["GPU hours"] if gpu_hours else [])
+    listing = Listing("name", *place, "launcher", "pool", "workers", "phase", "failures", "time", *hours, "reason")
     for state, record in rows:
         place = [] if namespace else [state.namespace]
         phase = Text(state.phase, style=STYLES.get(state.phase, ""))
@@ -81,4 +65,4 @@ def _print(rows: list[tuple[JobState, JobRecord | None]], now: datetime, namespa
         hours = [f"{record.gpu_hours(now):.2f}" if record else ""] if gpu_hours else []
         reason = shorten(state.reason)
         listing.add_row(state.name, *place, state.launcher, state.pool, workers, phase, failures, time, *hours, reason)
-    make_console().print(listing)
+    return listing

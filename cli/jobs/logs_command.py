@@ -7,7 +7,7 @@ import typer
 
 from cli import options
 from cli.clusters.kubernetes_access import Access, Cluster
-from cli.console import print_json, say
+from cli.console import print_json, print_result, say
 from cli.ec2 import remote_runs
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import OK, USAGE
@@ -90,11 +90,8 @@ def command(
 
 def _show_hang(cluster: Cluster, namespace: str, name: str, *, as_json: bool) -> int:
     attempt = records.find_last_hang(cluster, namespace, name)
-    if as_json:
-        print_json({key: attempt[key] for key in ("number", "cause", "hang")})
-    else:
-        print("\n".join(records.format_report(attempt)))
-    return OK
+    document = {key: attempt[key] for key in ("number", "cause", "hang")}
+    return print_result(document, "\n".join(records.format_report(attempt)), as_json=as_json)
 
 
 def _show(by_pod: Mapping[str, Sequence[str]], about: Mapping[str, str], *, every: bool, as_json: bool) -> None:

@@ -1,7 +1,8 @@
 """Create, find and delete the objects of a job in a cluster."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Protocol, TypeVar
@@ -21,7 +22,7 @@ from cli.local import crashed_parts
 from infra.config.messages import did_you_mean
 from infra.health import documents
 from infra.jobs.cluster import PoolDescription
-from infra.jobs.placed import build_owner_reference
+from infra.jobs.placed import Storage, build_owner_reference
 from infra.naming import JOB_LABEL, JOB_NAMESPACE, ROLE_LABEL
 from infra.platform.job_controller.in_pod.cluster import assemble
 from infra.platform.job_controller.in_pod.job import ManagedJob, read_labels
@@ -58,27 +59,30 @@ def list_jobs(cluster: Cluster, namespace: str | None) -> list[JobState]:
     listed += [main for kind in foreign_jobs.KINDS if kind != "Job" for main in _foreign(cluster, kind, namespace)]
     if any(item["kind"] == "Job" for item in listed):  # for jobs of the standalone launcher, a StatefulSet runs the workers
         listed += _listed(cluster, "StatefulSet", namespace, {ROLE_LABEL: "workers"})
-    by_namespace = defaultdict(list)
-    for item in listed:
-        by_namespace[item["metadata"]["namespace"]].append(item)
-    states = [state for place, own in by_namespace.items() for state in _states_in(cluster, place, own)]
+    by_namespace = _group_by_namespace(listed)
+    running = [place for place, own in by_namespace.items() if not all(state.is_over for state in _states(own, (), ()))]
+    pods = _group_by_namespace(_list_in(running, namespace, partial(cluster.list, "Pod")))
+    recorded = _list_in(running, namespace, partial(records.all_records, cluster))
+    states = [state for place, own in by_namespace.items() for state in _states(own, pods[place], recorded)]
     if any(state.phase == Phase.QUEUED for state in states):
         workloads = cluster.list("Workload", namespace)
         states = [add_stopped_workers(cluster, state, workloads) for state in states]
     return sorted(states, key=lambda state: state.created, reverse=True)
 
 
-def _states_in(cluster: Cluster, namespace: str, listed: Sequence[Object]) -> list[JobState]:
-    """Return the states of a namespace's jobs. Pods and records are listed only if a job has not ended."""
-    states = _states(listed, (), ())
-    if all(state.is_over for state in states):
-        return states
-    return _states(listed, _list_pods(cluster, namespace), _records(cluster, namespace))
+def _group_by_namespace(items: Iterable[Object]) -> defaultdict[str, list[Object]]:
+    groups = defaultdict(list)
+    for item in items:
+        groups[item["metadata"]["namespace"]].append(item)
+    return groups
 
 
-def _records(cluster: Cluster, namespace: str, job: str = "") -> list[JobRecord]:
-    """Return the records of a namespace, or those of one job."""
-    return _list_if_allowed(lambda: records.all_records(cluster, namespace, job))
+def _list_in(namespaces: Sequence[str], namespace: str | None, read: Callable[[str | None], list[Item]]) -> list[Item]:
+    """Return the objects of these namespaces. With one request if the user asked for all namespaces and may list them."""
+    if namespace is None and namespaces:
+        with suppress(Forbidden):
+            return read(None)
+    return [item for place in namespaces for item in _list_if_allowed(partial(read, place))]
 
 
 def _states(listed: Sequence[Object], pods: Sequence[Object], recorded: Sequence[JobRecord]) -> list[JobState]:
@@ -132,8 +136,8 @@ def find(cluster: Cluster, name: str, namespace: str) -> JobState:
     if main is None:
         listed += _listed(cluster, "StatefulSet", namespace, {JOB_LABEL: name})
     kind = "Job" if main is None else "MPIJob"
-    states = _states(listed, _pods(cluster, name, namespace, kind), _records(cluster, namespace, name))
-    return add_stopped_workers(cluster, _existing(states, kind, name, namespace))
+    recorded = _list_if_allowed(lambda: records.all_records(cluster, namespace, name))
+    return _read_state(cluster, kind, name, namespace, listed, recorded)
 
 
 def _find_foreign(cluster: Cluster, name: str, namespace: str) -> JobState:
@@ -142,15 +146,17 @@ def _find_foreign(cluster: Cluster, name: str, namespace: str) -> JobState:
     if main is None:
         existing = [state.name for state in list_jobs(cluster, namespace)]
         raise NotFound(f"there is no job {name} in namespace {namespace}{did_you_mean(name, existing)}")
-    states = _states([main], _pods(cluster, name, namespace, main["kind"]), ())
-    return add_stopped_workers(cluster, _existing(states, main["kind"], name, namespace))
+    return _read_state(cluster, main["kind"], name, namespace, [main], ())
 
 
-def _existing(states: Sequence[JobState], kind: str, name: str, namespace: str) -> JobState:
-    """Return the only state. Raises CommandError if the job's object cannot be read."""
+def _read_state(
+    cluster: Cluster, kind: str, name: str, namespace: str, listed: Sequence[Object], recorded: Sequence[JobRecord]
+) -> JobState:
+    """Return the state of a job from its objects. Raises CommandError if its main object cannot be read."""
+    states = _states(listed, _pods(cluster, name, namespace, kind), recorded)
     if not states:
         raise CommandError(f"{kind} {name} cannot be read. Delete it: kubectl delete {kind.lower()} {name} -n {namespace}")
-    return states[0]
+    return add_stopped_workers(cluster, states[0])
 
 
 def add_stopped_workers(cluster: Cluster, state: JobState, workloads: Sequence[Object] | None = None) -> JobState:
@@ -232,26 +238,28 @@ def _create(cluster: Cluster, manifest: Object) -> Object:
     return retrying(cluster.create, manifest)
 
 
-class Beside(Protocol):
+class Files(Protocol):
     """Files that a job needs in addition to its objects, such as a folder on the shared volume."""
+
+    @property
+    def storage(self) -> Storage: ...
 
     def create(self, cluster: Cluster) -> None: ...
 
     def remove(self, cluster: Cluster) -> None: ...
 
 
-def submit(cluster: Cluster, manifests: Sequence[Object], beside: Beside | None = None) -> None:
-    """Create the objects of a job. Raises CommandError if a job with that name exists."""
+def submit(cluster: Cluster, manifests: Sequence[Object], files: Files | None = None) -> None:
+    """Create the files and the objects of a job. Raises CommandError if a job with that name exists."""
     crashed_parts.refuse_dead_cluster(cluster.server, nodes=True)
     refuse_existing(cluster, manifests)
-    if beside is None:
-        create(cluster, manifests)
-        return
-    beside.create(cluster)
+    if files is not None:
+        files.create(cluster)
     try:
         create(cluster, manifests)
     except BaseException:
-        beside.remove(cluster)
+        if files is not None:
+            files.remove(cluster)
         raise
 
 

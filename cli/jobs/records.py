@@ -80,14 +80,14 @@ def await_end(cluster: Cluster, key: Key) -> None:
 
     If the record were deleted earlier, the controller would recreate it.
     """
+
+    def is_open() -> bool:
+        record = find_record(all_records(cluster, key[0]), key)
+        return record is not None and record.content["ended"] is None
+
     polling = Retrying(retry=retry_if_result(bool), stop=stop_after_delay(COMPLETE_SECONDS), wait=wait_fixed(PAUSE_SECONDS))
     with suppress(RetryError):  # without a controller, the record stays as it is
-        polling(_is_open, cluster, key)
-
-
-def _is_open(cluster: Cluster, key: Key) -> bool:
-    record = find_record(all_records(cluster, key[0]), key)
-    return record is not None and record.content["ended"] is None
+        polling(is_open)
 
 
 def _read(config_map: Mapping[str, Any]) -> JobRecord | None:

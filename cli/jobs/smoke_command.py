@@ -11,7 +11,7 @@ from rich.text import Text
 
 from cli import options
 from cli.clusters.kubernetes_access import Access, Cluster
-from cli.console import Listing, make_console, print_json
+from cli.console import Listing, make_console, print_result
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import FAILED, OK
 from cli.images.recipes import choose_default_image
@@ -102,11 +102,8 @@ def command(
     job = _job(trial, described, access.namespace or cluster.namespace)
     expected = smoke_jobs.expected(job, described, trial.transport, trial.level, has_emulated_devices(cluster))
     outcome = _test(cluster, job, expected, described, keep=keep)
-    if as_json:
-        print_json(_document(outcome, smoke_jobs.nccl_expected(job, described)))
-    else:
-        _print(outcome)
-    return FAILED if outcome.failures else OK
+    document = _document(outcome, smoke_jobs.nccl_expected(job, described))
+    return print_result(document, lambda: _print(outcome), as_json=as_json, code=FAILED if outcome.failures else OK)
 
 
 def _job(trial: Trial, described: ClusterDescription, namespace: str | None) -> Job:
@@ -206,7 +203,7 @@ def _document(outcome: Outcome, nccl: nccl_verdict.NcclExpected) -> dict[str, An
         "ok": not outcome.failures,
         "level": outcome.expected.level,
         "failures": outcome.failures,
-        "checks": [{"name": check.name, "result": check.result, "detail": check.detail} for check in outcome.checks],
+        "checks": [{key: getattr(check, key) for key in ("name", "result", "detail")} for check in outcome.checks],
         "expected": expected,
         "reports": outcome.reports,
         "nccl": outcome.nccl,
@@ -219,16 +216,14 @@ def _print(outcome: Outcome) -> None:
         for line in outcome.log[-SHOWN_LINES:]:
             console.print(line, style="dim")
     if outcome.reports:
-        listing = Listing("rank", "worker", "node", "GPUs", "sum", "transport")
-        for report in sorted(outcome.reports, key=lambda report: int(report["rank"])):
-            values = [str(report[key]) for key in ("rank", "host", "node", "gpus", "sum")]
-            listing.add_row(*values, ", ".join(report["transports"]))
-        console.print(listing)
+        rows = [
+            (*(str(report[key]) for key in ("rank", "host", "node", "gpus", "sum")), ", ".join(report["transports"]))
+            for report in sorted(outcome.reports, key=lambda report: int(report["rank"]))
+        ]
+        console.print(Listing("rank", "worker", "node", "GPUs", "sum", "transport", rows=rows))
         console.print(Text(str(outcome.reports[0].get("library", "")), "dim"))
-    listing = Listing("check", "result", "detail")
-    for checked in outcome.checks:
-        listing.add_row(checked.name, Text(checked.result, STYLES.get(checked.result, "yellow")), checked.detail)
-    console.print(listing)
+    results = [(check.name, Text(check.result, STYLES.get(check.result, "yellow")), check.detail) for check in outcome.checks]
+    console.print(Listing("check", "result", "detail", rows=results))
     console.print(Text(_summary(outcome), "bold red" if outcome.failures else "bold green"))
 
 

@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from cli.console import to_json
 from cli.jobs import foreign_jobs
+from cli.jobs.foreign_jobs import find_role, has_condition
 from cli.jobs.records import JobRecord, Key
 from infra.jobs.in_pods import UNUSABLE_IMAGE
 from infra.jobs.render import LAUNCHERS
@@ -68,26 +70,15 @@ class JobState:
     @property
     def has_launcher(self) -> bool:
         """True if a launcher pod starts the ranks. Otherwise, rank 0's log is the log of the job."""
-        return self.launcher in [name for name, launcher in LAUNCHERS.items() if "launcher" in launcher.roles]
+        return self.launcher in LAUNCHERS and "launcher" in LAUNCHERS[self.launcher].roles
 
     def seconds(self, now: datetime) -> int:
         """Return the number of seconds from the job's creation to its end, or until now if it has not ended."""
         return max(0, int(((self.ended or now) - self.created).total_seconds()))
 
     def as_json(self, now: datetime) -> dict[str, object]:
-        return {
-            "name": self.name,
-            "namespace": self.namespace,
-            "launcher": self.launcher,
-            "pool": self.pool,
-            "workers": self.workers,
-            "phase": self.phase,
-            "reason": self.reason,
-            "failures": self.failures,
-            "created": self.created.isoformat(),
-            "ended": self.ended.isoformat() if self.ended else None,
-            "seconds": self.seconds(now),
-        }
+        columns = ("name", "namespace", "launcher", "pool", "workers", "phase", "reason", "failures", "created", "ended")
+        return {**{column: to_json(getattr(self, column)) for column in columns}, "seconds": self.seconds(now)}
 
 
 def derive_state(job: ManagedJob, record: JobRecord | None = None) -> JobState:
@@ -152,10 +143,6 @@ def _conditions(status: Object) -> list[Object]:
     return list(status.get("conditions") or ())
 
 
-def _is(conditions: Sequence[Object], kind: str) -> bool:
-    return any(condition["type"] == kind and condition["status"] == "True" for condition in conditions)
-
-
 def _text_of(condition: Object) -> str:
     return str(condition.get("message") or condition.get("reason") or "").rstrip(": ")
 
@@ -180,7 +167,7 @@ def explain_wait(state: JobState, pods: Sequence[Object], workload: Object | Non
         message = conditions.get(("QuotaReserved", "False"), {}).get("message")
         return f"waits in the queue{f': {message}' if message else ''}"
     workers = [pod for pod in pods if find_role(pod) == "worker"]
-    ready = sum(pod["status"].get("phase") == "Succeeded" or _is(_conditions(pod["status"]), "Ready") for pod in workers)
+    ready = sum(pod["status"].get("phase") == "Succeeded" or has_condition(pod, "Ready") for pod in workers)
     trouble = next((text for pod in pods if (text := _trouble(pod))), "") or find_warning(state, pods, events)
     if state.workers and ready < state.workers:
         return f"{ready} of {state.workers} workers ready{': ' + trouble if trouble else ''}"
@@ -189,7 +176,7 @@ def explain_wait(state: JobState, pods: Sequence[Object], workload: Object | Non
 
 def lacks_reason(state: JobState, pods: Sequence[Object]) -> bool:
     """Return whether workers are missing or not ready and only events can explain why, for example rejected pods."""
-    ready = sum(find_role(pod) == "worker" and _is(_conditions(pod["status"]), "Ready") for pod in pods)
+    ready = sum(find_role(pod) == "worker" and has_condition(pod, "Ready") for pod in pods)
     return state.phase in _NOT_RUNNING and ready < state.workers and not any(map(_trouble, pods))
 
 
@@ -199,7 +186,7 @@ def find_warning(state: JobState, pods: Sequence[Object], events: Sequence[Objec
     If the API server rejects a pod because of Pod Security, a quota or a webhook, the pod's controller reports the
     reason in a warning event.
     """
-    well = {pod["metadata"]["name"] for pod in pods if _is(_conditions(pod["status"]), "Ready")}
+    well = {pod["metadata"]["name"] for pod in pods if has_condition(pod, "Ready")}
     names = {state.name, state.object_name, f"{state.name}-launcher", f"{state.name}-worker"}
     names |= {pod["metadata"]["name"] for pod in pods} - well
     own = [
@@ -258,10 +245,6 @@ def explain_stop(state: JobState, workload: Object, events: Sequence[Object]) ->
     gone = [{"metadata": {"name": name}, "status": {}} for name in sorted(about) if name.startswith(prefixes)]
     why = find_warning(state, gone, events)
     return f"the queue stopped it: {evicted}{f' ({why})' if why else ''}"
-
-
-def find_role(pod: Object) -> str:
-    return foreign_jobs.find_role(pod)
 
 
 def explain_unusable_image(pods: Sequence[Object]) -> str:

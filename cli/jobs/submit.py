@@ -68,8 +68,12 @@ def command(
         raise make_refusal(job.name, problems)
     files = places.choose(placed, workdir or choose_sent_folder(job, requested), workdir_limit)
     manifests = render(replace(placed, storage=files.storage))
-    if dry_run:
-        return _print_objects(manifests, as_json=as_json)
+    if dry_run:  # a key pair in the output was generated only for the output and is never used
+        if as_json:
+            print_json(manifests)
+        else:
+            print(yaml.dump_all(manifests, Dumper=WithoutAliases, sort_keys=False), end="")
+        return OK
     if (cost := lines.of_job(requested, described)) is not None:
         print(cost, file=sys.stderr, flush=True)
     return create(cluster, requested, manifests, files, follow=follow, as_json=as_json)
@@ -89,7 +93,7 @@ def make_refusal(name: str, problems: Sequence[Problem]) -> CommandError:
 
 
 def create(
-    cluster: Cluster, job: Job, manifests: Sequence[Manifest], files: places.Place | None = None, *, follow: bool, as_json: bool
+    cluster: Cluster, job: Job, manifests: Sequence[Manifest], files: objects.Files | None = None, *, follow: bool, as_json: bool
 ) -> int:
     """Create the objects of a job; with `follow`, wait until the job ends. Return the exit code."""
     namespace = manifests[0]["metadata"]["namespace"]
@@ -98,13 +102,8 @@ def create(
         print(f"{NAME}: job {job.name} submitted to namespace {namespace}", file=sys.stderr, flush=True)
         return follow_job(cluster, job.name, namespace, as_json=as_json)
     if as_json:
-        print_json(
-            {
-                "name": job.name,
-                "namespace": namespace,
-                "objects": [f"{item['kind']}/{item['metadata']['name']}" for item in manifests],
-            }
-        )
+        names = [f"{item['kind']}/{item['metadata']['name']}" for item in manifests]
+        print_json({"name": job.name, "namespace": namespace, "objects": names})
     else:
         where = f" --namespace {namespace}" if namespace != cluster.namespace else ""
         print(f"job {job.name} submitted to namespace {namespace}; its log: {program()} logs {job.name} --follow{where}")
@@ -146,12 +145,3 @@ def describe_result(state: JobState) -> str:
     deadline = "deadline" in state.reason.lower()  # the Job controller's message mentions the deadline
     cause = "a rank hung, or activeDeadlineSeconds is too short" if deadline else "see its log"
     return f"job {state.name} failed in {seconds} s{reason}; {cause}: {log}"
-
-
-def _print_objects(manifests: Sequence[Manifest], *, as_json: bool) -> int:
-    """Print the objects of a job. An SSH key pair in the output was generated only for the output and is never used."""
-    if as_json:
-        print_json(manifests)
-    else:
-        print(yaml.dump_all(manifests, Dumper=WithoutAliases, sort_keys=False), end="")
-    return OK

@@ -3,12 +3,11 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from cli.clusters.kubernetes_access import Cluster, Object
 from cli.errors import CommandError, NotFound
-from cli.jobs import objects
-from cli.jobs.follow_log import DRAIN_SECONDS, EVERY_SECONDS, Follower, PodLog, list_job_containers, select_log_pods
+from cli.jobs.follow_log import Follower, PodLog, list_job_containers, select_log_pods
 from cli.jobs.job_pods import label, select_launchers, select_workers
 from cli.jobs.state import JobState
 
@@ -72,13 +71,7 @@ class FollowerOfPods(Follower):
         except CommandError as error:
             self._note(str(error))
 
-    def _drain(self, state: JobState) -> None:
-        end = time.monotonic() + DRAIN_SECONDS
-        while True:
-            self._print_new(state)
-            for thread in self._threads.values():
-                thread.join(max(0.0, end - time.monotonic()))
-            if all(log.is_complete for log in self._logs.values()) or time.monotonic() > end:
-                return
-            time.sleep(EVERY_SECONDS)
-            state = replace(state, pods=objects.pods(self.cluster, state))
+    def _print_rest(self, state: JobState, end: float) -> None:
+        self._print_new(state)
+        for thread in self._threads.values():
+            thread.join(max(0.0, end - time.monotonic()))

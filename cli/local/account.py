@@ -5,11 +5,11 @@ from typing import Annotated, Any
 import typer
 
 from cli import durations, options
-from cli.console import Listing, make_console, print_json
+from cli.console import Listing, print_result
 from cli.errors import CommandError
-from cli.exit_codes import OK, REFUSED, USAGE
+from cli.exit_codes import REFUSED, USAGE
 from cli.local.crashed_parts import DEFAULT_HOME
-from cli.local.local_commands import Home, report
+from cli.local.local_commands import Home
 from localcloud.control import Control, ControlError
 from localcloud.instance import LocalCloud
 
@@ -40,16 +40,10 @@ def scarce(
     if instance_type is not None:
         send_request(control, "POST", "scarcity", {"type": instance_type, "zone": zone, "seconds": seconds})
     shortages = send_request(control, "GET", "scarcity")
-    if as_json:
-        print_json(shortages)
-    elif not shortages:
-        report("every zone has capacity")
-    else:
-        listing = Listing("type", "zone", "until")
-        for shortage in shortages:
-            listing.add_row(shortage["type"], shortage["zone"], shortage["until"] or "local reset")
-        make_console().print(listing)
-    return OK
+    if not shortages:
+        return print_result(shortages, "every zone has capacity", as_json=as_json, stderr=True)
+    rows = [(shortage["type"], shortage["zone"], shortage["until"] or "local reset") for shortage in shortages]
+    return print_result(shortages, Listing("type", "zone", "until", rows=rows), as_json=as_json)
 
 
 def quota(
@@ -66,14 +60,8 @@ def quota(
     if code is not None and code not in quotas:
         raise CommandError(f"{code} is not a quota of the local AWS. `local quota` lists them.", REFUSED)
     quotas = {name: entry for name, entry in quotas.items() if code in (None, name)}
-    if as_json:
-        print_json(quotas)
-        return OK
-    listing = Listing("code", "value", "quota", right=("value",))
-    for name, entry in quotas.items():
-        listing.add_row(name, f"{entry['value']:g}", entry["name"])
-    make_console().print(listing)
-    return OK
+    rows = [(name, f"{entry['value']:g}", entry["name"]) for name, entry in quotas.items()]
+    return print_result(quotas, Listing("code", "value", "quota", rows=rows, right=("value",)), as_json=as_json)
 
 
 def deny(
@@ -89,11 +77,8 @@ def deny(
     if action is not None:
         send_request(control, "POST", "denials", {"action": action})
     denials = send_request(control, "GET", "denials")
-    if as_json:
-        print_json(denials)
-    else:
-        report(f"denied: {', '.join(denials)}" if denials else "no action is denied")
-    return OK
+    text = f"denied: {', '.join(denials)}" if denials else "no action is denied"
+    return print_result(denials, text, as_json=as_json, stderr=True)
 
 
 def clock(
@@ -109,11 +94,7 @@ def clock(
         now = send_request(control, "GET", "clock")
     else:
         now = send_request(control, "POST", "clock", {"seconds": durations.parse(advance).total_seconds()})
-    if as_json:
-        print_json(now)
-    else:
-        print(now["now"])
-    return OK
+    return print_result(now, str(now["now"]), as_json=as_json)
 
 
 def send_request(control: Control, method: str, path: str, body: Any = None) -> Any:

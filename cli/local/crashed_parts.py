@@ -53,8 +53,7 @@ def refuse_other_account(cloud: "LocalCloud", requested: str | None) -> None:
         return
     kind = cloud.control().send("GET", "account")["kind"]
     if kind != requested:
-        fix = f"{program()} local stop{make_home_option(cloud)}"
-        raise CommandError(f"the running local cloud's account is {kind}. Stop it first: {fix}", REFUSED)
+        raise CommandError(f"the running local cloud's account is {kind}. {_suggest_stop(cloud)}", REFUSED)
 
 
 def refuse_other_providers(cloud: "LocalCloud", requested: str | None) -> None:
@@ -63,8 +62,11 @@ def refuse_other_providers(cloud: "LocalCloud", requested: str | None) -> None:
         return
     present = next(name for name, official in OFFICIAL.items() if not official & cloud.emulators.keys())
     if present != requested:
-        fix = f"{program()} local stop{make_home_option(cloud)}"
-        raise CommandError(f"the running local cloud uses --providers {present}. Stop it first: {fix}", REFUSED)
+        raise CommandError(f"the running local cloud uses --providers {present}. {_suggest_stop(cloud)}", REFUSED)
+
+
+def _suggest_stop(cloud: "LocalCloud") -> str:
+    return f"Stop it first: {program()} local stop{make_home_option(cloud)}"
 
 
 def refuse_dead_cluster(server: str, *, nodes: bool = False) -> None:

@@ -3,21 +3,21 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Annotated, Any, Final
 
 import typer
 
 from cli import options
-from cli.console import print_json
+from cli.console import print_result
 from cli.errors import CommandError, NotFound
-from cli.exit_codes import OK, REFUSED, USAGE
+from cli.exit_codes import REFUSED, USAGE
 from cli.installation import command as program
 from cli.local.account import send_request
 from cli.local.crashed_parts import DEFAULT_HOME, make_home_option
-from cli.local.local_commands import Home, report
+from cli.local.local_commands import Home
 from infra.health import xids
 from infra.plan.specs import DRAIN_BEFORE_END
-from localcloud.control import ControlError
 from localcloud.instance import LocalCloud
 from localcloud.kubernetes.nodes import finding, gpus
 from localcloud.kubernetes.nodes.finding import RunningNode
@@ -87,11 +87,9 @@ def command(
         names = (f"--{option.replace('_', '-')}" for option in ("xid", *ON_NODES, "hang", "slow"))
         raise CommandError(f"give exactly one of {', '.join(names)}", USAGE)
     broken = stop_rank(cloud, target, *ranks[0]) if ranks else break_node(cloud, target, chosen[0], restore=fault.restore)
-    if as_json:
-        print_json({**broken.facts, "did": broken.did, "restore": broken.restore.replace("NODE", target)})
-    else:
-        report(f"{broken.did} {broken.restore}".replace("NODE", target).strip())
-    return OK
+    restore = broken.restore.replace("NODE", target)
+    document = {**broken.facts, "did": broken.did, "restore": restore}
+    return print_result(document, f"{broken.did} {restore}".strip(), as_json=as_json, stderr=True)
 
 
 def break_node(cloud: LocalCloud, target: str, act: Act, *, restore: bool) -> Broken:
@@ -104,22 +102,17 @@ def break_node(cloud: LocalCloud, target: str, act: Act, *, restore: bool) -> Br
 
 
 def stop_rank(cloud: LocalCloud, job: str, do: str, rank: int) -> Broken:
-    post_ranks(cloud, job, {"do": do, "rank": rank})
+    send_request(cloud.control(), "POST", f"kubernetes/jobs/{job}/ranks", {"do": do, "rank": rank})
     did = f"Rank {rank} of {job} has stopped." if do == "hang" else f"Rank {rank} of {job} runs only a fifth of the time."
     return Broken(did, suggest_restore(cloud), {"job": job, "rank": rank})
 
 
 def restore_job(cloud: LocalCloud, job: str) -> Broken | None:
     """Resume the ranks of a job. Return None if the local cloud runs no ranks of this job."""
-    ranks = post_ranks(cloud, job, {"do": "restore"})["ranks"] if cloud.is_running() else []
+    if not cloud.is_running():
+        return None
+    ranks = send_request(cloud.control(), "POST", f"kubernetes/jobs/{job}/ranks", {"do": "restore"})["ranks"]
     return Broken(f"All ranks of {job} continue.", "", {"job": job}) if ranks else None
-
-
-def post_ranks(cloud: LocalCloud, job: str, body: dict[str, Any]) -> Any:
-    try:
-        return cloud.control().post(f"kubernetes/jobs/{job}/ranks", body)
-    except ControlError as error:
-        raise CommandError(str(error), REFUSED) from None
 
 
 def break_gpu(cloud: LocalCloud, node: RunningNode, index: int, xid: int) -> Broken:
@@ -133,14 +126,9 @@ def break_gpu(cloud: LocalCloud, node: RunningNode, index: int, xid: int) -> Bro
     return Broken(did, restore, {"node": node.name, "gpu": index, "uuid": uuid, "xid": xid})
 
 
-def stop_kubelet(cloud: LocalCloud, node: RunningNode) -> Broken:
-    switch_part(cloud, node, "kubelet", on=False)
-    return Broken(f"The kubelet of {node.name} has stopped. {UNTIL_NOT_READY}", suggest_restore(cloud), {"node": node.name})
-
-
-def unplug_link(cloud: LocalCloud, node: RunningNode) -> Broken:
-    switch_part(cloud, node, "link", on=False)
-    return Broken(f"The network link of {node.name} is down. {UNTIL_NOT_READY}", suggest_restore(cloud), {"node": node.name})
+def switch_off(part: str, did: str, cloud: LocalCloud, node: RunningNode) -> Broken:
+    switch_part(cloud, node, part, on=False)
+    return Broken(f"{did.format(node.name)} {UNTIL_NOT_READY}", suggest_restore(cloud), {"node": node.name})
 
 
 def restore_node(cloud: LocalCloud, node: RunningNode) -> Broken:
@@ -210,15 +198,12 @@ def suggest_restore(cloud: LocalCloud) -> str:
 
 
 def switch_part(cloud: LocalCloud, node: RunningNode, part: str, *, on: bool) -> None:
-    try:
-        cloud.control().post(f"kubernetes/nodes/{node.name}/{part}", {"on": on})
-    except ControlError as error:
-        raise CommandError(str(error), REFUSED) from None
+    send_request(cloud.control(), "POST", f"kubernetes/nodes/{node.name}/{part}", {"on": on})
 
 
 ON_NODES: Final[Mapping[str, Act]] = {
-    "kubelet": stop_kubelet,
-    "link": unplug_link,
+    "kubelet": partial(switch_off, "kubelet", "The kubelet of {} has stopped."),
+    "link": partial(switch_off, "link", "The network link of {} is down."),
     "instance": terminate_instance,
     "spot_notice": send_spot_notice,
     "rebalance": recommend_rebalance,

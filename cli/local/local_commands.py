@@ -2,7 +2,6 @@
 
 import os
 import shlex
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -10,7 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from cli import options
-from cli.console import make_console, print_json
+from cli.console import make_console, print_json, print_result
 from cli.errors import CommandError, NotFound, summarize_problems
 from cli.exit_codes import FAILED, NOT_FOUND, OK, REFUSED
 from cli.installation import command as program
@@ -22,7 +21,6 @@ from infra.facts import regions
 from localcloud import mending
 from localcloud.environment import foreign
 from localcloud.hosts.ami import MANIFESTS, build
-from localcloud.hosts.state import HostState
 from localcloud.instance import LocalCloud
 from localcloud.kubernetes.state import ClusterState
 from localcloud.processes import ROOT
@@ -112,11 +110,9 @@ def find_plugins(providers: str) -> dict[str, Path]:
 
 def stop(home: Home = DEFAULT_HOME, as_json: options.Json = False) -> int:
     stopped = LocalCloud(home).stop()
-    if as_json:
-        print_json({"home": str(home), "running": False, "stopped": stopped})
-    else:
-        report("local cloud stopped" if stopped else "no local cloud was running")
-    return OK
+    document = {"home": str(home), "running": False, "stopped": stopped}
+    text = "local cloud stopped" if stopped else "no local cloud was running"
+    return print_result(document, text, as_json=as_json, stderr=True)
 
 
 def status(home: Home = DEFAULT_HOME, as_json: options.Json = False) -> int:
@@ -145,7 +141,9 @@ def status(home: Home = DEFAULT_HOME, as_json: options.Json = False) -> int:
         if mending.dead_parts(cloud):
             progress_line(f"{program()} local start restarts the processes that have died")
         for host in hosts:
-            _print_host(host)
+            print(f"host {host.instance_id:<20} {host.phase:<10} {host.hostname} {host.log}".rstrip())
+            if host.problem:
+                report(f"  {host.problem}")
     if not servers:
         return NOT_FOUND
     is_well = all(part.is_well for part in clusters) and all(part.is_well for part in hosts)
@@ -165,19 +163,9 @@ def _print_cluster(cluster: ClusterState) -> None:
             report(problem)
 
 
-def _print_host(host: HostState) -> None:
-    print(f"host {host.instance_id:<20} {host.phase:<10} {host.hostname} {host.log}".rstrip())
-    if host.problem:
-        report(f"  {host.problem}")
-
-
 def reset(home: Home = DEFAULT_HOME, as_json: options.Json = False) -> int:
     LocalCloud(home).reset()
-    if as_json:
-        print_json({"home": str(home), "empty": True})
-    else:
-        report("local cloud is empty")
-    return OK
+    return print_result({"home": str(home), "empty": True}, "local cloud is empty", as_json=as_json, stderr=True)
 
 
 def env(home: Home = DEFAULT_HOME, as_json: options.Json = False) -> int:
@@ -207,8 +195,7 @@ def ami(
     """The first build compiles Open MPI, which takes several minutes."""
     regions.require_known(region)
     image = build(LocalCloud(home), region, progress_line, AMI_MANIFESTS, openmpi, framework or ())
-    print_json({"ami": image}) if as_json else print(image)
-    return OK
+    return print_result({"ami": image}, image, as_json=as_json)
 
 
 def grant(
@@ -221,22 +208,13 @@ def grant(
     source = local.source
     local.cloud.server("aws")
     raw = stack_file.read(source)
-    refuse_problems(source, choose_examination(raw)(raw, offline=True))
-    if raw.region:
-        regions.require_known(raw.region)
-    created = local.grant()
-    if as_json:
-        print_json({"created": created})
-    else:
-        report(f"created: {', '.join(created)}" if created else "nothing was missing")
-    return OK
-
-
-def choose_examination(raw: stack_file.RawStack) -> Callable[..., preflight.Examined[Any, Any]]:
-    return preflight.examine_existing if stack_file.is_existing(raw.values) else preflight.examine_aws
-
-
-def refuse_problems(source: Path, examined: preflight.Examined[Any, Any]) -> None:
+    examine = preflight.examine_existing if stack_file.is_existing(raw.values) else preflight.examine_aws
+    examined: preflight.Examined[Any, Any] = examine(raw, offline=True)
     if number := len(examined.problems):
         message = summarize_problems(source.name, number, "created")
         raise CommandError(message, REFUSED, problems=(*examined.warnings, *examined.problems))
+    if raw.region:
+        regions.require_known(raw.region)
+    created = local.grant()
+    text = f"created: {', '.join(created)}" if created else "nothing was missing"
+    return print_result({"created": created}, text, as_json=as_json, stderr=True)

@@ -8,15 +8,16 @@ import typer
 import yaml
 
 from cli import options, whole_files
+from cli.aws_queries import query_aws, require_region
+from cli.clusters import stack_cluster
+from cli.clusters.status.in_aws import EksAccount
 from cli.console import print_json
 from cli.errors import CommandError, NotFound
-from cli.exit_codes import OK, REFUSED, UNREACHABLE, USAGE
+from cli.exit_codes import OK, REFUSED, USAGE
 from infra.config import stack_file, yaml_text
 from infra.config.messages import shown
 from infra.config.problems import path_text
-from infra.facts.clients import Clients, Denied, is_error, query
 from infra.kubernetes import kubeconfig_files
-from infra.naming import Naming
 
 KEYS: Final = {"apiVersion", "clusters", "contexts", "current-context", "extensions", "kind", "preferences", "users"}
 """Keys of a kubeconfig: https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/#Config"""
@@ -37,13 +38,7 @@ def command(
     raw = stack_file.read(stack_file.find(stack, config_dir))
     if stack_file.is_existing(raw.values):
         raise CommandError(f"{stack} uses an existing cluster: get the kubeconfig from its administrator", USAGE)
-    if not raw.region:
-        reason = "; ".join(str(problem) for problem in raw.problems) or "aws:region: is missing"
-        raise CommandError(reason, REFUSED)
-    name = Naming(raw.stack).cluster
-    config = build_kubeconfig(name, raw.region)
-    if config is None:
-        raise NotFound(f"there is no cluster {name} in {raw.region}; `pulumi up -s {stack}` creates it")
+    config = build_kubeconfig(EksAccount(raw.stack, require_region(raw)))
     if output is not None:
         config = merge_kubeconfigs(output, config)
     text = f"{json.dumps(config, indent=1)}\n" if as_json else yaml.safe_dump(config, sort_keys=False)
@@ -82,30 +77,11 @@ def merge_kubeconfigs(file: Path, config: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def build_kubeconfig(name: str, region: str) -> Any:
-    """Return the kubeconfig, or None if the cluster does not exist or has no endpoint yet.
-
-    Raises FactsError if AWS cannot be queried.
-    """
-    from infra.kubernetes.eks_kubeconfig import kubeconfig  # slow import: it loads Pulumi's SDK
-
-    clients = Clients(region)
-
-    def describe() -> dict[str, str] | None:
-        try:
-            cluster = clients.eks.describe_cluster(name=name)["cluster"]
-        except Exception as error:
-            if is_error(error, "ResourceNotFoundException"):
-                return None
-            raise
-        return {"endpoint": cluster.get("endpoint", ""), "ca": cluster.get("certificateAuthority", {}).get("data", "")}
-
-    try:
-        description = query(region, describe)
-    except Denied as denied:
-        raise CommandError(f"you are not allowed to call {denied}; ask for that permission", UNREACHABLE) from None
-    if description is None or not description["endpoint"]:
-        return None
-    return json.loads(
-        kubeconfig(name=name, endpoint=description["endpoint"], certificate_authority=description["ca"], region=region)
-    )
+def build_kubeconfig(account: EksAccount) -> dict[str, Any]:
+    """Return the kubeconfig of a stack's cluster. Raises CommandError if there is none, and FactsError if AWS cannot be
+    queried."""
+    description = query_aws(account.region, account.cluster)
+    if description is None or not description.endpoint:
+        raise NotFound(stack_cluster.explain_missing_cluster(account))
+    config: dict[str, Any] = json.loads(stack_cluster.build_kubeconfig(description, account.region))
+    return config

@@ -4,9 +4,8 @@ import json
 import sys
 
 from cli import options
-from cli.console import print_json
+from cli.console import print_result
 from cli.errors import CommandError, NotFound
-from cli.exit_codes import OK
 from cli.stacks import pulumi_program
 from infra.naming import PROJECT
 from infra.recovery import file_backend
@@ -21,11 +20,7 @@ def command(stack: options.Stack, as_json: options.Json = False) -> int:
     file_backend.mend(json.loads(pulumi_program.run("whoami", "--json"))["url"], PROJECT, stack)
     _unlock(stack)
     recovered = recover(pulumi_program.run, stack, clients, lambda line: print(line, file=sys.stderr))
-    if as_json:
-        print_json(recovered._asdict())
-    else:
-        _print(recovered)
-    return OK
+    return print_result(recovered._asdict(), lambda: _print(recovered), as_json=as_json)
 
 
 def _print(recovered: Recovered) -> None:

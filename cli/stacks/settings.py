@@ -46,7 +46,7 @@ def list_settings(model: type[BaseModel] = Settings, prefix: str = "") -> Iterat
             continue
         path = f"{prefix}{info.alias or name}"
         inner = [part for part in list_models(info.annotation) if part is not Job and (model, name) != LIKE_WORKER]
-        if find_discriminator(model, name):
+        if name == "kind" and info.description is None:  # a discriminator, which the enclosing field describes
             continue
         meaning, _, change = (info.description or "").partition(" Change: ")
         if change != FURTHER_DOWN:
@@ -58,11 +58,6 @@ def list_settings(model: type[BaseModel] = Settings, prefix: str = "") -> Iterat
                 if row.path not in printed:
                     printed.add(row.path)
                     yield row
-
-
-def find_discriminator(model: type[BaseModel], name: str) -> bool:
-    """Return whether the field is a `kind` discriminator, which the enclosing field describes."""
-    return name == "kind" and model.model_fields[name].description is None
 
 
 def list_models(annotation: Any) -> Iterator[type[BaseModel]]:
@@ -84,25 +79,15 @@ def format_default(info: FieldInfo) -> str:
     return json.dumps(info.default) if isinstance(info.default, bool) else str(info.default)
 
 
-def job_markdown() -> str:
-    """Return the Markdown table of job fields for docs/reference/job-fields.md."""
-    lines = ["| field | meaning | default |", "|---|---|---|"]
-    lines += [f"| `{row.path}` | {row.meaning} | {f'`{row.default}`' if row.default else ''} |" for row in list_settings(Job)]
-    return "\n".join(lines) + "\n"
-
-
-def existing_markdown() -> str:
-    """Return the Markdown table of settings for docs/reference/settings-existing.md."""
-    return markdown(ExistingSettings)
-
-
 def markdown(model: type[BaseModel] = Settings) -> str:
-    """Return the settings of the model as a Markdown table."""
-    lines = ["| setting | meaning | default | a change |", "|---|---|---|---|"]
-    lines += [
-        f"| `{row.path}` | {row.meaning} | {f'`{row.default}`' if row.default else ''} | {row.change} |"
-        for row in list_settings(model)
-    ]
+    """Return the settings of the model as a Markdown table. The fields of jobs never change."""
+    is_job = model is Job
+    lines = ["| field | meaning | default |", "|---|---|---|"]
+    if not is_job:
+        lines = ["| setting | meaning | default | a change |", "|---|---|---|---|"]
+    for row in list_settings(model):
+        default = f"`{row.default}`" if row.default else ""
+        lines.append(f"| `{row.path}` | {row.meaning} | {default} |" + ("" if is_job else f" {row.change} |"))
     return "\n".join(lines) + "\n"
 
 
@@ -121,10 +106,8 @@ def command(
     if as_json or form == "json":
         print_json([asdict(row) for row in list_settings(OF[of])])
     elif form == "markdown":
-        print(job_markdown() if of == "job" else markdown(OF[of]), end="")
+        print(markdown(OF[of]), end="")
     else:
-        listing = Listing("setting", "meaning", "default", "a change")
-        for row in list_settings(OF[of]):
-            listing.add_row(row.path, row.meaning, row.default, row.change)
-        make_console().print(listing)
+        rows = [(row.path, row.meaning, row.default, row.change) for row in list_settings(OF[of])]
+        make_console().print(Listing("setting", "meaning", "default", "a change", rows=rows))
     return OK

@@ -17,14 +17,6 @@ class Answer:
     warnings: tuple[str, ...] = ()
     """Problems that do not stop `pulumi up`, such as a quota below `maxSize`."""
 
-    def as_json(self) -> dict[str, object]:
-        return {
-            "check": self.check,
-            "verdict": self.verdict,
-            "sentences": list(self.sentences),
-            "warnings": list(self.warnings),
-        }
-
 
 def no(check: str, *sentences: str) -> Answer:
     return Answer(check, "no", sentences)

@@ -36,6 +36,11 @@ class RawStack:
     is_readable: bool = True
     """Whether the file could be read. If not, only the problem with reading the file is reported."""
 
+    @property
+    def target_kind(self) -> str:
+        """Value of `target.kind`; empty if it is missing or has another type than text."""
+        return _target_kind(self.values)
+
 
 class NoSuchStack(Exception):
     """The stack has no file."""
@@ -163,5 +168,10 @@ def _split(stack: str, config: Mapping[str, Any], earlier: tuple[Problem, ...]) 
 
 def is_existing(values: Mapping[str, object]) -> bool:
     """Return whether a stack uses an existing cluster. Such stacks have their own settings and make no AWS calls."""
+    return _target_kind(values) == EXISTING
+
+
+def _target_kind(values: Mapping[str, object]) -> str:
     target = values.get("target")
-    return isinstance(target, Mapping) and target.get("kind") == EXISTING
+    kind = target.get("kind") if isinstance(target, Mapping) else None
+    return kind if isinstance(kind, str) else ""

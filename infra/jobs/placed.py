@@ -71,6 +71,8 @@ class Launcher(ABC):
     log."""
     uses_ssh: ClassVar[bool]
     """True if ranks are started over SSH, by MPI: the image needs sshd, and a home directory with the keys."""
+    starts_before_workers: ClassVar[bool] = False
+    """True if the launcher's pod starts before its workers are ready, and waits for them itself."""
     mpi_implementations: ClassVar[tuple[MpiImplementation, ...]] = ("OpenMPI",)
     key_exchanges: ClassVar[tuple[KeyExchange, ...]] = ("secret",)
 

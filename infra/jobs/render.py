@@ -1,6 +1,6 @@
 """Places a job in its cluster, and renders it as Kubernetes objects in creation order."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from infra.jobs import key_exchange
@@ -8,12 +8,12 @@ from infra.jobs.cluster import ClusterDescription, NamespaceDescription
 from infra.jobs.launchers.mpijob import MpiJobLauncher
 from infra.jobs.launchers.standalone import StandaloneLauncher
 from infra.jobs.launchers.torchrun import TorchrunLauncher
-from infra.jobs.model import Job, LauncherName
+from infra.jobs.model import Job
 from infra.jobs.placed import KeyPair, Launcher, Manifest, PlacedJob
 from infra.jobs.setup import build_setup_job
 from infra.jobs.sizing import worker_size
 
-LAUNCHERS: Final[dict[LauncherName, Launcher]] = {
+LAUNCHERS: Final[Mapping[str, Launcher]] = {
     launcher.name: launcher for launcher in (MpiJobLauncher(), StandaloneLauncher(), TorchrunLauncher())
 }
 

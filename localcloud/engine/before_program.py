@@ -39,6 +39,7 @@ def _folder() -> Path | None:
 
 
 def main() -> int:
+    from infra import preflight
     from infra.config import stack_file
     from localcloud import mending
     from localcloud.images import build, stack_images
@@ -49,7 +50,8 @@ def main() -> int:
     engine, stack, dry_run = sys.argv[1:]
     folder = _folder()
     assert folder is not None, "is_needed() has checked it"
-    images = stack_images.of_platform(stack_file.from_engine())
+    raw = stack_file.from_engine()
+    images = stack_images.of_platform(raw)
     if not images:
         return 0
     cloud = LocalCloud(folder)
@@ -58,7 +60,7 @@ def main() -> int:
         return _fail(engine, f"EKS clusters exist only in the API of this local cloud, so no platform can be installed. {fix}")
     if dead := mending.dead_parts(cloud):
         return _fail(engine, f"not running: {', '.join(dead)}. Restart with: scripts/cluster local start --home {folder}")
-    if dry_run == "false" and capability.examine().real_nodes:
+    if dry_run == "false" and capability.examine().real_nodes and not preflight.examine_aws(raw, offline=True).problems:
         # Otherwise the registry would build the images when nodes pull them, which can take longer than the ten minutes
         # that Pulumi waits for pods.
         try:

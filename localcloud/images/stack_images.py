@@ -9,14 +9,14 @@ from localcloud.images.catalogue import MONITORING_IMAGES, PLATFORM_IMAGES, TRAI
 def of_platform(raw: RawStack) -> tuple[Image, ...]:
     """Return the images of a stack's platform.
 
-    The result is empty for stacks without a platform, for invalid stacks, and for existing clusters, whose nodes may
-    use other registries.
+    The result is empty for stacks without a platform, for stacks with values of a wrong type, and for existing clusters,
+    whose nodes may use other registries. The Pulumi program applies the rules, and reports the problems.
     """
     if stack_file.is_existing(raw.values):
         return ()
-    examined = preflight.examine_aws(raw, offline=True)
-    settings = examined.settings
-    if examined.problems or settings is None or not settings.installs_platform:
+    parsed = preflight.parse_aws(raw)
+    settings = parsed.model
+    if parsed.problems or settings is None or not settings.installs_platform:
         return ()
     platform = settings.platform
     trainer = TRAINER_IMAGES if platform.trainer else ()

@@ -73,7 +73,7 @@ def test_a_step_that_fails_is_named_and_the_rest_is_skipped(
         return True
 
     monkeypatch.setattr(LocalCloud, "start", start_and_break)
-    assert eks_demo.SHOW.run(folder=tmp_path, as_json=True) == 1
+    assert eks_demo.EksDemo.show(folder=tmp_path, as_json=True) == 1
     said = capsys.readouterr()
     steps = {step["step"]: step for step in json.loads(said.out)}
     assert [step for step in STEPS if not steps[step]["ok"] and not steps[step]["skipped"]] == ["create"]
@@ -89,7 +89,7 @@ def test_a_second_demo_in_the_same_folder_is_refused_at_once(tmp_path: Path) -> 
     with (tmp_path / "demo.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(CommandError, match="another demo is already running in "):
-            eks_demo.SHOW.run(folder=tmp_path)
+            eks_demo.EksDemo.show(folder=tmp_path)
     assert not (tmp_path / "demo").exists()
 
 

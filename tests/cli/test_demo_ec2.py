@@ -129,7 +129,7 @@ def test_without_hosts_the_demo_reports_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(capability, "examine", lambda: Capability(("hosts need root",)))
-    assert ec2_demo.SHOW.run(folder=tmp_path, as_json=True) == 1
+    assert ec2_demo.Ec2Demo.show(folder=tmp_path, as_json=True) == 1
     steps: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
     assert [step["step"] for step in steps] == STEPS
     assert steps[0]["detail"] == "EC2 instances are only API records here: hosts need root"

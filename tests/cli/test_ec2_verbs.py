@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cli.clusters.status import in_ec2_cluster
-from cli.ec2 import hostfile_check, list_hosts, scale, wait
+from cli.ec2 import hostfile_check, list_hosts, wait
 from cli.ec2.ec2_instances import DeployedEc2Cluster
 from cli.errors import CommandError
 from infra.config.stack_file import NoSuchStack
@@ -244,7 +244,7 @@ def test_hosts_lists_every_node(world: World, capsys: pytest.CaptureFixture[str]
 
 @pytest.mark.parametrize("size", [0, 2, 8])
 def test_scale_changes_the_group(world: World, size: int) -> None:
-    assert scale.command(size, STACK, wait_for_nodes=False, config_dir=FOLDER) == 0
+    assert wait.scale(size, STACK, wait_for_nodes=False, config_dir=FOLDER) == 0
     assert world.cluster.group().desired == size
 
 
@@ -252,7 +252,7 @@ def test_scale_beyond_the_bounds_is_refused(world: World) -> None:
     with pytest.raises(
         CommandError, match=r"9 is not between minSize and maxSize. Use 0 to 8, or change pools\[0\].maxSize"
     ) as refused:
-        scale.command(9, STACK, wait_for_nodes=False, config_dir=FOLDER)
+        wait.scale(9, STACK, wait_for_nodes=False, config_dir=FOLDER)
     assert refused.value.code == 3
     assert world.cluster.group().desired == 3
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cli.demo import operation_progress
+from cli.demo import steps
 from localcloud import environment
 from localcloud.engine_events import EventLog, Step
 from localcloud.instance import KEY_FILE, SERVERS, LocalCloud
@@ -68,10 +68,10 @@ def begin(events: EventLog, *urns: str) -> None:
 
 
 def test_a_progress_line_names_the_pending_resources(events: EventLog) -> None:
-    assert operation_progress.format_progress("up", events, 2.4) == "up, 2 s: Pulumi's engine and the program are starting"
+    assert steps.format_progress("up", events, 2.4) == "up, 2 s: Pulumi's engine and the program are starting"
     begin(events, urn("net", "gpumpi:infra:Network"), urn("a"), urn("b"), urn("c"), urn("d"))
     events.steps.append(Step(urn("a"), "create", 0, 1))
-    assert operation_progress.format_progress("up", events, 12) == "up, 12 s: 1 resources done, working on b, c and 1 more"
+    assert steps.format_progress("up", events, 12) == "up, 12 s: 1 resources done, working on b, c and 1 more"
     for name in "bcd":
         events.steps.append(Step(urn(name), "create", 0, 1))
-    assert operation_progress.format_progress("up", events, 13) == "up, 13 s: 4 resources done"
+    assert steps.format_progress("up", events, 13) == "up, 13 s: 4 resources done"

@@ -19,6 +19,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cli.errors import CommandError
+from cli.exit_codes import REFUSED as REFUSED_CODE
+from cli.exit_codes import USAGE
 from cli.main import app
 from cli.stacks.init import dialog, existing_form
 from cli.stacks.init.caller_address import URL_VARIABLE
@@ -191,7 +194,7 @@ def test_any_accepted_answers_make_a_valid_file(kind: str, size: int, storage: s
         told = {"target": kind, "size": str(size), "storage": storage, "allow": ",".join(networks) or "none"}
         more = {"ssh-key": str(folder / "id.pub")} if kind == "ec2" else {}
         path = written(folder, offline=True, **told, **more)
-        examined = FORMS[kind].examined(stack_file.read(path), offline=True)
+        examined = FORMS[kind].examine(stack_file.read(path), offline=True)
         assert examined.problems == () and examined.settings is not None
         assert examined.settings.pools[0].max_size == size
         assert (examined.settings.storage.efs == "none") == (storage == "none")
@@ -256,29 +259,29 @@ def test_a_bad_answer_is_explained_and_nothing_is_written(
     told: dict[str, str],
     code: int,
     message: str,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     given = {name: kubeconfig if value == "FILE" else value for name, value in flags(**told).items()}
-    assert dialog.run("mine", folder, given, yes=True, offline=False) == code
-    assert message in capsys.readouterr().err
+    with pytest.raises(CommandError) as refusal:
+        dialog.run("mine", folder, given, yes=True, offline=False)
+    assert (refusal.value.code, message in str(refusal.value)) == (code, True)
     assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("stack", ["a" * 25, "UPPER", "a/b", "a b"])
-def test_a_bad_stack_name_is_refused_before_the_first_question(
-    folder: Path, stack: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert dialog.run(stack, folder, {}, yes=False, offline=True, ask=lambda prompt, default: pytest.fail(prompt)) == 2
-    assert "stack" in capsys.readouterr().err
+def test_a_bad_stack_name_is_refused_before_the_first_question(folder: Path, stack: str) -> None:
+    with pytest.raises(CommandError, match="stack") as refusal:
+        dialog.run(stack, folder, {}, yes=False, offline=True, ask=lambda prompt, default: pytest.fail(prompt))
+    assert refusal.value.code == USAGE
     assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("ending", ["yaml", "yml"])
-def test_an_existing_file_is_not_changed(folder: Path, ending: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_existing_file_is_not_changed(folder: Path, ending: str) -> None:
     file = folder / f"Pulumi.mine.{ending}"
     file.write_text("mine")
-    assert dialog.run("mine", folder, {}, yes=True, offline=True) == 3
-    assert "exists and was not changed" in capsys.readouterr().err
+    with pytest.raises(CommandError, match="exists and was not changed") as refusal:
+        dialog.run("mine", folder, {}, yes=True, offline=True)
+    assert refusal.value.code == REFUSED_CODE
     assert file.read_text() == "mine" and len(list(folder.iterdir())) == 1
 
 
@@ -394,6 +397,7 @@ def test_every_next_step_is_a_command_that_exists(folder: Path, kubeconfig: str,
         group.commands[verb].make_context(verb, shlex.split(rest))
 
 
-def test_without_a_terminal_it_asks_for_flags(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert dialog.run("mine", folder, {}, yes=False, offline=True) == 2
-    assert "stdin is not a terminal; pass --yes" in capsys.readouterr().err
+def test_without_a_terminal_it_asks_for_flags(folder: Path) -> None:
+    with pytest.raises(CommandError, match="stdin is not a terminal; pass --yes") as refusal:
+        dialog.run("mine", folder, {}, yes=False, offline=True)
+    assert refusal.value.code == USAGE

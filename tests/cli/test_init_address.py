@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from cli.errors import CommandError
+from cli.exit_codes import USAGE
 from cli.stacks.init import caller_address, dialog
 from infra.config import stack_file
 
@@ -135,13 +137,12 @@ def test_allow_is_accepted_without_asking_the_service(service: Answer, tmp_path:
     assert allowed(tmp_path) == {"publicCidrs": ["9.9.9.9/32", "1.1.0.0/16"]}
 
 
-def test_yes_without_an_address_writes_no_file_for_an_unreachable_cluster(
-    service: Answer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_yes_without_an_address_writes_no_file_for_an_unreachable_cluster(service: Answer, tmp_path: Path) -> None:
     service(b"10.0.0.7", 200)
-    assert dialog.run("mine", tmp_path, EKS, yes=True, offline=False) == 2
-    assert list(tmp_path.iterdir()) == []
-    complaint = capsys.readouterr().err
+    with pytest.raises(CommandError) as refusal:
+        dialog.run("mine", tmp_path, EKS, yes=True, offline=False)
+    assert (refusal.value.code, list(tmp_path.iterdir())) == (USAGE, [])
+    complaint = str(refusal.value)
     assert "--allow: required with --yes, like 203.0.113.7/32, or none." in complaint
     assert "10.0.0.7, which is not a public address" in complaint and "only machines inside the VPC reach it" in complaint
 
@@ -191,6 +192,6 @@ def test_an_ec2_cluster_without_an_address_is_reached_through_session_manager(
     assert "port 22 stays closed: log in through Session Manager" in capsys.readouterr().out
 
 
-def test_offline_queries_no_service(service: Answer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert dialog.run("mine", tmp_path, EKS, yes=True, offline=True) == 2
-    assert "was not looked up (--offline)" in capsys.readouterr().err
+def test_offline_queries_no_service(service: Answer, tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match=r"was not looked up \(--offline\)"):
+        dialog.run("mine", tmp_path, EKS, yes=True, offline=True)

@@ -141,7 +141,7 @@ class Ranks:
     def __init__(self) -> None:
         self.asked: list[Any] = []
 
-    def post(self, path: str, body: Any) -> Any:
+    def send(self, method: str, path: str, body: Any) -> Any:
         self.asked.append((path, body))
         if body.get("rank", 0) > 1:
             raise ControlError("train: no rank 2. Choose one of: 0, 1")

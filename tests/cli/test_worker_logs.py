@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cli.errors import NotFound
-from cli.jobs import follow_log, objects, worker_logs
+from cli.jobs import follow_log, objects
 from cli.jobs.state import JobState
 from cli.jobs.worker_logs import FollowerOfPods, select_all, select_worker
 from infra.platform.job_controller.in_pod.phases import Phase
@@ -47,8 +47,7 @@ def followed(monkeypatch: pytest.MonkeyPatch, logs: Logs, looks: list[JobState],
     left = list(looks)
     monkeypatch.setattr(objects, "find", lambda *_: left.pop(0) if len(left) > 1 else left[0])
     monkeypatch.setattr(objects, "pods", lambda *_: left[0].pods)
-    for module in (follow_log, worker_logs):
-        monkeypatch.setattr(module, "EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(follow_log, "EVERY_SECONDS", 0.0)
     out = io.StringIO()
     cluster: Any = logs
     _, code = FollowerOfPods(cluster, "train", "default", out, io.StringIO(), **{"choose": select_all, **more}).run()

@@ -1,14 +1,17 @@
 """Generate tables and runbooks in docs/ from the code. Run `python -m tests.docs.tables` to update them."""
 
+from functools import partial
 from pathlib import Path
 
 import localcloud.engine.aws.resources  # noqa: F401  registers the resource handlers
 from cli import exit_codes
 from cli.main import markdown as verbs
-from cli.stacks.settings import existing_markdown, job_markdown, markdown
+from cli.stacks.settings import markdown
 from infra.checks.table import markdown as checks
+from infra.jobs.model import Job
 from infra.monitoring.runbooks import pages as runbooks
 from infra.platform.job_controller.in_pod.phases import markdown as phases
+from infra.settings.existing import ExistingSettings
 from localcloud.aws.durations import DURATIONS
 from localcloud.aws.quotas import QUOTAS
 from localcloud.engine.aws.resource import RESOURCES
@@ -64,7 +67,7 @@ TABLES = [
         "docs/reference/settings-existing.md",
         "the table: scripts/cluster settings --of existing --format markdown",
         "the table",
-        existing_markdown,
+        partial(markdown, ExistingSettings),
     ),
     ("docs/reference/phases.md", "the phases", "the phases", phases),
     ("docs/reference/plan-checks.md", "the checks", "the checks", checks),
@@ -73,7 +76,7 @@ TABLES = [
         "docs/reference/job-fields.md",
         "the job table: scripts/cluster settings --of job --format markdown",
         "the job table",
-        job_markdown,
+        partial(markdown, Job),
     ),
     ("docs/reference/local-cloud.md", "the durations", "the durations", durations),
     ("docs/reference/local-cloud.md", "the quotas", "the quotas", quotas),

@@ -101,7 +101,7 @@ def _in_status() -> str:
     cluster = account.cluster()
     assert cluster is not None
     status = account.status(cluster)
-    [block] = [pool.block for pool in status.pools if pool.block]
+    [block] = [pool.capacity_block for pool in status.pools if pool.capacity_block]
     assert status.aws_time is not None
     return block.sentence(status.aws_time)
 

@@ -64,19 +64,19 @@ def test_the_cost_names_its_date_and_what_it_leaves_out() -> None:
 
 
 def test_without_a_terminal_only_yes_starts() -> None:
-    prompts.confirm_cost(yes=True, terminal=False)
+    prompts.confirm("Start?", "cost", "started", yes=True, terminal=False)
     with pytest.raises(CommandError, match=r"stdin is not a terminal\. Add --yes") as refused:
-        prompts.confirm_cost(yes=False, terminal=False)
+        prompts.confirm("Start?", "cost", "started", yes=False, terminal=False)
     assert refused.value.code == 3
 
 
 @pytest.mark.parametrize(("answer", "starts"), [("y", True), ("Yes", True), ("", False), ("n", False)])
 def test_the_cost_must_be_confirmed(answer: str, starts: bool) -> None:
     if starts:
-        prompts.confirm_cost(yes=False, terminal=True, ask=lambda question: answer)
+        prompts.confirm("Start?", "cost", "started", yes=False, terminal=True, ask=lambda question: answer)
     else:
         with pytest.raises(CommandError, match="nothing was started"):
-            prompts.confirm_cost(yes=False, terminal=True, ask=lambda question: answer)
+            prompts.confirm("Start?", "cost", "started", yes=False, terminal=True, ask=lambda question: answer)
 
 
 @pytest.mark.parametrize("typed", ["", "y", "yes", "loca", "LOCAL"])

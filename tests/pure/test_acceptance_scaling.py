@@ -20,7 +20,7 @@ from infra.platform.job_controller.in_pod.phases import Phase
 from tests.pure.job_world import SMALL, cluster
 from tests.pure.test_acceptance_verdicts import node
 
-LOST = FailedLaunch(datetime(2026, 11, 23, tzinfo=UTC), "no g5.12xlarge capacity", is_over=False)
+LOST = FailedLaunch(datetime(2026, 11, 23, tzinfo=UTC), "no g5.12xlarge capacity", later_launch_succeeded=False)
 
 
 def state(phase: str = "Succeeded", failures: int = 0) -> JobState:
@@ -89,7 +89,7 @@ def ticking() -> Iterator[float]:
 def scaled(*sizes: int, ends: JobState | None = None, desired: int = 0, launch: FailedLaunch | None = None) -> Notebook:
     clock, notes = ticking(), Notebook()
     jobs: Any = Jobs(Api(*sizes), ends or state())
-    pool = PoolStatus("small", wanted=desired, minimum=0, failed_launch=launch)
+    pool = PoolStatus("small", wanted=desired, min_size=0, last_failed_launch=launch)
     scaling = Scaling(jobs, SMALL, 1.0, lambda: pool, pause=lambda seconds: None, clock=lambda: next(clock))
     scaling.run(notes)
     assert jobs.events == ["submit acceptance-scale", "delete acceptance-scale"]

@@ -337,7 +337,7 @@ def test_ranks_must_fill_the_hostfile_with_the_right_sum(reports: list[tuple[int
 
 
 def status(name: str, desired: int, minimum: int = 0) -> PoolStatus:
-    return PoolStatus(name, wanted=desired, minimum=minimum)
+    return PoolStatus(name, wanted=desired, min_size=minimum)
 
 
 def test_running_nodes_are_smoked_and_an_empty_pool_is_scaled() -> None:

@@ -148,7 +148,7 @@ def test_what_no_source_reports_is_not_invented() -> None:
 
 
 def test_what_the_caller_may_not_read_is_shown_with_the_reason() -> None:
-    unread = Status("gpumpi-mine", pools=(PoolStatus("train", "p5.48xlarge", maximum=4),), unknown=(REASON,))
+    unread = Status("gpumpi-mine", pools=(PoolStatus("train", "p5.48xlarge", max_size=4),), unknown=(REASON,))
     document = shown(Seen(NOW, unread, REASON, REASON, REASON, unknown=(REASON,)))
     assert document["unknown"] == [REASON]
     assert (document["nodes"]["rows"], document["nodes"]["empty"]) == ([], REASON)
@@ -227,14 +227,14 @@ def test_jobs_that_ended_come_from_their_records_newest_first() -> None:
 def test_a_failed_launch_is_shown_until_a_later_one_succeeds() -> None:
     note = row(shown(), "pools", "spare")["notes"]
     assert note["text"].startswith("last failed launch 3m0s ago: InsufficientInstanceCapacity") and note["tone"] == "bad"
-    launch = STATUS.pools[2].failed_launch
+    launch = STATUS.pools[2].last_failed_launch
     assert launch is not None
-    over = replace(STATUS, pools=(replace(STATUS.pools[2], failed_launch=replace(launch, is_over=True)),))
+    over = replace(STATUS, pools=(replace(STATUS.pools[2], last_failed_launch=replace(launch, later_launch_succeeded=True)),))
     assert row(shown(replace(SEEN, status=over)), "pools", "spare")["notes"]["text"] == ""
 
 
 def test_an_ec2_cluster_names_the_commands_for_its_runs_and_nodes() -> None:
-    status = Status("gpumpi-mine", "ec2", "ready", pools=(PoolStatus("workers", "g5.xlarge", ready=2, there=2, wanted=2),))
+    status = Status("gpumpi-mine", "ec2", "ready", pools=(PoolStatus("workers", "g5.xlarge", ready=2, nodes=2, wanted=2),))
     document = shown(Seen(NOW, status, "see hosts", [], SPENDING))
     assert "jobs -s STACK" in document["jobs"]["empty"]
     assert (document["tiles"][0]["value"], document["nodes"]["empty"]) == ("2 of 2", "see hosts")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cli.demo.steps import Show, Steps, StepSkipped, must
+from cli.demo.steps import Steps, StepSkipped, must
 
 pytestmark = pytest.mark.usefixtures("restored_process")
 
@@ -14,6 +14,7 @@ pytestmark = pytest.mark.usefixtures("restored_process")
 class Three(Steps):
     """A demo whose second step needs another machine."""
 
+    name, stack_name, title, goes_on = "demo", "local", "A demo.", "nothing"
     fails = False
 
     def steps(self) -> None:
@@ -34,7 +35,7 @@ class Failing(Three):
 
 
 def shown(steps: type[Steps], folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[dict[str, Any]], str]:
-    code = Show("demo", "local", steps, "A demo.", "nothing").run(as_json=True, folder=folder)
+    code = steps.show(as_json=True, folder=folder)
     said = capsys.readouterr()
     return code, json.loads(said.out), said.err
 

@@ -1,11 +1,12 @@
 """A job's objects are created even if a webhook does not immediately see the objects that were created first."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from cli.clusters.kubernetes_access import Object
-from cli.errors import NotFound
+from cli.errors import Forbidden, NotFound
 from cli.jobs import objects
 from tests.pure.job_world import pieces
 
@@ -58,3 +59,39 @@ def test_a_webhook_that_never_sees_the_owner_ends_it(monkeypatch: pytest.MonkeyP
     with pytest.raises(NotFound, match="admission webhook"):
         objects.create(cluster, pieces(launcher="standalone"))
     assert cluster.deleted == ["Job"]
+
+
+class Listed:
+    """A cluster with an unfinished Job in each of two namespaces. Records each request for pods and records."""
+
+    def __init__(self, *, everywhere: bool) -> None:
+        self.everywhere, self.requests = everywhere, list[tuple[str, str | None]]()
+
+    def list(self, kind: str, namespace: str | None = None, selector: Any = None, **more: Any) -> list[Object]:
+        if kind == "Pod":
+            return self.read(kind, namespace)
+        metadata = {"name": "a", "creationTimestamp": "2026-11-21T10:00:00Z"}
+        spec = {"template": {"spec": {}}}
+        places = ("one", "two") if kind == "Job" else ()
+        return [{"metadata": {**metadata, "namespace": place}, "spec": spec} for place in places if namespace in (None, place)]
+
+    def list_labeled(self, kind: str, label: str, namespace: str | None) -> Sequence[Object]:
+        return self.read(kind, namespace)
+
+    def read(self, kind: str, namespace: str | None) -> Any:
+        self.requests.append((kind, namespace))
+        if namespace is None and not self.everywhere:
+            raise Forbidden("only in your own namespaces")
+        return []
+
+
+def test_jobs_of_all_namespaces_need_one_request_for_pods_and_one_for_records() -> None:
+    cluster: Any = Listed(everywhere=True)
+    assert len(objects.list_jobs(cluster, None)) == 2
+    assert cluster.requests == [("Pod", None), ("ConfigMap", None)]
+
+
+def test_user_who_may_not_list_all_namespaces_gets_jobs_namespace_by_namespace() -> None:
+    cluster: Any = Listed(everywhere=False)
+    assert len(objects.list_jobs(cluster, None)) == 2
+    assert cluster.requests == [(kind, place) for kind in ("Pod", "ConfigMap") for place in (None, "one", "two")]

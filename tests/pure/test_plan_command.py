@@ -12,6 +12,10 @@ from cli.exit_codes import NOT_RUN, OK, REFUSED
 from cli.stacks import pulumi_program
 from cli.stacks.plan import changes, plan_command
 from cli.stacks.plan.changes import Changes
+from infra import preflight
+from infra.cost.prices import Prices, snapshot
+from infra.facts import price_list
+from tests.pure.world import facts
 
 FILE = {
     "aws:region": "us-west-2",
@@ -68,3 +72,20 @@ def test_a_stack_file_outside_of_stacks_is_the_one_that_is_previewed(tmp_path: P
     )
     assert plan(tmp_path).exit_code == OK
     assert commands == ["preview", "--json", "--stack", "mine", "--config-file", str(tmp_path / "Pulumi.mine.yaml")]
+
+
+def test_plan_reads_prices_of_stack_with_budget_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    requests = []
+
+    def read(request: price_list.Wanted) -> Prices:
+        requests.append(request.region)
+        return snapshot(request.region)
+
+    monkeypatch.setattr(price_list, "read", read)
+    monkeypatch.setattr(
+        preflight, "gather", lambda settings: facts(settings, prices=price_list.read(price_list.Wanted.of(settings)))
+    )
+    monkeypatch.setattr(plan_command, "_check_account", lambda *_: ())
+    done = plan(tmp_path, "--no-preview", "--json", **{"gpumpi:budget": {"maxHourly": 1000}})
+    assert json.loads(done.stdout)["cost"]["totals"]["maximum"]["usdPerHour"] > 0
+    assert requests == ["us-west-2"]

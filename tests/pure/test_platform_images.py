@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from infra import preflight
 from infra.config import stack_file
+from infra.config.problems import Problem
 from localcloud import mending
 from localcloud.engine import before_program
 from localcloud.environment import LOCK
@@ -124,3 +126,17 @@ def test_crashed_processes_end_the_operation(host: Host, monkeypatch: pytest.Mon
     host.run("local", dry_run=True, code=before_program.SHOWN)
     (error,) = host.errors
     assert error.startswith("not running: etcd of cluster gpumpi-local. Restart with: scripts/cluster local start --home ")
+
+
+def test_preview_examines_stack_only_in_the_program(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    examined = []
+    monkeypatch.setattr(preflight, "examine", lambda *_, **__: examined.append(1))
+    host.run("local", dry_run=True)
+    assert examined == []
+
+
+def test_up_of_stack_with_problems_builds_no_images(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    problems = (Problem("pools", "are wrong."),)
+    monkeypatch.setattr(preflight, "examine_aws", lambda raw, **_: preflight.Examined(None, problems=problems))
+    host.run("local")
+    assert host.built == []

@@ -14,8 +14,7 @@ from cli import console
 from cli.clusters.dashboard import tables
 from cli.clusters.kubernetes_access import Access
 from cli.clusters.status.node_rows import pool_status
-from cli.jobs.foreign_jobs import find_first_rank
-from cli.jobs.job_pods import worker_index
+from cli.jobs.foreign_jobs import find_first_rank, worker_index
 from cli.jobs.records import all_records, find_last_hang, format_report
 from cli.main import app
 from cli.nodes.health import findings

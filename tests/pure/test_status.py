@@ -11,7 +11,7 @@ from rich.console import Console
 from cli.clusters.status import hourly_price
 from cli.clusters.status.cluster_status import PoolStatus, SpendingStatus, Status
 from cli.clusters.status.node_rows import pool_status, queue_status, volume_statuses
-from cli.clusters.status.status_command import _watched
+from cli.clusters.status.status_command import _watch
 from cli.clusters.status.status_screen import screen
 from cli.ec2.failed_launches import FailedLaunch, find_last_failed_launch
 from infra.config.stack_file import RawStack
@@ -50,7 +50,7 @@ def test_gpus_are_those_of_ready_nodes_and_held_until_a_pod_is_over() -> None:
     nodes = [node("a"), node("b", ready=False), node("c", pool="other")]
     pods = [pod("a", 1, 1), pod("a", 4, phase="Succeeded"), pod("a", 0, before=1), pod("c", 4), pod(None, 4)]
     status = pool_status(POOL, nodes, pods)
-    assert (status.ready, status.there, status.gpus, status.gpus_used, status.problems) == (1, 2, 4, 3, ())
+    assert (status.ready, status.nodes, status.gpus, status.gpus_used, status.problems) == (1, 2, 4, 3, ())
 
 
 def test_nodes_that_are_ready_and_take_no_job_are_reported() -> None:
@@ -114,7 +114,7 @@ def test_the_last_failed_launch_is_the_newest_and_over_when_a_later_one_succeede
     activities: list[dict[str, Any]], expected: tuple[str, bool] | None
 ) -> None:
     launch = find_last_failed_launch(activities)
-    assert (launch and (launch.reason, launch.is_over)) == expected
+    assert (launch and (launch.reason, launch.later_launch_succeeded)) == expected
 
 
 def printed(status: Status) -> str:
@@ -125,7 +125,9 @@ def printed(status: Status) -> str:
 
 def test_what_both_know_is_one_pool_and_what_one_could_not_ask_is_said() -> None:
     launch = FailedLaunch(NOW - timedelta(minutes=5), "No capacity [us-west-2a].", False)
-    aws = Status("c", "eks", "ACTIVE", pools=(PoolStatus("train", wanted=3, maximum=3, failed_launch=launch), PoolStatus("new")))
+    aws = Status(
+        "c", "eks", "ACTIVE", pools=(PoolStatus("train", wanted=3, max_size=3, last_failed_launch=launch), PoolStatus("new"))
+    )
     kubernetes = Status("c", pools=(pool_status(POOL, [node("a")], [pod("a", 1)]),), unknown=("queues",))
     merged = kubernetes.merged(aws)
     assert [(pool.name, pool.ready, pool.wanted, pool.instance_type) for pool in merged.pools] == [
@@ -152,7 +154,7 @@ def test_a_watch_goes_on_where_one_look_fails(capsys: pytest.CaptureFixture[str]
             raise outcome
         return outcome, 0
 
-    assert _watched(look, as_json=True, pause=lambda seconds: None) == 130
+    assert _watch(look, as_json=True, pause=lambda seconds: None) == 130
     first, second = capsys.readouterr().out.splitlines()
     assert '"unknown": []' in first and '"state": "ACTIVE"' in second and "current status: no cluster answers" in second
 

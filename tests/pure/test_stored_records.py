@@ -4,6 +4,7 @@ touch nothing outside that namespace because of it, and nothing in AWS but the f
 import json
 import re
 from collections.abc import Mapping, Sequence
+from subprocess import CompletedProcess
 from types import SimpleNamespace
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
@@ -175,7 +176,7 @@ def test_forged_records_of_files_reach_nothing_outside_their_namespace(
     api, aws = ApiServer(config_maps), Aws()
     monkeypatch.setattr(kubeconfigs, "load", lambda *_: api)
     monkeypatch.setattr(in_bucket, "Clients", lambda region: SimpleNamespace(s3=aws, region=region))
-    monkeypatch.setattr(pod_streams, "run", lambda *_: pod_streams.Ran(0, b"", b""))
+    monkeypatch.setattr(pod_streams, "run", lambda *_: CompletedProcess([], 0, b"", b""))
     result = VERBS[verb]()
     assert result is None or result.exception is None or isinstance(result.exception, SystemExit), result.exception
     for method, path, body in api.writes:
@@ -211,7 +212,7 @@ def check_write(method: str, path: str, body: Any) -> None:
 def test_a_genuine_record_is_used(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
     api = ApiServer([config_map(GENUINE, JOB, NAMESPACE, {})])
     monkeypatch.setattr(kubeconfigs, "load", lambda *_: api)
-    monkeypatch.setattr(pod_streams, "run", lambda *_: pod_streams.Ran(0, b"/mnist-launcher-x\n hello\n", b""))
+    monkeypatch.setattr(pod_streams, "run", lambda *_: CompletedProcess([], 0, b"/mnist-launcher-x\n hello\n", b""))
     VERBS[verb]()
     (created,) = [body for method, _, body in api.writes if method == "POST"]
     assert created["spec"]["template"]["spec"]["containers"][0]["image"].endswith("/openmpi:5")

@@ -110,26 +110,19 @@ def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
 # --- sending -----------------------------------------------------------------------------------------------------------
 
 
-class Here:
-    """Destination on this machine. It records the number of bytes sent."""
-
-    def __init__(self) -> None:
-        self.sizes: list[int] = []
-
-    def __call__(self, words: Sequence[str], stdin: IO[bytes], size: int) -> tuple[int, bytes, bytes]:
-        self.sizes.append(size)
-        # The input never ends, as in a pod whose cluster cannot close stdin.
-        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-            assert process.stdin and process.stdout and process.stderr
-            process.stdin.write(stdin.read())
-            process.stdin.flush()
-            out, err = process.stdout.read(), process.stderr.read()
-            return process.wait(), out, err
+def run_here(words: Sequence[str], stdin: IO[bytes]) -> subprocess.CompletedProcess[bytes]:
+    """Run a command on this machine. Its input never ends, as in a pod whose cluster cannot close stdin."""
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin and process.stdout and process.stderr
+        process.stdin.write(stdin.read())
+        process.stdin.flush()
+        out, err = process.stdout.read(), process.stderr.read()
+        return subprocess.CompletedProcess(words, process.wait(), out, err)
 
 
 def sent(source: Path, jobs: Path, job: str) -> int:
     """Send a folder. Return the number of files sent."""
-    return send(select(source), Here(), str(jobs), str(jobs / job)).files
+    return send(select(source), run_here, str(jobs), str(jobs / job)).files
 
 
 def content(jobs: Path, job: str) -> dict[str, str]:
@@ -179,9 +172,8 @@ def test_a_job_that_writes_into_its_folder_changes_no_other(tmp_path: Path) -> N
 
 
 def test_an_image_without_tar_is_reported(tmp_path: Path) -> None:
-    def without_tar(words: Sequence[str], stdin: IO[bytes], size: int) -> tuple[int, bytes, bytes]:
-        done = subprocess.run(["/bin/sh", *words[1:]], env={"PATH": str(tmp_path)}, input=b"", capture_output=True, check=False)
-        return done.returncode, done.stdout, done.stderr
+    def without_tar(words: Sequence[str], stdin: IO[bytes]) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(["/bin/sh", *words[1:]], env={"PATH": str(tmp_path)}, input=b"", capture_output=True, check=False)
 
     with pytest.raises(CommandError, match=r"^workdir: the folder could not be sent: the image has no awk, which is needed"):
         send(select(write(tmp_path / "source", a_DOT_py="1")), without_tar, "/jobs", "/jobs/one")

@@ -13,13 +13,14 @@ import typer
 from rich.text import Text
 
 from cli import installation, options, prompts
+from cli.aws_queries import require_region
 from cli.clusters.acceptance import aws_reads, report
 from cli.clusters.acceptance.ec2 import Ec2Target
 from cli.clusters.acceptance.eks import EksTarget
 from cli.clusters.acceptance.report import Check, LeftOut, Report, Row
 from cli.clusters.acceptance.target import Options, Plan, Target, describe_devices
 from cli.clusters.kubernetes_access import Access
-from cli.console import Listing, make_console, print_json, say
+from cli.console import Listing, make_console, print_result, say
 from cli.errors import CommandError
 from cli.exit_codes import FAILED, OK, REFUSED, USAGE
 from cli.stacks import pulumi_program
@@ -54,25 +55,20 @@ def command(
         target = connect_target(raw, config_dir, chosen, access, Path(scratch))
         plan = prepare_run(target)
         terminal = prompts.interactive()
-        prompts.confirm_cost(yes=yes, terminal=terminal)
+        prompts.confirm("Start?", "cost", "started", yes=yes, terminal=terminal)
         if destroy:
             prompts.confirm_destroy(raw.stack, terminal=terminal)
         run = Run(target, plan, start_report(raw, target, plan, chosen.level), output)
-        report = run.all(make_destroy_check(raw) if destroy else None)
-    if as_json:
-        print_json(report.as_json())
-    else:
-        _print(report)
-    return OK if report.ok else FAILED
+        check = partial(aws_reads.check_destroy, Clients(raw.region), raw.stack, pulumi_program.destroy)
+        report = run.all(Check(aws_reads.DESTROY, check) if destroy else None)
+    return print_result(report.as_json(), lambda: _print(report), as_json=as_json, code=OK if report.ok else FAILED)
 
 
 def connect_target(raw: RawStack, folder: Path, chosen: Options, access: Access, scratch: Path) -> Target:
-    values = raw.values.get("target")
-    kind = values.get("kind") if isinstance(values, dict) else None
+    kind = raw.target_kind
     if kind not in ("eks", "ec2"):
-        raise CommandError(f"{raw.stack}: acceptance checks stacks of kind eks and ec2, not {kind}. Use `smoke`", USAGE)
-    if not raw.region:
-        raise CommandError("; ".join(map(str, raw.problems)) or "aws:region: is missing", REFUSED)
+        raise CommandError(f"{raw.stack}: acceptance checks stacks of kind eks and ec2, not {kind or None}. Use `smoke`", USAGE)
+    require_region(raw)
     return EksTarget(raw, folder, chosen, access, scratch) if kind == "eks" else Ec2Target(raw, folder, chosen)
 
 
@@ -124,10 +120,6 @@ def describe_product() -> str:
     return f"{text}, commit {answers[0]}{' with local changes' if answers[1] else ''}"
 
 
-def make_destroy_check(raw: RawStack) -> Check:
-    return Check(aws_reads.DESTROY, partial(aws_reads.check_destroy, Clients(raw.region), raw.stack, pulumi_program.destroy))
-
-
 class Run:
     """One run. Writes the report after each row, so that the results of an interrupted run are kept."""
 
@@ -175,12 +167,9 @@ class Run:
 
 def _print(report: Report) -> None:
     console = make_console()
-    listing = Listing("check", "result", "seconds", "reason", right=["seconds"])
-    for row in report.rows:
-        listing.add_row(row.name, Text(row.result, STYLES[row.result]), f"{row.seconds:.1f}", row.reason)
-    for check in report.left_out:
-        listing.add_row(check.name, Text("(left out)", "dim"), "", check.reason)
-    console.print(listing)
+    rows = [(row.name, Text(row.result, STYLES[row.result]), f"{row.seconds:.1f}", row.reason) for row in report.rows]
+    rows += [(check.name, Text("(left out)", "dim"), "", check.reason) for check in report.left_out]
+    console.print(Listing("check", "result", "seconds", "reason", rows=rows, right=["seconds"]))
     for note in report.notes:
         console.print(note, style="red")
     console.print(report.summary(), style="bold green" if report.ok else "bold red")

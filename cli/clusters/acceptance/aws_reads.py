@@ -2,18 +2,16 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
+from cli.aws_queries import query_aws, read_pages
 from cli.clusters.acceptance.report import Notebook
 from cli.clusters.status.in_aws import EksAccount
-from cli.errors import CommandError
-from cli.exit_codes import UNREACHABLE
 from infra.facts import eks
-from infra.facts.clients import Clients, Denied, query
+from infra.facts.clients import Clients
 from infra.facts.instance_types import InstanceType
 from infra.naming import POOL_TAG, STACK_TAG, Naming
 
-Answer = TypeVar("Answer")
 EFA = ("efa", "efa-only")
 """`InterfaceType` of EFA interfaces."""
 PREFIX = "gpumpi:"
@@ -45,14 +43,6 @@ class Image:
         return f"{self.name} ({tags or f'no {PREFIX} tags'})"
 
 
-def query_aws(region: str, question: Callable[[], Answer]) -> Answer:
-    """Query AWS. Raises CommandError if the caller lacks the permission."""
-    try:
-        return query(region, question)
-    except Denied as denied:
-        raise CommandError(f"you are not allowed to call {denied}; ask for that permission", UNREACHABLE) from None
-
-
 def list_stack_instances(clients: Clients, stack: str) -> list[Instance]:
     """Return the stack's pending, running and stopping instances, sorted by ID."""
     return describe_instances(clients, {f"tag:{STACK_TAG}": [stack], "instance-state-name": ["pending", "running", "stopping"]})
@@ -64,8 +54,8 @@ def list_instances(clients: Clients, ids: Sequence[str]) -> list[Instance]:
 
 def describe_instances(clients: Clients, attributes: Mapping[str, Sequence[str]]) -> list[Instance]:
     filters = [{"Name": name, "Values": list(values)} for name, values in attributes.items()]
-    pages = query_aws(clients.region, lambda: list(clients.ec2.get_paginator("describe_instances").paginate(Filters=filters)))
-    described = [instance for page in pages for entry in page["Reservations"] for instance in entry["Instances"]]
+    entries = read_pages(clients.region, clients.ec2, "describe_instances", "Reservations", Filters=filters)
+    described = [instance for entry in entries for instance in entry["Instances"]]
     return sorted((parse_instance(instance) for instance in described), key=lambda instance: instance.id)
 
 
@@ -89,11 +79,9 @@ def read_images(clients: Clients, ids: Sequence[str]) -> dict[str, Image]:
         return {}
     filters = [{"Name": "image-id", "Values": image_ids}]
     answer = query_aws(clients.region, lambda: clients.ec2.describe_images(Filters=filters))
-    return {image["ImageId"]: Image(image.get("Name", ""), select_own_tags(image)) for image in answer["Images"]}
-
-
-def select_own_tags(described: Mapping[str, Any]) -> dict[str, str]:
-    return {tag["Key"]: tag["Value"] for tag in described.get("Tags", ()) if tag["Key"].startswith(PREFIX)}
+    tags = {image["ImageId"]: {tag["Key"]: tag["Value"] for tag in image.get("Tags", ())} for image in answer["Images"]}
+    own_tags = {id: {key: value for key, value in every.items() if key.startswith(PREFIX)} for id, every in tags.items()}
+    return {image["ImageId"]: Image(image.get("Name", ""), own_tags[image["ImageId"]]) for image in answer["Images"]}
 
 
 def read_instance_type(clients: Clients, name: str) -> InstanceType:
@@ -139,26 +127,19 @@ def find_leftovers(clients: Clients, stack: str) -> list[str]:
     left = query_aws(region, lambda: find_leftovers_in_ec2(clients, stack))
     if query_aws(region, lambda: EksAccount(stack, region).cluster()):
         left.append(f"EKS cluster {naming.cluster}")
-    groups = query_aws(region, lambda: list(clients.autoscaling.get_paginator("describe_auto_scaling_groups").paginate()))
-    all_groups = [group for page in groups for group in page["AutoScalingGroups"]]
-    left += [
-        f"Auto Scaling group {group['AutoScalingGroupName']}"
-        for group in all_groups
-        if has_stack_tag(group.get("Tags", ()), stack)
-    ]
-    systems = [*list_file_systems(region, clients.efs), *list_file_systems(region, clients.fsx)]
-    left += [f"file system {system['FileSystemId']}" for system in systems if has_stack_tag(system.get("Tags", ()), stack)]
+    systems = ("file system", "describe_file_systems", "FileSystems", "FileSystemId")
+    groups = ("Auto Scaling group", "describe_auto_scaling_groups", "AutoScalingGroups", "AutoScalingGroupName")
+    tagged = ((clients.autoscaling, *groups), (clients.efs, *systems), (clients.fsx, *systems))
+    for client, kind, operation, key, id_key in tagged:
+        listed = read_pages(region, client, operation, key)
+        left += [f"{kind} {item[id_key]}" for item in listed if has_stack_tag(item.get("Tags", ()), stack)]
     left += [f"log group {name}" for name in list_log_groups(clients, naming)]
-    pages = query_aws(region, lambda: list(clients.ecr.get_paginator("describe_repositories").paginate()))
-    names = [repository["repositoryName"] for page in pages for repository in page["repositories"]]
+    names = [
+        repository["repositoryName"] for repository in read_pages(region, clients.ecr, "describe_repositories", "repositories")
+    ]
     left += [f"image repository {name}" for name in names if name.startswith(f"{naming.cluster}/")]
     buckets = query_aws(region, lambda: clients.s3.list_buckets()["Buckets"])
     return left + [f"bucket {bucket['Name']}" for bucket in buckets if bucket["Name"].startswith(f"{naming.name('keys')}-")]
-
-
-def list_file_systems(region: str, client: Any) -> list[Mapping[str, Any]]:
-    pages = client.get_paginator("describe_file_systems").paginate()
-    return query_aws(region, lambda: [system for page in pages for system in page["FileSystems"]])
 
 
 def find_recreated_logs(clients: Clients, stack: str) -> str:
@@ -170,14 +151,13 @@ def find_recreated_logs(clients: Clients, stack: str) -> str:
 def list_log_groups(clients: Clients, naming: Naming) -> list[str]:
     """Return the log groups with the names of the stack, except the one that EKS has recreated."""
     names = (naming.control_plane_logs, naming.flow_logs, naming.job_logs)
-    groups = [group for name in names for group in list_log_groups_with_prefix(clients, name)]
+    groups = [
+        group["logGroupName"]
+        for name in names
+        for group in read_pages(clients.region, clients.logs, "describe_log_groups", "logGroups", logGroupNamePrefix=name)
+    ]
     expected = {*names} - {find_recreated_logs(clients, naming.stack)}
-    return [group["logGroupName"] for group in groups if group["logGroupName"] in expected]
-
-
-def list_log_groups_with_prefix(clients: Clients, prefix: str) -> list[Mapping[str, Any]]:
-    pages = clients.logs.get_paginator("describe_log_groups").paginate(logGroupNamePrefix=prefix)
-    return query_aws(clients.region, lambda: [group for page in pages for group in page["logGroups"]])
+    return [name for name in groups if name in expected]
 
 
 def find_leftovers_in_ec2(clients: Clients, stack: str) -> list[str]:

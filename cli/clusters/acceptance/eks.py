@@ -86,7 +86,7 @@ def choose_smoke_pool(pools: Sequence[PoolDescription], there: Mapping[str, int]
 def choose_scale_pool(pools: Sequence[PoolDescription], in_aws: Mapping[str, PoolStatus]) -> PoolDescription | None:
     """Return an empty pool or, if there is none, a pool that may be scaled to zero."""
     can = [
-        candidate for candidate in pools if candidate.max_size and (status := in_aws.get(candidate.name)) and status.minimum == 0
+        candidate for candidate in pools if candidate.max_size and (status := in_aws.get(candidate.name)) and status.min_size == 0
     ]
     return next((candidate for candidate in can if not in_aws[candidate.name].wanted), can[0] if can else None)
 
@@ -231,7 +231,7 @@ class EksTarget:
 
         def on_line(line: str) -> None:
             if own_jobs.FIRST in line and not deleted:
-                deleted.append(self._read_uid(victim))
+                deleted.append(self._jobs.cluster.get("Pod", victim, self._jobs.namespace)["metadata"]["uid"])
                 self._jobs.cluster.delete("Pod", victim, self._jobs.namespace)
                 print(f"  pod {victim} deleted while all ranks ran", file=sys.stderr, flush=True)
 
@@ -244,9 +244,6 @@ class EksTarget:
             notes.fail(f"job {job.name} is {state.phase} after losing a worker: {state.reason or 'see its log'}")
         elif not deleted or not any(own_jobs.SECOND in line for line in said) or not state.failures:
             notes.fail(f"job {job.name} succeeded, but it should have lost a worker and succeeded in a later attempt")
-
-    def _read_uid(self, pod: str) -> str:
-        return str(self._jobs.cluster.get("Pod", pod, self._jobs.namespace)["metadata"]["uid"])
 
     def _check_scaling(self, choice: Choice, idle_minutes: float, notes: Notebook) -> None:
         pool = choice.scale

@@ -215,8 +215,8 @@ class Scaling:
                 say(text)
 
     def _describe_failed_launch(self) -> str:
-        launch = self.in_aws().failed_launch
-        return f"; last failed launch: {launch.reason}" if launch and not launch.is_over else ""
+        launch = self.in_aws().last_failed_launch
+        return f"; last failed launch: {launch.reason}" if launch and not launch.later_launch_succeeded else ""
 
     def _await_empty_pool(self, notes: Notebook, when: str) -> None:
         """Wait until the pool has no nodes. Raises CommandError if this takes too long."""

@@ -4,12 +4,14 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal
 
 from cli import whole_files
+from cli.aws_queries import explain
+from cli.console import to_json
 from cli.errors import CommandError
 from infra.facts.clients import Denied
 from infra.facts.model import FactsError
@@ -88,23 +90,8 @@ class Report:
         return f"acceptance-{self.stack}-{self.started:%Y-%m-%d}"
 
     def as_json(self) -> dict[str, object]:
-        return {
-            "schema": SCHEMA,
-            "product": self.product,
-            "stack": self.stack,
-            "cluster": self.cluster,
-            "target": self.target,
-            "region": self.region,
-            "date": self.started.isoformat(),
-            "level": self.level,
-            "devices": self.devices,
-            "complete": self.complete,
-            "ok": self.ok,
-            "cost": self.cost,
-            "rows": [asdict(row) for row in self.rows],
-            "leftOut": [asdict(check) for check in self.left_out],
-            "notes": list(self.notes),
-        }
+        document = to_json(self)
+        return {"schema": SCHEMA, "date": document.pop("started"), "ok": self.ok, **document}
 
     def summary(self) -> str:
         """Return one line with the number of rows for each result."""
@@ -238,8 +225,7 @@ def run_checks(
         try:
             check.run(notes)
         except (CommandError, FactsError, Denied) as error:
-            refused = f"you are not allowed to call {error}" if isinstance(error, Denied) else str(error)
-            notes.fail(refused or type(error).__name__)
+            notes.fail((str(error) if isinstance(error, CommandError) else explain(error)) or type(error).__name__)
         for outcome in make_rows(check.name, notes, emulated, round(clock() - started, 1)):
             result = outcome.result if isinstance(outcome, Row) else "left out"
             if result in ("failed", "not run"):

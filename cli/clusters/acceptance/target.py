@@ -3,22 +3,19 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Annotated, Any, Protocol
 
 import typer
 
 from cli import options
 from cli.clusters.acceptance.report import Check, LeftOut
-from infra.cost.prices import Price, snapshot
+from infra.cost.prices import snapshot
 from infra.jobs.smoke import Level
 from infra.naming import EMULATED_DEVICES_FILE, EMULATED_LABEL
 
 EKS = "EKS"
 NOT_INCLUDED = "without NAT gateways, volumes, file systems, addresses, traffic and taxes"
-
-
-def convert_price(price: Price | None) -> float | None:
-    return None if price is None else float(price.usd)
 
 
 @dataclass(frozen=True)
@@ -30,28 +27,30 @@ class Bill:
     """Instance type -> number of instances."""
     eks: bool
 
+    @cached_property
+    def parts(self) -> dict[str, float | None]:
+        """`EKS` or an instance type -> price per hour of all of its instances; None if the price is unknown."""
+        prices = snapshot(self.region)
+        numbers = {kind: number for kind, number in sorted(self.instances.items()) if number}
+        listed = {
+            **({EKS: prices.item("eks-cluster-hour")} if self.eks else {}),
+            **{kind: prices.on_demand(kind) for kind in numbers},
+        }
+        return {kind: None if price is None else float(price.usd) * numbers.get(kind, 1) for kind, price in listed.items()}
+
     @property
     def unknown(self) -> list[str]:
-        """Instance types whose price is unknown, and `EKS` if the price of the control plane is unknown."""
-        lacking = sorted(kind for kind, number in self.instances.items() if number and self._price(kind) is None)
-        return [*lacking, EKS] if self.eks and self._eks is None else lacking
+        """Parts whose price is unknown."""
+        return [kind for kind, price in self.parts.items() if price is None]
 
     @property
     def known(self) -> float:
         """Sum of the known prices."""
-        listed = sum((self._price(kind) or 0.0) * number for kind, number in self.instances.items())
-        return listed + (self._eks or 0.0 if self.eks else 0.0)
+        return sum(price or 0.0 for price in self.parts.values())
 
     def plus(self, more: Mapping[str, int]) -> "Bill":
         total = {kind: self.instances.get(kind, 0) + more.get(kind, 0) for kind in {**self.instances, **more}}
         return Bill(self.region, total, self.eks)
-
-    def _price(self, instance_type: str) -> float | None:
-        return convert_price(snapshot(self.region).on_demand(instance_type))
-
-    @property
-    def _eks(self) -> float | None:
-        return convert_price(snapshot(self.region).item("eks-cluster-hour"))
 
     @property
     def date(self) -> str:
@@ -68,13 +67,8 @@ class Bill:
 
     def lines(self) -> list[str]:
         """Return one line per kind of resource."""
-        control_plane = "unknown" if self._eks is None else f"{self._eks:.2f} USD/h"
-        lines = [f"EKS control plane: {control_plane}"] if self.eks else []
-        for name, number in sorted(self.instances.items()):
-            price = self._price(name)
-            each = "unknown" if price is None else f"{price * number:.2f} USD/h"
-            lines += [f"{number} x {name}: {each}"] if number else []
-        return lines
+        names = {EKS: "EKS control plane", **{kind: f"{number} x {kind}" for kind, number in self.instances.items()}}
+        return [f"{names[kind]}: {'unknown' if price is None else f'{price:.2f} USD/h'}" for kind, price in self.parts.items()]
 
     def as_json(self) -> dict[str, object]:
         return {

@@ -21,9 +21,6 @@ from cli.nodes.health.node_health import NodeHealth
 from cli.stacks.cost import cost_sources
 from cli.stacks.cost.spending import Spending
 from infra.config.stack_file import RawStack
-from infra.facts.clients import Denied
-from infra.facts.model import FactsError
-from infra.preflight import examine_aws
 
 EVERY_SECONDS: Final = 4.0
 """Minimum time between two reads. Each open page requests data every 5 s, and all pages share the data."""
@@ -106,8 +103,7 @@ class SpendingReader:
         """Return the latest result. If it is too old, start another read in the background."""
         if self._raw is None:
             return NO_STACK
-        target = self._raw.values.get("target")
-        if not isinstance(target, dict) or target.get("kind") not in ("eks", "ec2"):
+        if self._raw.target_kind not in ("eks", "ec2"):
             return NOT_AWS
         is_old = self._at is None or self._clock() - self._at >= SPENDING_SECONDS
         if is_old and (self._thread is None or not self._thread.is_alive()):
@@ -120,15 +116,8 @@ class SpendingReader:
         self._at = self._clock()
 
     def _read(self, raw: RawStack) -> Spending | str:
-        settings = examine_aws(raw, offline=True).settings
-        if settings is None:
-            return f"cost so far: the stack file has errors. See `validate -s {raw.stack}`"
-        try:
-            return cost_sources.so_far(settings, self._kubernetes.cluster if self._kubernetes else None)
-        except Denied as denied:
-            return f"cost so far: you are not allowed to call {denied}"
-        except FactsError as error:
-            return f"cost so far: {error}"
+        spent = cost_sources.so_far(raw, self._kubernetes.cluster if self._kubernetes else None)
+        return f"cost so far: {spent}" if isinstance(spent, str) else spent
 
 
 class Reader:

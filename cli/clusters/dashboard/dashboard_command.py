@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -21,9 +21,7 @@ from infra.config.stack_file import RawStack
 
 
 def command(
-    stack: Annotated[
-        str | None, typer.Option("--stack", "-s", help="Stack name.", show_default="the cluster of the kubeconfig")
-    ] = None,
+    stack: options.ClusterStack = None,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port on 127.0.0.1.", show_default="a free one")] = 0,
     config_dir: options.ConfigDir = options.STACK_FILES,
     kubeconfig: options.Kubeconfig = None,
@@ -38,7 +36,10 @@ def command(
     with _reader(raw, config_dir, access) as reader:
         reader.start()
         with DashboardServer(port, reader.page) as server:
-            _announce(server, as_json=as_json)
+            if as_json:
+                print_json({"url": server.url, "port": server.port})
+            else:
+                print(f"{server.url}\nopen it in a browser on this machine; ^C ends it", flush=True)
             try:
                 server.serve_forever()
             except KeyboardInterrupt:
@@ -50,16 +51,8 @@ def command(
 def _reader(raw: RawStack | None, config_dir: Path, access: Access) -> Iterator[Reader]:
     """Yield the reader for a stack's cluster or, without a stack, for the cluster of the kubeconfig."""
     stack = raw.stack if raw else None
-    target: Any = raw.values.get("target") if raw else None
-    is_ec2 = isinstance(target, dict) and target.get("kind") == "ec2"
+    is_ec2 = raw is not None and raw.target_kind == "ec2"
     with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
         look = look_at(stack, config_dir, access, Path(first), spending=False)
         cluster = None if is_ec2 else Kubernetes(lambda: stack_cluster.connect(stack, config_dir, access, Path(second)))
         yield Reader(look, cluster, SpendingReader(raw, cluster))
-
-
-def _announce(server: DashboardServer, *, as_json: bool) -> None:
-    if as_json:
-        print_json({"url": server.url, "port": server.port})
-    else:
-        print(f"{server.url}\nopen it in a browser on this machine; ^C ends it", flush=True)

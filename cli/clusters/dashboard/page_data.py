@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from cli.clusters.dashboard import tables
 from cli.clusters.dashboard.tables import Row, Tone
-from cli.clusters.status.cluster_status import Status
+from cli.clusters.status.cluster_status import UNKNOWN, Status
 from cli.jobs.records import JobRecord
 from cli.nodes.health.node_health import NodeHealth
 from cli.stacks.cost.spending import Spending
@@ -53,7 +53,7 @@ def page(data: Seen, now: datetime) -> dict[str, Any]:
         "jobs": _jobs(data, now),
         "ended": _ended(data, now),
         "nodes": _nodes(data, now),
-        "pools": {**_section(tables.pools(status.pools, now), "no pools could be read"), "notes": [NO_GPU_METRICS]},
+        "pools": _section([tables.pool(pool, now) for pool in status.pools], "no pools could be read", [NO_GPU_METRICS]),
         "queues": _section(tables.queues(status.queues), "no queue" if _knows(status, "Workload") else "no queue could be read"),
         "cost": _cost(data.spending),
     }
@@ -119,8 +119,8 @@ def _node_tile(data: Seen) -> dict[str, str]:
     if isinstance(data.nodes, str):
         pools = [pool for pool in data.status.pools if pool.ready is not None]
         if not pools:
-            return _tile("Healthy nodes", tables.UNKNOWN, "could not be read", "doubtful")
-        ready, there = sum(pool.ready or 0 for pool in pools), sum(pool.there or 0 for pool in pools)
+            return _tile("Healthy nodes", UNKNOWN, "could not be read", "doubtful")
+        ready, there = sum(pool.ready or 0 for pool in pools), sum(pool.nodes or 0 for pool in pools)
         return _tile(
             "Ready nodes", f"{ready} of {there}", "their health could not be read", "good" if ready == there else "doubtful"
         )
@@ -136,7 +136,7 @@ def _node_tile(data: Seen) -> dict[str, str]:
 def _gpu_tile(status: Status) -> dict[str, str]:
     pools = [pool for pool in status.pools if pool.gpus]
     if not status.pools or any(pool.gpus is None or pool.gpus_used is None for pool in status.pools):
-        return _tile("GPUs held", tables.UNKNOWN, "could not be read", "doubtful")
+        return _tile("GPUs held", UNKNOWN, "could not be read", "doubtful")
     if not pools:
         return _tile("GPUs held", "none", "no pool has GPUs")
     used, every = sum(pool.gpus_used or 0 for pool in pools), sum(pool.gpus or 0 for pool in pools)
@@ -156,7 +156,7 @@ def _knows(status: Status, kind: str) -> bool:
 
 def _job_tile(status: Status) -> dict[str, str]:
     if not _knows_jobs(status):
-        return _tile("Jobs running", tables.UNKNOWN, "see below")
+        return _tile("Jobs running", UNKNOWN, "see below")
     counts = Counter(line.state.phase for line in status.jobs)
     waiting = ", ".join(f"{number} {phase.lower()}" for phase, number in sorted(counts.items()) if phase != Phase.RUNNING)
     return _tile("Jobs running", str(counts[Phase.RUNNING]), waiting or "none waiting")
@@ -164,6 +164,6 @@ def _job_tile(status: Status) -> dict[str, str]:
 
 def _cost_tile(spending: Spending | str) -> dict[str, str]:
     if isinstance(spending, str):
-        return _tile("Cost so far", tables.UNKNOWN, "see below")
+        return _tile("Cost so far", UNKNOWN, "see below")
     since = f"USD since {spending.since.astimezone(UTC):%Y-%m-%d}"
     return _tile("Cost so far", tables.usd(spending.total), since, "doubtful" if spending.total.unknown else "")

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, Literal
 
-from cli.clusters.status.cluster_status import JobLine, PoolStatus, QueueStatus
-from cli.durations import format_duration
+from cli.clusters.status.cluster_status import UNKNOWN, JobLine, PoolStatus, QueueStatus, format_number
+from cli.durations import format_ago, format_duration
 from cli.jobs import records
 from cli.jobs.goodput import time_account
 from cli.jobs.goodput.time_account import PARTS, Account
@@ -17,7 +17,6 @@ from cli.stacks.cost.spending import Spending, Spent
 from infra.platform.job_controller.in_pod.moments import parse_time
 from infra.platform.job_controller.in_pod.phases import Phase
 
-UNKNOWN: Final = "?"
 JOBS_SHOWN, ENDED_SHOWN, NODES_SHOWN = 100, 10, 100
 """Maximum number of rows. A page with thousands of rows would be slow to load and hard to read."""
 NOT_REPORTED: Final = "not reported"
@@ -42,32 +41,24 @@ def _row(key: str, **cells: dict[str, Any]) -> Row:
     return {"key": key, "cells": cells}
 
 
-def ago(at: datetime | None, now: datetime) -> str:
-    return "" if at is None else f"{format_duration(max(0, int((now - at).total_seconds())))} ago"
-
-
 # --- pools and queues ---------------------------------------------------------------------------------------------------
 
 
-def pools(statuses: Sequence[PoolStatus], now: datetime) -> list[Row]:
-    return [_pool(pool, now) for pool in statuses]
-
-
-def _pool(pool: PoolStatus, now: datetime) -> Row:
-    expected = pool.there if pool.wanted is None else pool.wanted
+def pool(pool: PoolStatus, now: datetime) -> Row:
+    expected = pool.nodes if pool.wanted is None else pool.wanted
     enough = pool.ready is not None and pool.ready == expected
-    bounds = f"{_shown(pool.minimum)} to {_shown(pool.maximum)}" if pool.maximum is not None else ""
+    bounds = f"{format_number(pool.min_size)} to {format_number(pool.max_size)}" if pool.max_size is not None else ""
     of = f" of {expected}" if expected is not None else ""
-    notes = [*([pool.block.sentence(now)] if pool.block else []), *pool.problems]
-    if (launch := pool.failed_launch) and not launch.is_over:
-        notes.append(f"last failed launch {ago(launch.at, now)}: {launch.reason}")
+    notes = [*([pool.capacity_block.sentence(now)] if pool.capacity_block else []), *pool.problems]
+    if (launch := pool.last_failed_launch) and not launch.later_launch_succeeded:
+        notes.append(f"last failed launch {format_ago(launch.at, now)}: {launch.reason}")
     return _row(
         pool.name,
         pool=cell(pool.name, pool.instance_type),
-        ready=cell(f"{_shown(pool.ready)}{of}", tone="good" if enough else "doubtful"),
+        ready=cell(f"{format_number(pool.ready)}{of}", tone="good" if enough else "doubtful"),
         size=cell(bounds),
         gpus=_gpus(pool),
-        notes=cell("; ".join(notes), tone="bad" if pool.problems or (launch and not launch.is_over) else ""),
+        notes=cell("; ".join(notes), tone="bad" if pool.problems or (launch and not launch.later_launch_succeeded) else ""),
     )
 
 
@@ -77,10 +68,6 @@ def _gpus(pool: PoolStatus) -> dict[str, Any]:
     if pool.gpus is None or pool.gpus_used is None:
         return cell(UNKNOWN, tone="doubtful")
     return cell(f"{pool.gpus_used} of {pool.gpus}", meter={"value": pool.gpus_used, "max": pool.gpus})
-
-
-def _shown(number: int | None) -> str:
-    return UNKNOWN if number is None else str(number)
 
 
 def queues(statuses: Sequence[QueueStatus]) -> list[Row]:
@@ -112,7 +99,7 @@ def _node(node: NodeHealth, now: datetime) -> Row:
         node.name,
         node=cell(node.name, " · ".join(filter(None, (node.instance_type, node.instance)))),
         pool=cell(node.pool),
-        state=cell(node.words, ago(node.since, now), SEVERITIES[node.state]),
+        state=cell(node.words, format_ago(node.since, now), SEVERITIES[node.state]),
         gpus=cell(f"{usable} of {whole}" if whole else "none", tone="bad" if usable < whole else ""),
         what=cell(shorten(node.what), node.next),
         jobs=cell(", ".join(node.jobs)),
@@ -163,7 +150,7 @@ def _job(state: JobState, why: str, record: JobRecord | None, now: datetime) -> 
     place = (f"namespace {state.namespace}", size, state.pool and f"pool {state.pool}")
     spent = time_account.account_for(record.content, now) if record else None
     share = f"goodput {spent.share}" if spent and spent.share else ""
-    when = (f"ended {ago(state.ended, now)}" if state.ended else "", share, _phases(spent))
+    when = (f"ended {format_ago(state.ended, now)}" if state.ended else "", share, _phases(spent))
     return _row(
         f"{state.namespace}/{state.name}/{state.created.isoformat()}",
         job=cell(state.name, " · ".join(filter(None, place))),
@@ -213,7 +200,7 @@ def progress(record: JobRecord | None, now: datetime) -> dict[str, Any]:
     tone: Tone = "doubtful" if problem else ""
     if steps is None:
         return cell(NOT_REPORTED, problem, tone)
-    return cell(f"step {steps['last']['step']:,}", problem or ago(parse_time(steps["until"]), now), tone)
+    return cell(f"step {steps['last']['step']:,}", problem or format_ago(parse_time(steps["until"]), now), tone)
 
 
 def _progress_problem(record: JobRecord | None) -> str:

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Literal
+from typing import Final, Literal
 
+from cli.console import to_json
 from cli.durations import format_period
 from cli.ec2.failed_launches import FailedLaunch
 from cli.jobs.state import JobState
@@ -13,6 +14,11 @@ from infra.config.messages import all_of
 from infra.plan.specs import DRAIN_BEFORE_END
 
 Kind = Literal["eks", "ec2", "existing", ""]
+UNKNOWN: Final = "?"
+
+
+def format_number(number: int | None) -> str:
+    return UNKNOWN if number is None else str(number)
 
 
 @dataclass(frozen=True)
@@ -59,18 +65,18 @@ class PoolStatus:
     instance_type: str = ""
     ready: int | None = None
     """Number of nodes that Kubernetes reports as Ready; in an EC2 cluster, number of nodes that have joined."""
-    there: int | None = None
+    nodes: int | None = None
     """Number of nodes, ready or not."""
     wanted: int | None = None
-    minimum: int | None = None
-    maximum: int | None = None
+    min_size: int | None = None
+    max_size: int | None = None
     gpus: int | None = None
     """Number of GPUs on ready nodes that accept jobs, plus the number of GPUs that pods hold on other nodes."""
     gpus_used: int | None = None
     """Number of GPUs that pods hold on the pool's nodes."""
     problems: tuple[str, ...] = ()
-    failed_launch: FailedLaunch | None = None
-    block: BlockStatus | None = None
+    last_failed_launch: FailedLaunch | None = None
+    capacity_block: BlockStatus | None = None
 
     def merged(self, other: "PoolStatus") -> "PoolStatus":
         """Merge with the status from another source. If both have a value, keep the value of `self`."""
@@ -79,21 +85,9 @@ class PoolStatus:
         return replace(other, **{**own_values, "problems": problems})
 
     def as_json(self, now: datetime) -> dict[str, object]:
-        return {
-            "name": self.name,
-            "instanceType": self.instance_type,
-            "ready": self.ready,
-            "nodes": self.there,
-            "wanted": self.wanted,
-            "minSize": self.minimum,
-            "maxSize": self.maximum,
-            "gpus": self.gpus,
-            "gpusUsed": self.gpus_used,
-            "gpusFree": None if self.gpus is None or self.gpus_used is None else self.gpus - self.gpus_used,
-            "problems": list(self.problems),
-            "lastFailedLaunch": self.failed_launch.as_json() if self.failed_launch else None,
-            "capacityBlock": self.block.as_json(now) if self.block else None,
-        }
+        block = self.capacity_block.as_json(now) if self.capacity_block else None
+        gpus_free = None if self.gpus is None or self.gpus_used is None else self.gpus - self.gpus_used
+        return {**to_json(self), "gpusFree": gpus_free, "capacityBlock": block}
 
 
 @dataclass(frozen=True)
@@ -105,9 +99,6 @@ class QueueStatus:
     admitted: int
     """Number of jobs for which Kueue has reserved quota, whether or not their pods run yet."""
     waiting: int
-
-    def as_json(self) -> dict[str, object]:
-        return {"namespace": self.namespace, "name": self.name, "admitted": self.admitted, "waiting": self.waiting}
 
 
 @dataclass(frozen=True)
@@ -131,15 +122,6 @@ class VolumeStatus:
     claim: str = ""
     phase: str = ""
     """Phase of the claim. Pods cannot start unless it is `Bound`."""
-
-    def as_json(self) -> dict[str, object]:
-        return {
-            "name": self.name,
-            "namespace": self.namespace,
-            "claim": self.claim,
-            "mountPath": self.mount_path,
-            "phase": self.phase,
-        }
 
 
 @dataclass(frozen=True)
@@ -203,19 +185,12 @@ class Status:
         return replace(other, **{**own_values, **both, "pools": (*pools, *other_pools.values())})
 
     def as_json(self, now: datetime) -> dict[str, object]:
+        document = to_json(replace(self, pools=(), jobs=(), spending=None))
+        del document["awsTime"]
         return {
-            "cluster": self.cluster,
-            "kind": self.kind,
-            "state": self.state,
-            "version": self.version,
-            "address": self.address,
+            **document,
             "at": now.isoformat(),
             "pools": [pool.as_json(self.aws_time or now) for pool in self.pools],
-            "queues": [queue.as_json() for queue in self.queues],
             "jobs": [job.as_json(now) for job in self.jobs],
-            "ended": dict(self.ended),
-            "volumes": [volume.as_json() for volume in self.volumes],
             "spending": self.spending.as_json() if self.spending else None,
-            "problems": list(self.problems),
-            "unknown": list(self.unknown),
         }

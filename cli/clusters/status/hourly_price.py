@@ -9,9 +9,6 @@ from typing import Final
 from cli.clusters.status.cluster_status import SpendingStatus, Status
 from cli.stacks.cost import cost_sources
 from infra.config.stack_file import RawStack
-from infra.facts.clients import Denied
-from infra.facts.model import FactsError
-from infra.preflight import examine_aws
 
 SECONDS: Final = 60.0
 """How long `status --watch` caches the spending, which changes slowly. Each query counts against AWS's rate limits."""
@@ -40,15 +37,9 @@ def with_spending(raw: RawStack, look: Look, clock: Callable[[], float] = time.m
 
 def of_stack(raw: RawStack) -> SpendingStatus | str:
     """Return the spending, or the reason why it is unknown."""
-    settings = examine_aws(raw, offline=True).settings
-    if settings is None:
-        return f"the stack file has errors. See `validate -s {raw.stack}`"
-    try:
-        spent = cost_sources.so_far(settings)
-    except Denied as denied:
-        return f"you are not allowed to call {denied}"
-    except FactsError as error:
-        return str(error)
+    spent = cost_sources.so_far(raw)
+    if isinstance(spent, str):
+        return spent
     return SpendingStatus(spent.total.usd, spent.since, tuple(spent.unknown))
 
 

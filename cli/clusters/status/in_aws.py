@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+from cli.aws_queries import explain
 from cli.clusters.status.cluster_status import BlockStatus, PoolStatus, Status
 from cli.ec2.failed_launches import MOST_ACTIVITIES, FailedLaunch, find_last_failed_launch
 from infra.facts.clients import Clients, Denied, is_error, query
@@ -94,18 +95,20 @@ class EksAccount:
     def _pool(self, group: Mapping[str, Any]) -> PoolStatus:
         sizes = group.get("scalingConfig", {})
         names = [entry["name"] for entry in group.get("resources", {}).get("autoScalingGroups", ())]
-        groups = (self._query(partial(self._auto_scaling_groups, names)) or []) if names else []
+        describe = self._clients.autoscaling.describe_auto_scaling_groups
+        answer = self._query(partial(describe, AutoScalingGroupNames=names)) if names else None
+        groups: list[Mapping[str, Any]] = answer["AutoScalingGroups"] if answer else []
         state = group["status"]
         bad_state = [] if state in ("ACTIVE", "CREATING", "UPDATING", "DELETING") and not list(_issues(group)) else [state]
         return PoolStatus(
             name=group["tags"].get(POOL_TAG, group["nodegroupName"]),
             instance_type=", ".join(group.get("instanceTypes") or ()),
             wanted=sum(entry["DesiredCapacity"] for entry in groups) if groups else sizes.get("desiredSize"),
-            minimum=sizes.get("minSize"),
-            maximum=sizes.get("maxSize"),
+            min_size=sizes.get("minSize"),
+            max_size=sizes.get("maxSize"),
             problems=tuple(f"node group {group['nodegroupName']} is {status}" for status in bad_state) + tuple(_issues(group)),
-            failed_launch=self._last_failed(names),
-            block=self._block(group) if group.get("capacityType") == "CAPACITY_BLOCK" else None,
+            last_failed_launch=self._last_failed(names),
+            capacity_block=self._block(group) if group.get("capacityType") == "CAPACITY_BLOCK" else None,
         )
 
     def _block(self, group: Mapping[str, Any]) -> BlockStatus | None:
@@ -123,10 +126,6 @@ class EksAccount:
 
         return self._query(read) if template else None
 
-    def _auto_scaling_groups(self, names: list[str]) -> list[Mapping[str, Any]]:
-        answer = self._clients.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=names)
-        return list(answer["AutoScalingGroups"])
-
     def _last_failed(self, groups: Iterable[str]) -> FailedLaunch | None:
         describe = self._clients.autoscaling.describe_scaling_activities
         launches = []
@@ -139,7 +138,7 @@ class EksAccount:
         try:
             return query(self.region, question)
         except Denied as denied:
-            self.unknown.append(f"you are not allowed to call {denied}")
+            self.unknown.append(explain(denied))
             return None
 
 
@@ -151,14 +150,14 @@ def _issues(described: Mapping[str, Any]) -> Iterable[str]:
 
 def _merge_groups(pool: PoolStatus, other: PoolStatus) -> PoolStatus:
     """Combine the statuses of a pool's old and new node groups during a replacement."""
-    launches = [launch for launch in (pool.failed_launch, other.failed_launch) if launch]
+    launches = [launch for launch in (pool.last_failed_launch, other.last_failed_launch) if launch]
     return PoolStatus(
         name=pool.name,
         instance_type=pool.instance_type,
         wanted=(pool.wanted or 0) + (other.wanted or 0),
-        minimum=max(pool.minimum or 0, other.minimum or 0),
-        maximum=max(pool.maximum or 0, other.maximum or 0),
+        min_size=max(pool.min_size or 0, other.min_size or 0),
+        max_size=max(pool.max_size or 0, other.max_size or 0),
         problems=(*pool.problems, *other.problems, "two node groups: one is replacing the other"),
-        failed_launch=max(launches, key=lambda launch: launch.at, default=None),
-        block=pool.block or other.block,
+        last_failed_launch=max(launches, key=lambda launch: launch.at, default=None),
+        capacity_block=pool.capacity_block or other.capacity_block,
     )

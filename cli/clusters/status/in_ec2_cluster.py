@@ -1,9 +1,7 @@
 """Read the status of an EC2 cluster from AWS and from the files that its nodes uploaded to the key bucket."""
 
-from collections.abc import Iterable
-
 from cli.clusters.status.cluster_status import PoolStatus, Status, VolumeStatus
-from cli.ec2.ec2_instances import HEAD_NODE, BootLog, DeployedEc2Cluster, Ec2Node
+from cli.ec2.ec2_instances import HEAD_NODE, BootLog, DeployedEc2Cluster
 from cli.ec2.failed_launches import find_last_failed_launch
 from infra.naming import SHARED_CLAIM
 
@@ -16,7 +14,7 @@ def read(cluster: DeployedEc2Cluster) -> Status:
     workers = [node for node in nodes if not node.is_head_node]
     joined = [node for node in workers if node.state == "InService"]
     ready = [node for node in head_nodes if node.state == "running" and notices.get(node.id)]
-    problems = _Problems(cluster)
+    problems = _problems(cluster)
     waits = [] if ready else ["head node is booting" if head_nodes else "no head node"]
     if len(joined) != group.desired:
         waits.append(f"{len(joined)} of {group.desired} workers have joined")
@@ -30,44 +28,33 @@ def read(cluster: DeployedEc2Cluster) -> Status:
                 HEAD_NODE,
                 head_nodes[0].instance_type if head_nodes else "",
                 ready=len(ready),
-                there=len(head_nodes),
+                nodes=len(head_nodes),
                 wanted=1,
-                minimum=1,
-                maximum=1,
-                problems=() if ready else problems.of(head_nodes),
+                min_size=1,
+                max_size=1,
+                problems=() if ready else tuple(problems[node.id] for node in head_nodes if node.id in problems),
             ),
             PoolStatus(
                 "workers",
                 ", ".join(sorted({node.instance_type for node in workers})),
                 ready=len(joined),
-                there=len(workers),
+                nodes=len(workers),
                 wanted=group.desired,
-                minimum=group.minimum,
-                maximum=group.maximum,
-                problems=problems.of([node for node in workers if node not in joined]),
-                failed_launch=find_last_failed_launch(cluster.activities()),
+                min_size=group.minimum,
+                max_size=group.maximum,
+                problems=tuple(problems[node.id] for node in workers if node not in joined and node.id in problems),
+                last_failed_launch=find_last_failed_launch(cluster.activities()),
             ),
         ),
         volumes=(VolumeStatus(SHARED_CLAIM, cluster.shared),) if cluster.shared else (),
     )
 
 
-class _Problems:
-    """Explains why nodes could not join or have not joined yet."""
-
-    def __init__(self, cluster: DeployedEc2Cluster) -> None:
-        self._failed = {log.instance_id: log for log in cluster.boot_logs()}
-        self._waiting = {reason.instance_id: reason for reason in cluster.waiting()}
-
-    def of(self, nodes: Iterable[Ec2Node]) -> tuple[str, ...]:
-        return tuple(text for node in nodes if (text := self._of(node.id)))
-
-    def _of(self, instance_id: str) -> str:
-        if failed := self._failed.get(instance_id):
-            return f"{instance_id} could not join ({failed.written}): {_last_line(failed)}"
-        if waiting := self._waiting.get(instance_id):
-            return f"{instance_id} has not joined yet ({waiting.written}): {_last_line(waiting)}"
-        return ""
+def _problems(cluster: DeployedEc2Cluster) -> dict[str, str]:
+    """Return why nodes could not join or have not joined yet, keyed by instance ID."""
+    waiting = {log.instance_id: f"has not joined yet ({log.written}): {_last_line(log)}" for log in cluster.waiting()}
+    failed = {log.instance_id: f"could not join ({log.written}): {_last_line(log)}" for log in cluster.boot_logs()}
+    return {instance: f"{instance} {text}" for instance, text in {**waiting, **failed}.items()}
 
 
 def _last_line(log: BootLog) -> str:

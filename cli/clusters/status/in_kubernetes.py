@@ -53,7 +53,7 @@ class _Queries:
     def pools(self) -> list[PoolStatus]:
         nodes = self._query(partial(self._cluster.list, "Node"))
         if nodes is None:
-            return [PoolStatus(pool.name, pool.instance_type, maximum=pool.max_size) for pool in self._described.pools]
+            return [PoolStatus(pool.name, pool.instance_type, max_size=pool.max_size) for pool in self._described.pools]
         pods = self._query(partial(self._cluster.list, "Pod"))
         return [pool_status(pool, nodes, pods) for pool in self._described.pools]
 

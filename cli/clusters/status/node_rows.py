@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cli.clusters.status.cluster_status import PoolStatus, QueueStatus, VolumeStatus
+from cli.jobs.foreign_jobs import has_condition
 from infra.health.repairs import parse_quantity
 from infra.jobs.cluster import NamespaceDescription, PoolDescription
 from infra.naming import GPU_RESOURCE
@@ -26,8 +27,8 @@ def pool_status(pool: PoolDescription, nodes: Sequence[Object], pods: Sequence[O
         name=pool.name,
         instance_type=pool.instance_type,
         ready=len(ready),
-        there=len(own),
-        maximum=pool.max_size,
+        nodes=len(own),
+        max_size=pool.max_size,
         gpus=offered if pool.gpus else 0,
         gpus_used=(None if pods is None else sum(used[_name(node)] for node in own)) if pool.gpus else 0,
         problems=tuple(_problems(pool, ready)),
@@ -35,7 +36,7 @@ def pool_status(pool: PoolDescription, nodes: Sequence[Object], pods: Sequence[O
 
 
 def is_ready(node: Object) -> bool:
-    return _holds(node, "Ready")
+    return has_condition(node, "Ready")
 
 
 def _is_of(node: Object, selector: Mapping[str, str]) -> bool:
@@ -93,19 +94,12 @@ def _gpus_of(container: Object) -> int:
 def queue_status(namespace: str, queue: str, workloads: Sequence[Object], helpers: Sequence[Object]) -> QueueStatus:
     """Count the workloads of jobs in a queue. Workloads of pods that only transfer files do not count."""
     ours = {str(helper["metadata"]["uid"]) for helper in helpers}
-    jobs = [work for work in workloads if work["spec"].get("queueName") == queue and not ours & _owners(work)]
-    open_ = [job for job in jobs if job["spec"].get("active", True) and not _holds(job, "Finished")]
-    admitted = sum(_holds(job, "QuotaReserved") for job in open_)
+    owners = [{str(owner["uid"]) for owner in work["metadata"].get("ownerReferences", ())} for work in workloads]
+    queued = [work for work, uids in zip(workloads, owners, strict=True) if not ours & uids]
+    jobs = [work for work in queued if work["spec"].get("queueName") == queue]
+    open_ = [job for job in jobs if job["spec"].get("active", True) and not has_condition(job, "Finished")]
+    admitted = sum(has_condition(job, "QuotaReserved") for job in open_)
     return QueueStatus(namespace, queue, admitted, len(open_) - admitted)
-
-
-def _owners(workload: Object) -> set[str]:
-    return {str(owner["uid"]) for owner in workload["metadata"].get("ownerReferences", ())}
-
-
-def _holds(subject: Object, condition: str) -> bool:
-    conditions = subject.get("status", {}).get("conditions", ())
-    return any((entry["type"], entry["status"]) == (condition, "True") for entry in conditions)
 
 
 def volume_statuses(namespace: NamespaceDescription, claims: Sequence[Object] | None) -> list[VolumeStatus]:

@@ -15,6 +15,7 @@ from rich.live import Live
 from rich.text import Text
 
 from cli import options
+from cli.aws_queries import explain, require_region
 from cli.clusters import stack_cluster
 from cli.clusters.kubernetes_access import Access, Cluster
 from cli.clusters.status import in_ec2_cluster, in_kubernetes
@@ -22,7 +23,7 @@ from cli.clusters.status.cluster_status import Status
 from cli.clusters.status.hourly_price import with_spending
 from cli.clusters.status.in_aws import EksAccount, EksDescription
 from cli.clusters.status.status_screen import screen
-from cli.console import make_console, print_json
+from cli.console import make_console, print_result
 from cli.ec2.ec2_instances import DeployedEc2Cluster
 from cli.errors import CommandError, NotFound
 from cli.exit_codes import INTERRUPTED, OK, REFUSED, USAGE
@@ -40,9 +41,7 @@ Look = Callable[[], tuple[Status, int]]
 
 
 def command(
-    stack: Annotated[
-        str | None, typer.Option("--stack", "-s", help="Stack name.", show_default="the cluster of the kubeconfig")
-    ] = None,
+    stack: options.ClusterStack = None,
     watch: Annotated[
         bool, typer.Option("--watch", "-w", help=f"Repeat every {EVERY_SECONDS:g} s; with --json, one document per line.")
     ] = False,
@@ -60,23 +59,14 @@ def command(
     access = Access(kubeconfig, context, namespace)
     with tempfile.TemporaryDirectory() as folder:
         look = look_at(stack, config_dir, access, Path(folder))
-        return _watched(look, as_json=as_json) if watch else _once(look, as_json=as_json)
+        if watch:
+            return _watch(look, as_json=as_json)
+        status, code = look()
+        now = datetime.now(UTC)
+        return print_result(status.as_json(now), screen(status, now), as_json=as_json, code=code)
 
 
-# --- one poll or repeated polls -----------------------------------------------------------------------------------------
-
-
-def _once(look: Look, *, as_json: bool) -> int:
-    status, code = look()
-    now = datetime.now(UTC)
-    if as_json:
-        print_json(status.as_json(now))
-    else:
-        make_console().print(screen(status, now))
-    return code
-
-
-def _watched(look: Look, *, as_json: bool, pause: Callable[[float], object] = time.sleep) -> int:
+def _watch(look: Look, *, as_json: bool, pause: Callable[[float], object] = time.sleep) -> int:
     """Poll until ^C. A failure of the first poll ends the verb; later failures are shown and polling continues."""
     last = look()
     try:
@@ -113,27 +103,22 @@ def look_at(stack: str | None, folder: Path, access: Access, scratch: Path, *, s
         cluster = access.connect()
         return lambda: (in_kubernetes.read(cluster, access.namespace), OK)
     raw = stack_file.read(stack_file.find(stack, folder))
-    target = raw.values.get("target")
-    kind = target.get("kind") if isinstance(target, dict) else None
-    if kind in ("ec2", "eks"):
-        look = _ec2_look(stack, folder, access) if kind == "ec2" else _EksLook(raw, access, scratch)
-        return with_spending(raw, look) if spending else look
-    return _kubernetes_look(raw, access, str(kind or ""))
-
-
-def _ec2_look(stack: str, folder: Path, access: Access) -> Look:
-    if access != Access():
+    if raw.target_kind not in ("ec2", "eks"):
+        return _kubernetes_look(raw, access)
+    if raw.target_kind == "ec2" and access != Access():
         raise CommandError(f"{stack} is an EC2 cluster: it has no kubeconfig, context or namespace", USAGE)
-    return lambda: (in_ec2_cluster.read(DeployedEc2Cluster(stack, folder)), OK)
+    is_ec2 = raw.target_kind == "ec2"
+    look = (lambda: (in_ec2_cluster.read(DeployedEc2Cluster(stack, folder)), OK)) if is_ec2 else _EksLook(raw, access, scratch)
+    return with_spending(raw, look) if spending else look
 
 
-def _kubernetes_look(raw: RawStack, access: Access, kind: str) -> Look:
+def _kubernetes_look(raw: RawStack, access: Access) -> Look:
     """Return a function that queries a cluster outside AWS without calling AWS."""
     cluster, name = access.connect(), Naming(raw.stack).cluster
 
     def look() -> tuple[Status, int]:
         status = _of_stack(in_kubernetes.read(cluster, access.namespace), name)
-        return replace(status, kind="existing" if kind == "existing" else ""), OK
+        return replace(status, kind="existing" if stack_file.is_existing(raw.values) else ""), OK
 
     return look
 
@@ -142,9 +127,7 @@ class _EksLook:
     """Queries AWS and Kubernetes. If one of them is unreachable, the status contains only data from the other."""
 
     def __init__(self, raw: RawStack, access: Access, scratch: Path) -> None:
-        if not raw.region:
-            raise CommandError("; ".join(map(str, raw.problems)) or "aws:region: is missing", REFUSED)
-        self._account = EksAccount(raw.stack, raw.region)
+        self._account = EksAccount(raw.stack, require_region(raw))
         self._access, self._scratch = access, scratch
         self._cluster: Cluster | None = None
 
@@ -159,8 +142,7 @@ class _EksLook:
         except UnknownRegion:
             raise
         except (FactsError, Denied) as error:
-            reason = f"you are not allowed to call {error}" if isinstance(error, Denied) else str(error)
-            aws, cluster = Status(name, "eks", unknown=(f"desired sizes and failed launches: {reason}",)), None
+            aws, cluster = Status(name, "eks", unknown=(f"desired sizes and failed launches: {explain(error)}",)), None
         try:
             kubernetes = _of_stack(in_kubernetes.read(self._connected(cluster), self._access.namespace), name)
         except CommandError as error:

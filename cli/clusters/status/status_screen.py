@@ -6,13 +6,12 @@ from datetime import datetime
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from cli.clusters.status.cluster_status import PoolStatus, Status
+from cli.clusters.status.cluster_status import UNKNOWN, PoolStatus, Status, format_number
 from cli.console import Listing
-from cli.durations import format_duration
+from cli.durations import format_ago, format_duration
 from cli.jobs.list_jobs import STYLES
 from cli.jobs.waits import shorten
 
-UNKNOWN = "?"
 GOOD, BAD, DOUBTFUL = "green", "red", "yellow"
 
 
@@ -55,29 +54,24 @@ def _pools(pools: tuple[PoolStatus, ...]) -> Listing:
         enough = pool.ready is not None and pool.ready == (pool.ready if pool.wanted is None else pool.wanted)
         counted = not (pool.gpus is None or pool.gpus_used is None)
         gpus = (str(pool.gpus_used), str((pool.gpus or 0) - (pool.gpus_used or 0))) if counted and pool.gpus else ("", "")
-        bounds = f"{_shown(pool.minimum)} to {_shown(pool.maximum)}" if pool.maximum is not None else ""
+        bounds = f"{format_number(pool.min_size)} to {format_number(pool.max_size)}" if pool.max_size is not None else ""
         if pool.gpus is not None and not counted:
             gpus = (UNKNOWN, UNKNOWN)
-        ready = Text(_shown(pool.ready), GOOD if enough else DOUBTFUL)
-        listing.add_row(pool.name, pool.instance_type, ready, _shown(pool.wanted), *gpus, bounds)
+        ready = Text(format_number(pool.ready), GOOD if enough else DOUBTFUL)
+        listing.add_row(pool.name, pool.instance_type, ready, format_number(pool.wanted), *gpus, bounds)
     return listing
 
 
-def _shown(number: int | None) -> str:
-    return UNKNOWN if number is None else str(number)
-
-
 def _troubles(pool: PoolStatus, now: datetime) -> Iterator[Text]:
-    if pool.block:
-        is_over = pool.block.state not in ("active", "scheduled", "payment-pending")
-        yield Text(f"{pool.name}: {pool.block.sentence(now)}", BAD if is_over else "")
+    if pool.capacity_block:
+        is_over = pool.capacity_block.state not in ("active", "scheduled", "payment-pending")
+        yield Text(f"{pool.name}: {pool.capacity_block.sentence(now)}", BAD if is_over else "")
     for problem in pool.problems:
         yield Text(f"{pool.name}: {problem}", BAD)
-    launch = pool.failed_launch
+    launch = pool.last_failed_launch
     if launch:
-        ago = format_duration(max(0, int((now - launch.at).total_seconds())))
-        over = "; a later launch succeeded" if launch.is_over else ""
-        yield Text(f"{pool.name}: last failed launch {ago} ago{over}: {launch.reason}", "dim" if launch.is_over else BAD)
+        over, style = ("; a later launch succeeded", "dim") if launch.later_launch_succeeded else ("", BAD)
+        yield Text(f"{pool.name}: last failed launch {format_ago(launch.at, now)}{over}: {launch.reason}", style)
 
 
 def _queues(status: Status) -> Iterator[RenderableType]:

@@ -1,7 +1,6 @@
 """`goodput`: a table of how jobs spent their time."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -9,10 +8,9 @@ import typer
 
 from cli import options
 from cli.clusters.kubernetes_access import Access
-from cli.console import Listing, make_console, print_json
+from cli.console import Listing, print_result
 from cli.durations import format_duration
 from cli.errors import NotFound
-from cli.exit_codes import OK
 from cli.jobs import records
 from cli.jobs.goodput import time_account
 from cli.jobs.goodput.time_account import PARTS, Account
@@ -21,14 +19,7 @@ from cli.jobs.records import JobRecord
 UNKNOWN = "?"
 
 
-@dataclass(frozen=True)
-class _Row:
-    record: JobRecord
-    account: Account
-
-    @property
-    def namespace(self) -> str:
-        return str(self.record.content["namespace"])
+_Row = tuple[JobRecord, Account]
 
 
 def command(
@@ -51,23 +42,18 @@ def command(
     )
     if job and not own:
         raise NotFound(f"job {job} has no record")
-    rows = [_Row(record, time_account.account_for(record.content, now)) for record in own]
-    if as_json:
-        print_json(document(rows))
-    elif not rows:
-        print("no job has a record")
-    else:
-        make_console().print(_listing(rows, one_job=job is not None))
-    return OK
+    rows = [(record, time_account.account_for(record.content, now)) for record in own]
+    text = _listing(rows, one_job=job is not None) if rows else "no job has a record"
+    return print_result(document(rows), text, as_json=as_json)
 
 
 def document(rows: Sequence[_Row]) -> dict[str, Any]:
     """Return the JSON document: jobs, their namespaces and the cluster."""
-    spaces = {space: _values(time_account.sum_accounts([row.account for row in own])) for space, own in _by_namespace(rows)}
+    spaces = {space: _values(time_account.sum_accounts([account for _, account in own])) for space, own in _by_namespace(rows)}
     return {
-        "jobs": [{**_about(row.record.content), **_values(row.account)} for row in rows],
+        "jobs": [{**_about(record.content), **_values(account)} for record, account in rows],
         "namespaces": spaces,
-        "total": _values(time_account.sum_accounts([row.account for row in rows])),
+        "total": _values(time_account.sum_accounts([account for _, account in rows])),
     }
 
 
@@ -87,19 +73,18 @@ def _values(account: Account) -> dict[str, Any]:
 
 
 def _by_namespace(rows: Sequence[_Row]) -> Iterator[tuple[str, list[_Row]]]:
-    for space in sorted({row.namespace for row in rows}):
-        yield space, [row for row in rows if row.namespace == space]
+    for space in sorted({record.content["namespace"] for record, _ in rows}):
+        yield space, [row for row in rows if row[0].content["namespace"] == space]
 
 
 def _listing(rows: Sequence[_Row], *, one_job: bool) -> Listing:
     columns = ("time", *PARTS, "goodput")
-    listing = Listing("namespace", "job", *columns, right=columns)
-    for row in rows:
-        listing.add_row(row.namespace, row.record.content["name"], *_cells(row.account))
+    listed = [(record.content["namespace"], record.content["name"], *_cells(account)) for record, account in rows]
+    listing = Listing("namespace", "job", *columns, rows=listed, right=columns)
     if not one_job:
         for space, own in _by_namespace(rows):
-            listing.add_row(space, "all jobs", *_cells(time_account.sum_accounts([row.account for row in own])))
-        listing.add_row("cluster", "all jobs", *_cells(time_account.sum_accounts([row.account for row in rows])))
+            listing.add_row(space, "all jobs", *_cells(time_account.sum_accounts([account for _, account in own])))
+        listing.add_row("cluster", "all jobs", *_cells(time_account.sum_accounts([account for _, account in rows])))
     return listing
 
 

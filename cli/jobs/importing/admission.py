@@ -3,7 +3,7 @@
 https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal
 
 from cli.clusters.kubernetes_access import Cluster
@@ -104,16 +104,9 @@ def list_refusals(manifest: Mapping[str, Any], cluster: Cluster, namespace: str)
         metadata = {"name": "gpumpi-dry-run", "namespace": namespace}
         restart = {"restartPolicy": "Never"} if spec.get("restartPolicy") not in ("Never", "OnFailure") else {}
         try:
-            cluster.dry_run({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {**spec, **restart}})
+            cluster.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {**spec, **restart}}, dry_run=True)
         except CommandError as error:
             if error.code != REFUSED:
                 raise
-            yield Problem(path_text(path), f"the cluster rejects the pod: {explain_refusal(str(error))}")
-
-
-def explain_refusal(message: str) -> str:
-    return message.rpartition("gpumpi-dry-run")[2].lstrip(' ":') or message
-
-
-def select_documents_with_pods(documents: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    return [document for document in documents if any(True for _ in pods(document))]
+            reason = str(error).rpartition(metadata["name"])[2].lstrip(' ":') or error
+            yield Problem(path_text(path), f"the cluster rejects the pod: {reason}")

@@ -68,34 +68,20 @@ def check_key(key: str, value: Any, path: Path) -> Iterator[str]:
             if not isinstance(inner, Mapping):
                 yield _message((*path, number), inner, "a mapping")
         yield from _problems(value, path)
-    elif key in _TEXTS:
-        yield from check_texts(value, path)
-    elif key in _FREE:
-        yield from check_free_form(value, path)
+    elif key in _TEXTS and not isinstance(value, list):
+        yield _message(path, value, "a list, such as [python3, train.py]")
+    elif key in _FREE and not isinstance(value, Mapping):
+        yield _message(path, value, "a mapping")
+    elif key in _TEXTS | _FREE:
+        for step, inner in value.items() if isinstance(value, Mapping) else enumerate(value):
+            if inner is None or isinstance(inner, Mapping | list):
+                yield _message((*path, step), inner, "text")
     elif key in _NUMBERS and (isinstance(value, bool) or not isinstance(value, int)):
         yield _message(path, value, "a whole number")
     elif key in _SCALARS and isinstance(value, Mapping | list):
         yield _message(path, value, "text")
     else:
         yield from _problems(value, path)
-
-
-def check_texts(value: Any, path: Path) -> Iterator[str]:
-    if not isinstance(value, list):
-        yield _message(path, value, "a list, such as [python3, train.py]")
-        return
-    for number, inner in enumerate(value):
-        if inner is None or isinstance(inner, Mapping | list):
-            yield _message((*path, number), inner, "text")
-
-
-def check_free_form(value: Any, path: Path) -> Iterator[str]:
-    if not isinstance(value, Mapping):
-        yield _message(path, value, "a mapping")
-        return
-    for key, inner in value.items():
-        if inner is None or isinstance(inner, Mapping | list):
-            yield _message((*path, key), inner, "text")
 
 
 def _message(path: Path, value: Any, form: str) -> str:

@@ -49,14 +49,10 @@ def kind(document: Mapping[str, Any]) -> tuple[str, str]:
     return str(document["apiVersion"]).rpartition("/")[0], str(document["kind"])
 
 
-def is_sbatch(text: str) -> bool:
-    return text.startswith("#!") or f"\n{sbatch.DIRECTIVE}" in f"\n{text}"
-
-
 def read(text: str, values: Mapping[str, str]) -> Imported:
     """Convert the job in a text. `values`: template variable -> value. Raises NotImportable."""
     draft = Draft()
-    if is_sbatch(text):
+    if text.startswith("#!") or f"\n{sbatch.DIRECTIVE}" in f"\n{text}":
         return Imported(draft, sbatch.read(draft, text))
     objects = [variables.fill(document, values) for document in documents(text)]
     jobs = [manifest for manifest in objects if kind(manifest) in READERS or kind(manifest) == TRAIN_JOB]

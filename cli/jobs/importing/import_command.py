@@ -11,7 +11,7 @@ import typer
 
 from cli import options
 from cli.clusters.kubernetes_access import Access
-from cli.console import print_json
+from cli.console import print_json, to_json
 from cli.errors import CommandError, NotFound, serialize_problem, summarize_problems
 from cli.exit_codes import OK, REFUSED, USAGE
 from cli.jobs import assignments, submit
@@ -51,9 +51,7 @@ def command(
 ) -> int:
     """Prints a job file and, on stderr, each field that was dropped or changed. Needs a cluster only with --submit."""
     assigned = dict(assignments.split_pairs("--set", values or ()))
-    text = _text(file)
-    fields = FIELDS - variables.names(text)
-    imported = _read(file, text, assigned, fields)
+    imported, fields = _read(file, assigned)
     if not {"name", "generateName"} & imported.draft.values.keys():
         imported.draft.set("name", re.sub(r"[^a-z0-9]+", "-", file.stem.lower()).strip("-"), "from the file's name")
     _assign(imported.draft, [(path, text) for path, text in assigned.items() if _root(path) in fields])
@@ -71,21 +69,17 @@ def command(
     return REFUSED if problems else OK
 
 
-def _text(file: Path) -> str:
+def _read(file: Path, assigned: Mapping[str, str]) -> tuple[Imported, Set[str]]:
+    """Return the job, and the fields whose names are not those of template variables of the file."""
     if not file.is_file():
         raise NotFound(f"there is no file {file}")
     try:
-        return formats.text_of(file)
-    except NotImportable as error:
-        raise CommandError(f"{file.name}: {error}", REFUSED) from None
-
-
-def _read(file: Path, text: str, assigned: Mapping[str, str], fields: Set[str]) -> Imported:
-    names = fields | variables.names(text)
-    if unknown := sorted(path for path in assigned if path not in names and _root(path) not in names):
-        raise CommandError(f"--set {unknown[0]}: is neither a variable in the file nor a field of a job. Correct the name", USAGE)
-    try:
-        return formats.read(text, assigned)
+        text = formats.text_of(file)
+        names = FIELDS | variables.names(text)
+        if unknown := sorted(path for path in assigned if path not in names and _root(path) not in names):
+            message = f"--set {unknown[0]}: is neither a variable in the file nor a field of a job. Correct the name"
+            raise CommandError(message, USAGE)
+        return formats.read(text, assigned), FIELDS - variables.names(text)
     except NotImportable as error:
         raise CommandError(f"{file.name}: {error}", REFUSED) from None
 
@@ -106,9 +100,8 @@ def _choose_pool(draft: Draft, cluster: ClusterDescription | None = None) -> Non
     gpus = draft.values.get("gpusPerWorker") or 0
     fits = [pool.name for pool in cluster.pools if pool.gpus >= gpus and pool.name != cluster.launcher_pool] if cluster else []
     chosen = f"the first pool with {gpus} GPUs per node" if gpus else "the first pool"
-    draft.set(
-        "pool", fits[0] if fits else POOL, chosen if fits else "the source sets no pool; `status` lists the pools of a cluster"
-    )
+    without = "the source sets no pool; `status` lists the pools of a cluster"
+    draft.set("pool", *((fits[0], chosen) if fits else (POOL, without)))
 
 
 def problems_of(draft: Draft) -> list[Problem]:
@@ -142,6 +135,6 @@ def _document(file: Path, imported: Imported, problems: Sequence[Problem]) -> di
         "file": str(file),
         "ok": not problems,
         "job": imported.draft.values,
-        "notes": [{"path": note.path, "action": note.action, "text": note.text} for note in imported.notes],
+        "notes": to_json(list(imported.notes)),
         "problems": [serialize_problem(problem) for problem in problems],
     }

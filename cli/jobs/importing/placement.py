@@ -6,7 +6,7 @@ from typing import Any, Final
 from cli.jobs.importing.admission import Path, pods
 from infra.config.messages import all_of, shown
 from infra.config.problems import Problem, path_text
-from infra.jobs.cluster import ClusterDescription, NamespaceDescription, PoolDescription, TaintDescription
+from infra.jobs.cluster import ClusterDescription, NamespaceDescription, TaintDescription
 from infra.jobs.sizing import bytes_of, mib, millis_of
 from infra.naming import EFA_RESOURCE, GPU_RESOURCE, QUEUE_LABEL
 
@@ -101,18 +101,13 @@ def _taints(spec: Mapping[str, Any], cluster: ClusterDescription) -> Iterator[tu
     gpus = max((_amount((amounts.get("limits") or {}).get(GPU_RESOURCE), int) or 0 for amounts in resources), default=0)
     missing: dict[str, list[TaintDescription]] = {}
     for pool in (pool for pool in cluster.pools if pool.gpus >= gpus):
-        missing[pool.name] = [
-            taint for taint in list_refusing_taints(pool) if taint.key not in requested and not has_toleration(spec, taint)
-        ]
+        refusing = [taint for taint in pool.taints if taint.effect != "PreferNoSchedule" and taint.key not in requested]
+        missing[pool.name] = [taint for taint in refusing if not has_toleration(spec, taint)]
     if missing and all(missing.values()):
         name, taints = next(iter(missing.items()))
         listed = all_of([f"{taint.key}={taint.value}:{taint.effect}" for taint in taints])
         why = f"the pods do not tolerate the taints of any pool with enough devices: {name} has {listed}"
         yield ("tolerations",), f"{why}. Add tolerations."
-
-
-def list_refusing_taints(pool: PoolDescription) -> list[TaintDescription]:
-    return [taint for taint in pool.taints if taint.effect != "PreferNoSchedule"]
 
 
 def has_toleration(spec: Mapping[str, Any], taint: TaintDescription) -> bool:

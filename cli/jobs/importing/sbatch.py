@@ -17,25 +17,6 @@ from cli.jobs.importing.source import NO_PLACE, Note, NotImportable
 DIRECTIVE: Final = "#SBATCH"
 _SPACES: Final = " \t\v\f\r"
 _IMAGE: Final = "--container-image"
-_SHORT: Final[Mapping[str, str]] = {
-    "N": "nodes",
-    "n": "ntasks",
-    "J": "job-name",
-    "p": "partition",
-    "t": "time",
-    "c": "cpus-per-task",
-    "o": "output",
-    "e": "error",
-    "A": "account",
-    "D": "chdir",
-    "a": "array",
-    "d": "dependency",
-    "q": "qos",
-    "x": "exclude",
-    "w": "nodelist",
-    "C": "constraint",
-    "G": "gpus",
-}
 _HETEROGENEOUS: Final = ("hetjob", "packjob")
 """Separators of components: https://slurm.schedmd.com/heterogeneous_jobs.html"""
 _ALIASES: Final = {"tasks-per-node": "ntasks-per-node"}
@@ -193,7 +174,7 @@ def _options(text: str) -> Iterator[tuple[int, str, str]]:
                 name, is_set, value = word[2:].partition("=")
                 name = _ALIASES.get(name, name)
             elif word.startswith("-") and word not in ("-", "--"):
-                name, value = _SHORT.get(word[1], word[1]), word[2:]
+                name, value = srun_options.SHORT.get(word[1], word[1]), word[2:]
             else:
                 yield number, "", word
                 continue

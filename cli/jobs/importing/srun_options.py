@@ -16,21 +16,13 @@ FLAGS: Final = (
 _LONG_FLAG: Final = re.compile("|".join(flag.replace("*", ".*") for flag in FLAGS))
 _SHORT_FLAG: Final = re.compile(r"-[lvuQkEHIKOsZbX].*")
 """Short options without a value. slurm_mpi.sh and slurm_torchrun.sh contain the same letters."""
-_LONG: Final[Mapping[str, str]] = {
-    "n": "ntasks",
-    "N": "nodes",
-    "c": "cpus-per-task",
-    "w": "nodelist",
-    "x": "exclude",
-    "p": "partition",
-    "t": "time",
-    "J": "job-name",
-    "o": "output",
-    "e": "error",
-    "G": "gpus",
-    "l": "label",
-    "K": "kill-on-bad-exit",
+SHORT: Final[Mapping[str, str]] = {
+    **{"N": "nodes", "n": "ntasks", "J": "job-name", "p": "partition", "t": "time", "c": "cpus-per-task", "o": "output"},
+    **{"e": "error", "w": "nodelist", "x": "exclude", "G": "gpus", "A": "account", "D": "chdir", "C": "constraint"},
+    **{"a": "array", "d": "dependency", "q": "qos"},
 }
+"""Short option of sbatch -> long name. Except for -q, which is a flag, srun's options have the same names."""
+_LONG: Final = {**SHORT, "l": "label", "K": "kill-on-bad-exit", "q": "q"}
 _SRUN: Final = re.compile(r"(?:^|[\s;&|(`!])(?:/\S*/)?srun(?=\s)")
 _WORD: Final = re.compile(
     r"""\s*((?:[^\s"'\\;&|()<>`$]|\\.|"(?:[^"\\]|\\.)*"|'[^']*'|`[^`]*`|\$\((?:[^()]|\([^()]*\))*\)|\$\{[^}]*\}|\$)+)"""

@@ -9,17 +9,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any, Final, TypeVar
 
+from cli.aws_queries import query_for_job
 from cli.clusters.kubernetes_access import Cluster, Object
 from cli.console import say
 from cli.errors import CommandError
-from cli.exit_codes import FAILED
 from cli.installation import NAME
 from cli.jobs.workdir.selection import MIB, Selection, select
 from cli.jobs.workdir.sending import archive
 from infra.config.messages import shown
 from infra.config.problems import Problem
-from infra.facts.clients import Clients, Denied, query
-from infra.facts.model import FactsError
+from infra.facts.clients import Clients
 from infra.jobs import storage
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.placed import PlacedJob, Storage
@@ -118,9 +117,4 @@ def _upload(s3: Any, file: IO[bytes], bucket: str, key: str, owner: Mapping[str,
 
 
 def query_bucket(cluster: ClusterDescription, call: Callable[[], Result]) -> Result:
-    try:
-        return query(cluster.region, call)
-    except Denied as error:
-        raise CommandError(f"workdir: your AWS credentials lack {error} for s3://{cluster.bucket}", FAILED) from None
-    except FactsError as error:
-        raise CommandError(f"workdir: {error}", FAILED) from None
+    return query_for_job(cluster.region, call, "workdir", f"s3://{cluster.bucket}")

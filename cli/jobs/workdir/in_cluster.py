@@ -4,8 +4,9 @@ import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
@@ -74,12 +75,7 @@ class Files:
 
     def _send(self, cluster: Cluster, selection: Selection, target: JobFiles) -> Sent:
         with running(cluster, files.build_waiting_job(self._placed, self._id)) as where:
-
-            def place(words: Sequence[str], stdin: IO[bytes], size: int) -> tuple[int, bytes, bytes]:
-                ran = pod_streams.run(cluster, where, words, stdin)
-                return ran.code, ran.out, ran.err
-
-            return send(selection, place, target.jobs, target.folder)
+            return send(selection, partial(pod_streams.run, cluster, where), target.jobs, target.folder)
 
     def remove(self, cluster: Cluster) -> None:
         """Remove the files because their job could not be created."""
@@ -174,7 +170,7 @@ def read_kept_logs(cluster: Cluster, namespace: str, job: str) -> dict[str, list
             continue
         with running(cluster, files.build_waiting_job(placed, _new_id())) as where:
             ran = pod_streams.run(cluster, where, ["/bin/sh", "-c", _READ_LOGS, "logs", folder.folder])
-        return group_by_pod(ran.out.decode(errors="replace"))
+        return group_by_pod(ran.stdout.decode(errors="replace"))
     raise NotFound(f"no logs of job {job} are kept in namespace {namespace}")
 
 

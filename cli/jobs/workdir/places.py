@@ -7,29 +7,18 @@ The folder is on a shared volume or, without one, in the stack's bucket. The log
 import secrets
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 
 from cli.clusters.kubernetes_access import Cluster
 from cli.errors import CommandError
 from cli.exit_codes import REFUSED
+from cli.jobs import objects
 from cli.jobs.workdir.in_bucket import FolderInBucket
 from cli.jobs.workdir.in_cluster import Files
 from infra.jobs import files
 from infra.jobs.placed import PlacedJob, Storage
 
 
-class Place(Protocol):
-    """Storage for the files of a job that is about to be submitted."""
-
-    @property
-    def storage(self) -> Storage: ...
-
-    def create(self, cluster: Cluster) -> None: ...
-
-    def remove(self, cluster: Cluster) -> None: ...
-
-
-def choose(placed: PlacedJob, folder: Path | None, limit_mib: int) -> Place:
+def choose(placed: PlacedJob, folder: Path | None, limit_mib: int) -> objects.Files:
     """Choose the storage for the folder and the logs.
 
     Raises CommandError, before creating anything, if the folder cannot be sent.
@@ -43,7 +32,7 @@ def choose(placed: PlacedJob, folder: Path | None, limit_mib: int) -> Place:
 class LogsInCloudWatch:
     """Storage of a job whose logs go to CloudWatch. A folder, if the job has one, is stored in `folder`."""
 
-    def __init__(self, folder: Place | None) -> None:
+    def __init__(self, folder: objects.Files | None) -> None:
         self._folder, self._run = folder, secrets.token_hex(4)
 
     @property
@@ -59,7 +48,7 @@ class LogsInCloudWatch:
             self._folder.remove(cluster)
 
 
-def _folder(placed: PlacedJob, folder: Path | None, limit_mib: int) -> Place:
+def _folder(placed: PlacedJob, folder: Path | None, limit_mib: int) -> objects.Files:
     has_volume = files.locate(placed, "") is not None
     if folder is None or has_volume:
         return Files(placed, folder, limit_mib)

@@ -5,20 +5,18 @@ The receiver first reports the files that it already has from earlier jobs (infr
 
 import tarfile
 import tempfile
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import IO, Protocol
+from subprocess import CompletedProcess
+from typing import IO
 
 from cli.errors import CommandError
 from cli.exit_codes import FAILED
 from cli.jobs.workdir.selection import MIB, Selection
 from infra.jobs.in_pods import shell
 
-
-class Place(Protocol):
-    """Runs a command with a file of known size as its input. Returns the exit code, stdout and stderr."""
-
-    def __call__(self, words: Sequence[str], stdin: IO[bytes], size: int) -> tuple[int, bytes, bytes]: ...
+Place = Callable[[Sequence[str], IO[bytes]], "CompletedProcess[bytes]"]
+"""Runs a command with a file as its input."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +68,8 @@ def _run(place: Place, verb: str, jobs: str, folder: str, file: IO[bytes]) -> by
     size = file.tell()
     file.seek(0)
     words = [part if part != "receive" else verb for part in shell("receive.sh", jobs, folder, str(size))]
-    code, out, err = place(words, file, size)
-    if code:
-        reason = " ".join(err.decode(errors="replace").split()) or f"exit code {code}"
+    done = place(words, file)
+    if done.returncode:
+        reason = " ".join(done.stderr.decode(errors="replace").split()) or f"exit code {done.returncode}"
         raise CommandError(f"workdir: the folder could not be sent: {reason}", FAILED)
-    return out
+    return done.stdout

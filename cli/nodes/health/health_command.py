@@ -11,9 +11,8 @@ import typer
 from cli import options
 from cli.clusters import stack_cluster
 from cli.clusters.kubernetes_access import Access, Cluster, Object
-from cli.console import make_console, print_json
+from cli.console import print_result, to_json
 from cli.errors import CommandError, NotFound
-from cli.exit_codes import OK
 from cli.jobs import records
 from cli.jobs.records import JobRecord
 from cli.nodes.health import findings, health_screen, scheduled
@@ -28,9 +27,7 @@ Answer = TypeVar("Answer")
 
 def command(
     node: Annotated[str | None, typer.Argument(help="Name of a node, or ID of its instance; without it, all nodes.")] = None,
-    stack: Annotated[
-        str | None, typer.Option("--stack", "-s", help="Stack name.", show_default="the cluster of the kubeconfig")
-    ] = None,
+    stack: options.ClusterStack = None,
     config_dir: options.ConfigDir = options.STACK_FILES,
     kubeconfig: options.Kubeconfig = None,
     context: options.Context = None,
@@ -93,11 +90,8 @@ def _all(data: _Seen, now: datetime, *, as_json: bool) -> int:
     healths = scheduled.mark(
         [findings.judge_node(node, data.events, data.records, now, data.journal) for node in nodes], data.scheduled
     )
-    if as_json:
-        print_json({"at": now.isoformat(), "nodes": [node.as_json() for node in healths], "unknown": data.unknown})
-    else:
-        make_console().print(health_screen.overview(healths, data.unknown, now))
-    return OK
+    document = {"at": now.isoformat(), "nodes": [node.as_json() for node in healths], "unknown": data.unknown}
+    return print_result(document, health_screen.overview(healths, data.unknown, now), as_json=as_json)
 
 
 def _one(data: _Seen, name_or_id: str, now: datetime, *, as_json: bool) -> int:
@@ -111,12 +105,8 @@ def _one(data: _Seen, name_or_id: str, now: datetime, *, as_json: bool) -> int:
             raise NotFound(_missing(name_or_id, data))
         health = gone
     moments = findings.list_moments(name, node, data.events, data.records, data.journal)
-    if as_json:
-        history = [moment.as_json() for moment in moments]
-        print_json({"at": now.isoformat(), **health.as_json(), "history": history, "unknown": data.unknown})
-    else:
-        make_console().print(health_screen.details(health, moments, data.unknown, now))
-    return OK
+    document = {"at": now.isoformat(), **health.as_json(), "history": to_json(moments), "unknown": data.unknown}
+    return print_result(document, health_screen.details(health, moments, data.unknown, now), as_json=as_json)
 
 
 def _missing(name_or_id: str, data: _Seen) -> str:

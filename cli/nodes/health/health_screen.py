@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from cli.console import Listing
-from cli.durations import format_duration
+from cli.durations import format_ago
 from cli.jobs.waits import shorten
 from cli.nodes.health.node_health import SEVERITIES, Moment, NodeHealth, Severity
 
@@ -22,30 +22,17 @@ def overview(nodes: Sequence[NodeHealth], unknown: Sequence[str], now: datetime)
 def _overview(nodes: Sequence[NodeHealth], unknown: Sequence[str], now: datetime) -> Iterator[RenderableType]:
     loud = [node for node in nodes if not node.is_quiet]
     if loud:
-        listing = Listing(
-            "node",
-            "pool",
-            "state",
-            "since",
-            "what happened",
-            "next",
-            "jobs",
-            whole=("node", "since"),
-            prose=("what happened", "next"),
-        )
+        columns, wide = ("node", "pool", "state", "since", "what happened", "next", "jobs"), ("what happened", "next")
+        listing = Listing(*columns, whole=("node", "since"), prose=wide)
         for node in loud:
             state = Text(node.words, STYLES[SEVERITIES[node.state]])
             what = Text(shorten(node.what))
-            listing.add_row(node.name, node.pool, state, _ago(node.since, now), what, node.next, ", ".join(node.jobs))
+            listing.add_row(node.name, node.pool, state, format_ago(node.since, now), what, node.next, ", ".join(node.jobs))
         yield listing
         yield Text()
     quiet = len(nodes) - len(loud)
     yield Text(f"{quiet} of {len(nodes)} node{'' if len(nodes) == 1 else 's'} healthy", "dim" if loud else "green")
     yield from _unknown(unknown)
-
-
-def _ago(at: datetime | None, now: datetime) -> str:
-    return "" if at is None else f"{format_duration(max(0, int((now - at).total_seconds())))} ago"
 
 
 def details(node: NodeHealth, moments: Sequence[Moment], unknown: Sequence[str], now: datetime) -> RenderableType:
@@ -60,7 +47,7 @@ def _details(node: NodeHealth, moments: Sequence[Moment], unknown: Sequence[str]
         heading.append(f"  {part}", "default not bold")
     yield heading
     for fault in node.faults:
-        since = f", {_ago(fault.since, now)}" if fault.since else ""
+        since = f", {format_ago(fault.since, now)}" if fault.since else ""
         yield Text(f"{fault.condition}: {fault.reason}{since}: {fault.message}", "red")
     if node.next:
         yield Text(f"next: {node.next}")
@@ -68,10 +55,8 @@ def _details(node: NodeHealth, moments: Sequence[Moment], unknown: Sequence[str]
         yield Text(f"jobs on it: {', '.join(node.jobs)}")
     if moments:
         yield Text()
-        listing = Listing("time (UTC)", "source", "what happened")
-        for moment in moments:
-            listing.add_row(f"{moment.at:%m-%d %H:%M:%S}", moment.source, Text(moment.text))
-        yield listing
+        rows = [(f"{moment.at:%m-%d %H:%M:%S}", moment.source, Text(moment.text)) for moment in moments]
+        yield Listing("time (UTC)", "source", "what happened", rows=rows)
     yield from _unknown(unknown)
 
 

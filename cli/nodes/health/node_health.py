@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, Literal
 
+from cli.console import to_json
 from infra.health.annotation import TakenOut
 
 State = Literal["healthy", "not ready", "broken", "cordoned", "draining", "repairing", "verifying", "gone"]
@@ -32,14 +33,6 @@ class Fault:
     reason: str
     message: str
     since: datetime | None = None
-
-    def as_json(self) -> dict[str, object]:
-        return {
-            "condition": self.condition,
-            "reason": self.reason,
-            "message": self.message,
-            "since": self.since.isoformat() if self.since else None,
-        }
 
 
 @dataclass(frozen=True)
@@ -92,20 +85,10 @@ class NodeHealth:
         return self.state == "healthy" and not self.warnings
 
     def as_json(self) -> dict[str, object]:
-        return {
-            "name": self.name,
-            "state": self.state,
-            "cordoned": self.is_cordoned,
-            "pool": self.pool,
-            "instance": self.instance,
-            "instanceType": self.instance_type,
-            "gpus": {"usable": self.gpus[0], "all": self.gpus[1]},
-            "faults": [fault.as_json() for fault in self.faults],
-            "warnings": [fault.as_json() for fault in self.warnings],
-            "takenOut": json.loads(self.taken_out.text()) if self.taken_out else None,
-            "next": self.next,
-            "jobs": list(self.jobs),
-        }
+        document = to_json(replace(self, taken_out=None))
+        cordoned, gpus = document.pop("isCordoned"), {"usable": self.gpus[0], "all": self.gpus[1]}
+        taken_out = json.loads(self.taken_out.text()) if self.taken_out else None
+        return {**document, "cordoned": cordoned, "gpus": gpus, "takenOut": taken_out}
 
 
 @dataclass(frozen=True)
@@ -115,6 +98,3 @@ class Moment:
     at: datetime
     source: Literal["node", "condition", "controller", "event", "job"]
     text: str
-
-    def as_json(self) -> Mapping[str, str]:
-        return {"at": self.at.isoformat(), "source": self.source, "text": self.text}

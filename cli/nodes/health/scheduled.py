@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from cli.aws_queries import explain
 from cli.errors import CommandError
 from cli.exit_codes import UNREACHABLE
 from cli.nodes.health.node_health import Fault, NodeHealth
@@ -38,8 +39,7 @@ def read(stack: str, folder: Path) -> Scheduled:
     try:
         return query(region, lambda: group_by_instance(Clients(region)))
     except (FactsError, Denied) as error:
-        reason = f"you are not allowed to call {error}" if isinstance(error, Denied) else str(error)
-        raise CommandError(reason, UNREACHABLE) from None
+        raise CommandError(explain(error), UNREACHABLE) from None
 
 
 def group_by_instance(clients: Clients) -> Scheduled:

@@ -10,9 +10,9 @@ from rich.text import Text
 
 from cli import options
 from cli.clusters.kubernetes_access import Access
-from cli.console import Listing, make_console, print_json
+from cli.console import Listing, make_console, print_result
 from cli.errors import CommandError
-from cli.exit_codes import OK, USAGE
+from cli.exit_codes import USAGE
 from cli.stacks.cost.cost_sources import examine
 from cli.stacks.cost.spending import Spending, Spent
 from infra.config import stack_file
@@ -42,11 +42,8 @@ def command(
     if settings is None:
         raise CommandError(f"{stack} has no AWS settings that can be read. See `validate -s {stack}`", USAGE)
     spending = examine(settings, Access(kubeconfig, context), since=begin)
-    if as_json:
-        print_json({"stack": stack, **spending.as_json()})
-    else:
-        show(make_console(), stack, spending)
-    return OK
+    document = {"stack": stack, **spending.as_json()}
+    return print_result(document, lambda: show(make_console(), stack, spending), as_json=as_json)
 
 
 def parse_since(text: str) -> datetime | timedelta:
@@ -62,17 +59,15 @@ def parse_since(text: str) -> datetime | timedelta:
 
 def show(console: Console, stack: str, spending: Spending) -> None:
     console.print(Text(f"{stack}: since {spending.since:%Y-%m-%d %H:%M} UTC", "bold"))
-    listing = Listing("", "instance hours", "GPU hours", "USD", right=("instance hours", "GPU hours", "USD"))
-    for name, spent in spending.pools.items():
-        _row(listing, f"pool {name}", spent)
-    for name, spent in spending.cost_centers.items():
-        _row(listing, f"cost center {name or '(none)'}", spent)
-    for name, spent in spending.namespaces.items():
-        _row(listing, f"namespace {name}", spent)
-    for (space, name), spent in spending.jobs.items():
-        _row(listing, f"job {name} in {space}", spent)
-    _row(listing, "total of all instances", spending.total)
-    console.print(listing)
+    named = [
+        *((f"pool {name}", spent) for name, spent in spending.pools.items()),
+        *((f"cost center {name or '(none)'}", spent) for name, spent in spending.cost_centers.items()),
+        *((f"namespace {name}", spent) for name, spent in spending.namespaces.items()),
+        *((f"job {name} in {space}", spent) for (space, name), spent in spending.jobs.items()),
+        ("total of all instances", spending.total),
+    ]
+    columns = ("instance hours", "GPU hours", "USD")
+    console.print(Listing("", *columns, rows=[_row(name, spent) for name, spent in named], right=columns))
     for name, hours in spending.idle_gpu_hours.items():
         if hours:
             console.print(Text(f"pool {name}: {hours:,.2f} GPU hours without a job", "yellow"))
@@ -80,6 +75,6 @@ def show(console: Console, stack: str, spending: Spending) -> None:
         console.print(Text(f"unknown: {sentence}", "yellow"))
 
 
-def _row(listing: Listing, name: str, spent: Spent) -> None:
+def _row(name: str, spent: Spent) -> tuple[str, str, str, str]:
     usd = f"at least {spent.usd:,.2f}" if spent.unknown else f"{spent.usd:,.2f}"
-    listing.add_row(name, f"{spent.instance_hours:,.2f}", f"{spent.gpu_hours:,.2f}", usd)
+    return name, f"{spent.instance_hours:,.2f}", f"{spent.gpu_hours:,.2f}", usd

@@ -4,18 +4,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from cli.aws_queries import explain
 from cli.clusters.kubernetes_access import Access, Cluster
 from cli.errors import CommandError
 from cli.exit_codes import UNREACHABLE
 from cli.jobs import objects, records
 from cli.stacks.cost.spending import Spending, spending
 from cli.stacks.cost.uses import Uses, of_jobs
+from infra.config.stack_file import RawStack
 from infra.cost.prices import Prices
 from infra.facts import ec2, price_list
 from infra.facts.clients import Clients, Denied, query
+from infra.facts.model import FactsError
 from infra.facts.price_list import Wanted
 from infra.facts.spending import Market, Run, completed, runs
 from infra.naming import SYSTEM_POOL, Naming
+from infra.preflight import examine_aws
 from infra.settings.pools import CapacityBlock, Spot
 from infra.settings.stack import Settings
 
@@ -47,11 +51,17 @@ def instances(settings: Settings, uses: Uses | None = None) -> Ran:
     return Ran(completed_runs, prices, {name: instance.gpus for name, instance in described.items()}, clients.now())
 
 
-def so_far(settings: Settings, connect: Callable[[], Cluster] | None = None) -> Spending:
-    """Return the spending since the first instance. Includes the spending of jobs only if `connect` is given. Raises
-    Denied or FactsError.
+def so_far(raw: RawStack, connect: Callable[[], Cluster] | None = None) -> Spending | str:
+    """Return the spending since the first instance, or the reason why it is unknown. Includes the spending of jobs only
+    if `connect` is given.
     """
-    return _spending(settings, connect, since=None)
+    settings = examine_aws(raw, offline=True).settings
+    if settings is None:
+        return f"the stack file has errors. See `validate -s {raw.stack}`"
+    try:
+        return _spending(settings, connect, since=None)
+    except (Denied, FactsError) as error:
+        return explain(error)
 
 
 def examine(settings: Settings, access: Access, *, since: datetime | timedelta | None) -> Spending:
@@ -60,7 +70,7 @@ def examine(settings: Settings, access: Access, *, since: datetime | timedelta |
     try:
         return _spending(settings, access.connect, since=since)
     except Denied as denied:
-        raise CommandError(f"you are not allowed to call {denied}", UNREACHABLE) from None
+        raise CommandError(explain(denied), UNREACHABLE) from None
 
 
 def _spending(settings: Settings, connect: Callable[[], Cluster] | None, *, since: datetime | timedelta | None) -> Spending:

@@ -3,14 +3,14 @@
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from cli.errors import format_problem
+from cli.errors import CommandError, format_problem
 from cli.exit_codes import INTERRUPTED, OK, REFUSED, USAGE
 from cli.installation import ROOT
 from cli.stacks.cost import lines
@@ -31,14 +31,6 @@ Ask = Callable[[str, str], str]
 """Function that takes a prompt and a default, and returns the user's answer."""
 
 
-class Refused(Exception):
-    """Stops `init` without writing the file; the message tells the user why."""
-
-    def __init__(self, message: str, code: int) -> None:
-        super().__init__(message)
-        self.code = code
-
-
 @dataclass(frozen=True)
 class Agreed:
     """Validated answers and the resulting stack file."""
@@ -54,23 +46,19 @@ def run(stack: str, folder: Path, answers: Mapping[str, str | None], *, yes: boo
     `answers` maps `target` and the names of questions to answers.
     """
     flags = {name: value for name, value in answers.items() if value is not None}
+    _check_name(stack)
+    _refuse_existing(stack, folder)
+    if not yes and ask is None:
+        ask = make_terminal_prompt()
     try:
-        _check_name(stack)
-        _refuse_existing(stack, folder)
-        if not yes and ask is None:
-            ask = make_terminal_prompt()
         kind = _target(flags.pop("target", None), ask)
         form = FORMS[kind]
-        _refuse_other_flags(kind, form, flags)
+        if unexpected := sorted(flags.keys() - {question.name for question in form.questions}):
+            raise CommandError(f"--{unexpected[0]}: does not apply to target {kind}", USAGE)
         agreed = collect_answers(stack, form, flags, offline, ask)
-        path = _write(folder / f"Pulumi.{stack}.yaml", agreed.text)
-    except Refused as error:
-        print(f"cluster init: {error}", file=sys.stderr)
-        return error.code
     except (KeyboardInterrupt, typer.Abort):
-        print("\ncluster init: nothing was written", file=sys.stderr)
-        return INTERRUPTED
-    _report(path, stack, form, agreed, offline=offline)
+        raise CommandError("nothing was written", INTERRUPTED) from None
+    _report(_write(folder / f"Pulumi.{stack}.yaml", agreed.text), stack, form, agreed, offline=offline)
     return OK
 
 
@@ -78,21 +66,21 @@ def _check_name(stack: str) -> None:
     """Check the stack name before the first question, because no answer can fix an invalid name."""
     problems = list(check_stack_name(ExistingSettings(stack=stack, target=ExistingTarget(kind="existing"))))
     if problems:
-        raise Refused("; ".join(map(str, problems)), USAGE)
+        raise CommandError("; ".join(map(str, problems)), USAGE)
 
 
 def _refuse_existing(stack: str, folder: Path) -> None:
     if not folder.is_dir():
-        raise Refused(f"--config-dir: {folder} is not a folder", USAGE)
+        raise CommandError(f"--config-dir: {folder} is not a folder", USAGE)
     for ending in ("yaml", "yml"):
         path = folder / f"Pulumi.{stack}.{ending}"
         if path.exists():
-            raise Refused(f"{path} already exists and was not changed; choose another name, or edit the file", REFUSED)
+            raise CommandError(f"{path} already exists and was not changed; choose another name, or edit the file", REFUSED)
 
 
 def make_terminal_prompt() -> Ask:
     if not sys.stdin.isatty():
-        raise Refused("stdin is not a terminal; pass --yes, and a flag for each value without a default", USAGE)
+        raise CommandError("stdin is not a terminal; pass --yes, and a flag for each value without a default", USAGE)
     return lambda prompt, default: str(typer.prompt(prompt, default=default, show_default=bool(default)))
 
 
@@ -110,48 +98,33 @@ def _target(flag: str | None, ask: Ask | None) -> str:
             return kind
         complaint = f"--target: {shown(kind)} is not {one_of(kinds)}{did_you_mean(kind, kinds)}"
         if flag is not None or ask is None:
-            raise Refused(complaint, USAGE)
+            raise CommandError(complaint, USAGE)
         print(complaint)
-
-
-def _refuse_other_flags(kind: str, form: Form, flags: Iterable[str]) -> None:
-    unexpected = sorted(set(flags) - {question.name for question in form.questions})
-    if unexpected:
-        raise Refused(f"--{unexpected[0]}: does not apply to target {kind}", USAGE)
 
 
 def collect_answers(stack: str, form: Form, flags: Mapping[str, str], offline: bool, ask: Ask | None) -> Agreed:
     """Ask until the whole file is valid. Only questions whose answers caused a problem are asked again."""
     settled = dict(flags)
     while True:
-        answers = ask_questions(form, settled, offline, ask)
-        _refuse_idle_flags(form, flags, answers)
+        answers: dict[str, str] = {}
+        for question in form.questions:
+            if question.applies(answers):
+                answers[question.name] = ask_question(question, Draft(answers, offline), settled.get(question.name), ask)
+        for question in form.questions:
+            if flags.get(question.name, NONE) not in ("", NONE) and question.name not in answers:
+                raise CommandError(f"--{question.name}: only {question.condition}", USAGE)
         text = form.text(stack, answers)
         examined, wrong = examine_draft(stack, form, text, offline=offline)
         if not wrong:
             return Agreed(answers, text, examined)
         again = [find_question(form, problem) for problem in wrong]
         if ask is None or None in again:
-            raise Refused("; ".join(map(str, wrong)) + "; nothing was written", REFUSED)
+            raise CommandError("; ".join(map(str, wrong)) + "; nothing was written", REFUSED)
         for problem in wrong:
             print(problem)
         doubtful = {question.name for question in again if question}
         settled = {name: answer for name, answer in answers.items() if name not in doubtful}
         flags = {name: value for name, value in flags.items() if name not in doubtful}
-
-
-def _refuse_idle_flags(form: Form, flags: Mapping[str, str], answers: Mapping[str, str]) -> None:
-    for question in form.questions:
-        if flags.get(question.name, NONE) not in ("", NONE) and question.name not in answers:
-            raise Refused(f"--{question.name}: only {question.condition}", USAGE)
-
-
-def ask_questions(form: Form, settled: Mapping[str, str], offline: bool, ask: Ask | None) -> dict[str, str]:
-    answers: dict[str, str] = {}
-    for question in form.questions:
-        if question.applies(answers):
-            answers[question.name] = ask_question(question, Draft(answers, offline), settled.get(question.name), ask)
-    return answers
 
 
 def ask_question(question: Question, draft: Draft, settled: str | None, ask: Ask | None) -> str:
@@ -163,7 +136,7 @@ def ask_question(question: Question, draft: Draft, settled: str | None, ask: Ask
         except Unfit as error:
             complaint = f"--{question.name}: {shown(answer)} is not accepted: {error}"
             if settled is not None or ask is None:
-                raise Refused(complaint, USAGE) from None
+                raise CommandError(complaint, USAGE) from None
             print(complaint)
         else:
             return answer
@@ -172,7 +145,7 @@ def ask_question(question: Question, draft: Draft, settled: str | None, ask: Ask
 def find_default(question: Question, draft: Draft, ask: Ask | None) -> str:
     proposal = question.propose(draft)
     if proposal.is_required and ask is None:
-        raise Refused(f"--{question.name}: required with --yes, like {question.example}. {proposal.note}".strip(), USAGE)
+        raise CommandError(f"--{question.name}: required with --yes, like {question.example}. {proposal.note}".strip(), USAGE)
     if proposal.note:
         print(proposal.note)
     return proposal.default
@@ -187,20 +160,18 @@ def examine_draft(stack: str, form: Form, text: str, *, offline: bool) -> tuple[
         draft = Path(folder) / f"Pulumi.{stack}.yaml"
         draft.write_text(text, encoding="utf-8")
         raw = stack_file.read(draft)
-    examined = form.examined(raw, offline=True)
+    examined = form.examine(raw, offline=True)
     if examined.problems or offline:
         return examined, examined.problems
-    examined = form.examined(raw, offline=False)
+    examined = form.examine(raw, offline=False)
     final = tuple(problem for problem in examined.problems if (question := find_question(form, problem)) and question.is_final)
     return examined, final
 
 
 def find_question(form: Form, problem: Problem) -> Question | None:
     """Return the question whose answer caused the problem; None if there is no such question."""
-    for question in form.questions:
-        if any(is_below(problem.path, path) for path in question.paths):
-            return question
-    return None
+    causes = (question for question in form.questions if any(is_below(problem.path, path) for path in question.paths))
+    return next(causes, None)
 
 
 # --- the end -----------------------------------------------------------------------------------------------------------
@@ -213,11 +184,11 @@ def _write(path: Path, text: str) -> Path:
             is_new = True
             file.write(text)
     except FileExistsError:
-        raise Refused(f"{path} already exists and was not changed", REFUSED) from None
+        raise CommandError(f"{path} already exists and was not changed", REFUSED) from None
     except OSError as error:
         if is_new:
             path.unlink()
-        raise Refused(f"{path} cannot be written: {error.strerror}", USAGE) from None
+        raise CommandError(f"{path} cannot be written: {error.strerror}", USAGE) from None
     return path
 
 
@@ -231,18 +202,13 @@ def _report(path: Path, stack: str, form: Form, agreed: Agreed, *, offline: bool
         reason = "--offline" if offline else agreed.examined.not_queried
         print(f"checked the file only; {form.queried} was not queried: {reason}")
     first = list_prior_commands(path)
-    for steps in form.next_steps(stack, agreed.answers):
-        print(f"{steps.heading}:")
-        for command in (*first, *steps.commands):
+    for heading, commands in form.next_steps(stack, agreed.answers).items():
+        print(f"{heading}:")
+        for command in (*first, *commands):
             print(f"  {command}")
         first = ()
-    _report_cost(agreed, offline=offline)
-
-
-def _report_cost(agreed: Agreed, *, offline: bool) -> None:
-    """Print the cost of the stack as the last line. Print nothing for an existing cluster."""
     settings, facts = agreed.examined.settings, agreed.examined.facts
-    if isinstance(settings, Settings):
+    if isinstance(settings, Settings):  # an existing cluster has no cost in AWS
         prices = snapshot(settings.region) if offline or facts is None else price_list.read(Wanted.of(settings))
         print(lines.of_stack(settings, facts, prices))
 
@@ -252,9 +218,5 @@ def list_prior_commands(path: Path) -> tuple[str, ...]:
 
     Without --config-dir, other verbs find stack files only in stacks/, and Pulumi must run in the clone.
     """
-    lines: list[str] = []
-    if path.resolve().parent != ROOT / "stacks":
-        lines.append(f"cp {shlex.quote(str(path.resolve()))} {shlex.quote(str(ROOT / 'stacks'))}/")
-    if Path.cwd() != ROOT:
-        lines.append(f"cd {shlex.quote(str(ROOT))}")
-    return tuple(lines)
+    copy, change = f"cp {shlex.quote(str(path.resolve()))} {shlex.quote(str(ROOT / 'stacks'))}/", f"cd {shlex.quote(str(ROOT))}"
+    return (*([copy] if path.resolve().parent != ROOT / "stacks" else []), *([change] if Path.cwd() != ROOT else []))

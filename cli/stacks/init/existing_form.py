@@ -12,7 +12,6 @@ from cli.stacks.init.questions import (
     Answers,
     Draft,
     Form,
-    NextSteps,
     Proposal,
     Question,
     Unfit,
@@ -184,22 +183,17 @@ config:
 """
 
 
-def _next_steps(stack: str, answers: Answers) -> tuple[NextSteps, ...]:
+def _next_steps(stack: str, answers: Answers) -> dict[str, tuple[str, ...]]:
     cluster = f"--context {shlex.quote(answers['context'])}"
     if not _is_list(answers["kubeconfig"]):
         cluster = f"--kubeconfig {quote(expand_home(answers['kubeconfig']))} {cluster}"
     smoke = f"scripts/cluster smoke --pool {answers['pool']} --workers {min(2, int(answers['size']))} {cluster} --image IMAGE"
-    return (
-        NextSteps(
-            "next",
-            (
-                f"scripts/cluster validate -s {stack}",
-                f"pulumi stack init {stack} && pulumi up -s {stack}",
-                f"scripts/cluster status -s {stack}",
-                *([smoke] if int(answers["gpus"]) else []),
-            ),
-        ),
+    commands = (
+        f"scripts/cluster validate -s {stack}",
+        f"pulumi stack init {stack} && pulumi up -s {stack}",
+        f"scripts/cluster status -s {stack}",
     )
+    return {"next": (*commands, smoke) if int(answers["gpus"]) else commands}
 
 
 def quote(path: str) -> str:

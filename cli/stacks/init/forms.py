@@ -13,7 +13,6 @@ from cli.stacks.init.questions import (
     Answers,
     Draft,
     Form,
-    NextSteps,
     Proposal,
     Question,
     Unfit,
@@ -60,7 +59,7 @@ config:
 """
 
 
-def _eks_steps(stack: str, answers: Answers) -> tuple[NextSteps, ...]:
+def _eks_steps(stack: str, answers: Answers) -> dict[str, tuple[str, ...]]:
     create = (f"scripts/cluster validate -s {stack}", f"pulumi stack init {stack} && pulumi up -s {stack}")
     use = (
         f"scripts/cluster status -s {stack}",
@@ -69,12 +68,12 @@ def _eks_steps(stack: str, answers: Answers) -> tuple[NextSteps, ...]:
         f"scripts/cluster smoke --workers {min(2, int(answers['size']))}",
     )
     if parse_cidrs(answers["allow"]):
-        return (NextSteps(HERE, (*create, *use)),)
+        return {HERE: (*create, *use)}
     install = f"pulumi config set --path gpumpi:platform.install true -s {stack} && pulumi up -s {stack}"
     inside = (
         "then on a machine inside the VPC, with this checkout, its stack file and the same Pulumi backend (the API is private)"
     )
-    return (NextSteps(HERE, create), NextSteps(inside, (install, *use)))
+    return {HERE: create, inside: (install, *use)}
 
 
 EKS: Final = Form(
@@ -148,10 +147,10 @@ config:
 """
 
 
-def _ec2_steps(stack: str, answers: Answers) -> tuple[NextSteps, ...]:
+def _ec2_steps(stack: str, answers: Answers) -> dict[str, tuple[str, ...]]:
     create = (f"scripts/cluster validate -s {stack}", f"pulumi stack init {stack} && pulumi up -s {stack}")
     login = (f"scripts/cluster ssh -s {stack}",) if answers["ssh-key"] else ()
-    return (NextSteps(HERE, (*create, f"scripts/cluster wait -s {stack}", *login)),)
+    return {HERE: (*create, f"scripts/cluster wait -s {stack}", *login)}
 
 
 EC2: Final = Form(

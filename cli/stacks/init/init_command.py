@@ -1,88 +1,58 @@
 """Options of `init`. `cli.stacks.init.dialog` asks the questions, and `cli.stacks.init.forms` writes the stack files."""
 
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from cli import options
 from cli.stacks.init import dialog
 
-FOR_AWS: Final = "Targets eks and ec2"
-FOR_EXISTING: Final = "Target existing"
+
+def _answer(help: str, panel: str | None = None) -> Any:
+    return typer.Option(help=help, show_default=False, rich_help_panel=panel)
+
+
+def _for_aws(help: str) -> Any:
+    return _answer(help, "Targets eks and ec2")
+
+
+def _for_existing(help: str) -> Any:
+    return _answer(help, "Target existing")
 
 
 @dataclass(frozen=True)
 class Answers:
     """Answers to the questions of `init`, given as options."""
 
-    target: Annotated[
-        Literal["eks", "ec2", "existing"] | None, typer.Option(help="What the stack builds.", show_default=False)
-    ] = None
+    target: Annotated[Literal["eks", "ec2", "existing"] | None, _answer("What the stack builds.")] = None
     storage: Annotated[
         Literal["efs", "none", "nfs", "storage-class"] | None,
-        typer.Option(help="Shared volume: efs or none; for target existing: nfs, storage-class or none.", show_default=False),
+        _answer("Shared volume: efs or none; for target existing: nfs, storage-class or none."),
     ] = None
-    size: Annotated[
-        str | None, typer.Option(help="Maximum number of nodes; for target existing: the number of nodes.", show_default=False)
-    ] = None
-    region: Annotated[
-        str | None, typer.Option(help="AWS region. Default: AWS_REGION.", show_default=False, rich_help_panel=FOR_AWS)
-    ] = None
-    instance_type: Annotated[
-        str | None, typer.Option(help="Instance type of the compute nodes.", show_default=False, rich_help_panel=FOR_AWS)
-    ] = None
+    size: Annotated[str | None, _answer("Maximum number of nodes; for target existing: the number of nodes.")] = None
+    region: Annotated[str | None, _for_aws("AWS region. Default: AWS_REGION.")] = None
+    instance_type: Annotated[str | None, _for_aws("Instance type of the compute nodes.")] = None
     allow: Annotated[
         str | None,
-        typer.Option(
-            help="Comma-separated CIDRs allowed to reach the Kubernetes API (eks) or the head node's SSH port (ec2), or none. "
+        _for_aws(
+            "Comma-separated CIDRs allowed to reach the Kubernetes API (eks) or the head node's SSH port (ec2), or none. "
             "Default: your own public address, from https://checkip.amazonaws.com (to use another service, set "
-            "GPUMPI_CHECKIP_URL).",
-            show_default=False,
-            rich_help_panel=FOR_AWS,
+            "GPUMPI_CHECKIP_URL)."
         ),
     ] = None
-    ssh_key: Annotated[
-        str | None,
-        typer.Option(help="Target ec2: path of your public SSH key.", show_default=False, rich_help_panel=FOR_AWS),
-    ] = None
-    kubeconfig: Annotated[
-        str | None,
-        typer.Option(
-            help="Kubeconfig file. Default: KUBECONFIG or ~/.kube/config.", show_default=False, rich_help_panel=FOR_EXISTING
-        ),
-    ] = None
-    context: Annotated[
-        str | None,
-        typer.Option(
-            help="Context of the kubeconfig. Default: the current context.", show_default=False, rich_help_panel=FOR_EXISTING
-        ),
-    ] = None
-    pool: Annotated[str | None, typer.Option(help="Name of the node pool.", show_default=False, rich_help_panel=FOR_EXISTING)] = (
-        None
-    )
+    ssh_key: Annotated[str | None, _for_aws("Target ec2: path of your public SSH key.")] = None
+    kubeconfig: Annotated[str | None, _for_existing("Kubeconfig file. Default: KUBECONFIG or ~/.kube/config.")] = None
+    context: Annotated[str | None, _for_existing("Context of the kubeconfig. Default: the current context.")] = None
+    pool: Annotated[str | None, _for_existing("Name of the node pool.")] = None
     node_selector: Annotated[
-        str | None,
-        typer.Option(
-            help="Comma-separated KEY=VALUE labels that select exactly the nodes of the pool.",
-            show_default=False,
-            rich_help_panel=FOR_EXISTING,
-        ),
+        str | None, _for_existing("Comma-separated KEY=VALUE labels that select exactly the nodes of the pool.")
     ] = None
-    gpus: Annotated[str | None, typer.Option(help="GPUs per node.", show_default=False, rich_help_panel=FOR_EXISTING)] = None
-    nfs: Annotated[
-        str | None, typer.Option(help="NFS export, SERVER:/PATH.", show_default=False, rich_help_panel=FOR_EXISTING)
-    ] = None
-    storage_class: Annotated[
-        str | None,
-        typer.Option(help="Storage class that supports ReadWriteMany.", show_default=False, rich_help_panel=FOR_EXISTING),
-    ] = None
-    volume_size: Annotated[
-        str | None, typer.Option(help="Size of each namespace's volume.", show_default=False, rich_help_panel=FOR_EXISTING)
-    ] = None
-    mount_path: Annotated[
-        str | None, typer.Option(help="Mount path of the volume in jobs.", show_default=False, rich_help_panel=FOR_EXISTING)
-    ] = None
+    gpus: Annotated[str | None, _for_existing("GPUs per node.")] = None
+    nfs: Annotated[str | None, _for_existing("NFS export, SERVER:/PATH.")] = None
+    storage_class: Annotated[str | None, _for_existing("Storage class that supports ReadWriteMany.")] = None
+    volume_size: Annotated[str | None, _for_existing("Size of each namespace's volume.")] = None
+    mount_path: Annotated[str | None, _for_existing("Mount path of the volume in jobs.")] = None
 
 
 def command(

@@ -12,7 +12,6 @@ import yaml
 
 from cli.stacks.init import caller_address
 from infra.config.messages import did_you_mean, one_of
-from infra.config.stack_file import RawStack
 from infra.preflight import Examined
 
 Answers = Mapping[str, str]
@@ -68,14 +67,6 @@ class Question:
 
 
 @dataclass(frozen=True)
-class NextSteps:
-    """Commands to run next, all on the same machine."""
-
-    heading: str
-    commands: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Form:
     """One target: its questions and its stack file."""
 
@@ -87,10 +78,8 @@ class Form:
     """Function that renders the stack file from the stack name and the answers."""
     examine: Callable[..., Examined[Any, Any]]
     """Function that checks the stack file as `validate` does: `examine(raw, offline=...)`."""
-    next_steps: Callable[[str, Answers], tuple[NextSteps, ...]]
-
-    def examined(self, raw: RawStack, *, offline: bool) -> Examined[Any, Any]:
-        return self.examine(raw, offline=offline)
+    next_steps: Callable[[str, Answers], dict[str, tuple[str, ...]]]
+    """Function that returns the commands to run next. The heading of each group names the machine on which they run."""
 
 
 # --- proposals ---------------------------------------------------------------------------------------------------------
@@ -131,20 +120,23 @@ def _region(draft: Draft) -> Proposal:
 # --- checks ------------------------------------------------------------------------------------------------------------
 
 
-def match_pattern(pattern: str, example: str) -> Callable[[str, Answers], None]:
+def require(is_fine: Callable[[str], object], fix: str) -> Callable[[str, Answers], None]:
+    """Return a check that rejects an answer with this fix."""
+
     def check(answer: str, answers: Answers) -> None:
-        if not re.fullmatch(pattern, answer):
-            raise Unfit(f"write one like {example}")
+        if not is_fine(answer):
+            raise Unfit(fix)
 
     return check
+
+
+def match_pattern(pattern: str, example: str) -> Callable[[str, Answers], None]:
+    return require(re.compile(pattern).fullmatch, f"write one like {example}")
 
 
 def parse_number(least: int, most: int) -> Callable[[str, Answers], None]:
-    def check(answer: str, answers: Answers) -> None:
-        if not (answer.isascii() and answer.isdecimal() and least <= int(answer) <= most):
-            raise Unfit(f"write a number from {least} to {most}")
-
-    return check
+    fix = f"write a number from {least} to {most}"
+    return require(lambda answer: re.fullmatch("[0-9]+", answer) and least <= int(answer) <= most, fix)
 
 
 def parse_choice(*choices: str) -> Callable[[str, Answers], None]:

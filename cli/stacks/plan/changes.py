@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from cli.console import to_json
 from cli.errors import CommandError, NotFound
 from cli.stacks import pulumi_program
 from infra.inventory.table import TABLE
@@ -49,9 +50,7 @@ class Changes:
     def as_json(self) -> dict[str, object]:
         return {
             "counts": None if self.not_previewed else {operation: self.counts.get(operation, 0) for operation in OPERATIONS},
-            "resources": [
-                {"name": row.name, "type": row.type, "operation": row.operation, "effect": row.effect} for row in self.notable
-            ],
+            "resources": to_json(self.notable),
             "notPreviewed": self.not_previewed or None,
         }
 

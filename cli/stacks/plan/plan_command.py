@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,7 @@ import typer
 
 from cli import options
 from cli.clusters.status.cluster_status import BlockStatus
-from cli.console import make_console, print_json
+from cli.console import print_result
 from cli.errors import CommandError
 from cli.exit_codes import USAGE
 from cli.installation import CLONE
@@ -54,11 +55,8 @@ def command(
         )
     file = None if config_dir == options.STACK_FILES else path
     report = examine(raw, offline=offline, look_ahead=_preview(stack, file, no_preview=no_preview, offline=offline))
-    if as_json:
-        print_json(report.as_json(strict=strict))
-    else:
-        make_console().print(screen(report, strict=strict))
-    return report.code(strict=strict)
+    code = report.code(strict=strict)
+    return print_result(report.as_json(strict=strict), screen(report, strict=strict), as_json=as_json, code=code)
 
 
 def _preview(stack: str, file: Path | None, *, no_preview: bool, offline: bool) -> Callable[[], Changes]:
@@ -71,13 +69,17 @@ def _preview(stack: str, file: Path | None, *, no_preview: bool, offline: bool) 
 
 
 def examine(raw: RawStack, *, offline: bool, look_ahead: Callable[[], Changes]) -> Report:
-    """Run the checks, the price queries and the preview in parallel."""
+    """Run the checks, the price queries and the preview in parallel. With a budget, a rule of the checks reads the prices."""
+    parsed = preflight.parse_aws(raw).model if raw.is_readable else None
+    read_prices = partial(_prices, raw, parsed, offline=offline)
+    has_budget = not offline and parsed is not None and parsed.budget.is_set
     with ThreadPoolExecutor(2) as threads:
         ahead = threads.submit(look_ahead)
-        prices = threads.submit(_prices, raw, offline=offline)
+        prices = None if has_budget else threads.submit(read_prices)
         examined = preflight.examine_aws(raw, offline=offline)
-        settings = examined.settings
-        planned = _bill(settings, examined.facts, prices.result())
+        settings, facts = examined.settings, examined.facts
+        known_prices = prices.result() if prices else facts.prices if facts else None
+        planned = _bill(settings, facts, known_prices or read_prices())
         return Report(
             _heading(raw, examined),
             raw.stack,
@@ -141,9 +143,8 @@ def _unless_unplanned(name: str, answers: Callable[[], list[Answer]]) -> list[An
         return [unknown(name, "the stack uses an instance type or zone that AWS does not have")]
 
 
-def _prices(raw: RawStack, *, offline: bool) -> Prices:
+def _prices(raw: RawStack, settings: Settings | None, *, offline: bool) -> Prices:
     """Query the prices of a stack even if its stack file has problems. Offline, read the snapshot."""
-    settings = preflight.parse_aws(raw).model if raw.is_readable else None
     if offline or settings is None:
         return snapshot(raw.region)
     return price_list.read(Wanted.of(settings))

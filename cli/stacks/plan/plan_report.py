@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
+from cli.console import to_json
 from cli.exit_codes import NOT_RUN, OK, REFUSED
 from cli.stacks.plan.changes import Changes
 from infra.checks.model import Answer, unknown
-from infra.cost.prices import Price
 from infra.inventory.bill import LEVELS, Bill, Line, Total
 
 PREVIEW = "pulumi preview"
@@ -59,7 +59,7 @@ class Report:
             "exitCode": code,
             "changes": self.changes.as_json(),
             "unknown": [answer.check for answer in self.unknown],
-            "checks": [answer.as_json() for answer in self.answers],
+            "checks": to_json(self.answers),
             "cost": None if self.bill is None else bill_json(self.bill),
         }
 
@@ -71,7 +71,10 @@ def bill_json(bill: Bill) -> Mapping[str, object]:
         "prices": {"source": prices.kind, "date": bill.date, "verified": not bill.not_verified, "missing": prices.missing},
         "totals": {level: _total_json(bill.total(level)) for level in LEVELS},
         "lines": [_line_json(line) for line in bill.lines],
-        "usage": [{"name": usage.name, "unit": usage.unit, "usd": _usd(usage.price)} for usage in bill.usage],
+        "usage": [
+            {"name": line.name, "unit": line.unit, "usd": None if line.price is None else float(line.price.usd)}
+            for line in bill.usage
+        ],
     }
 
 
@@ -93,10 +96,6 @@ def _line_json(line: Line) -> dict[str, object]:
         "usdPerHour": {level: None if amount is None else _rounded(amount, 6) for level, amount in amounts.items()},
         "prepaid": line.prepaid,
     }
-
-
-def _usd(price: Price | None) -> float | None:
-    return None if price is None else float(price.usd)
 
 
 def _rounded(amount: Decimal, digits: int) -> float:

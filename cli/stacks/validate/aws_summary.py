@@ -27,25 +27,11 @@ class Row:
     gpus: int | None
     efa: int | None
     zones: tuple[str, ...] | None
-    minimum: int
-    desired: int
-    maximum: int
+    min_size: int
+    desired_size: int
+    max_size: int
     capacity: str
     placement_group: str | None
-
-    def as_json(self) -> dict[str, object]:
-        return {
-            "name": self.name,
-            "instanceType": self.instance_type,
-            "gpus": self.gpus,
-            "efa": self.efa,
-            "zones": None if self.zones is None else list(self.zones),
-            "minSize": self.minimum,
-            "desiredSize": self.desired,
-            "maxSize": self.maximum,
-            "capacity": self.capacity,
-            "placementGroup": self.placement_group,
-        }
 
 
 def list_rows(settings: Settings, facts: Facts | None) -> Iterator[Row]:
@@ -53,22 +39,15 @@ def list_rows(settings: Settings, facts: Facts | None) -> Iterator[Row]:
     for pool in settings.pools:
         instance_type = facts.instance_types[pool.instance_type] if facts else None
         zone = pool_zone(pool, settings, facts) if facts else pool.zone
-        yield _row(
-            pool,
-            settings,
-            facts,
-            (zone,) if zone else None,
-            gpus=instance_type.gpus if instance_type else None,
-            efa=_efa(pool, instance_type) if instance_type else None,
-            capacity=pool.capacity.kind,
-            group=_placement_group(pool, facts),
-        )
+        devices = (instance_type.gpus, _efa(pool, instance_type)) if instance_type else (None, None)
+        zones, group = (zone,) if zone else None, _placement_group(pool, facts)
+        yield _row(pool, settings, facts, zones, devices, pool.capacity.kind, group)
 
 
 def _system(settings: Settings, facts: Facts | None) -> Row:
     system = settings.eks.system
     zones = offering_zones(system.instance_type, settings, facts) if facts else None
-    return _row(system, settings, facts, zones, gpus=0, efa=0, capacity="on-demand", group="none")
+    return _row(system, settings, facts, zones, (0, 0), "on-demand", "none")
 
 
 def _head_node(settings: Settings, facts: Facts | None) -> Row:
@@ -90,14 +69,12 @@ def _row(
     settings: Settings,
     facts: Facts | None,
     zones: tuple[str, ...] | None,
-    *,
-    gpus: int | None,
-    efa: int | None,
+    devices: tuple[int | None, int | None],
     capacity: str,
     group: str | None,
 ) -> Row:
     desired = desired_size(pool, settings, facts).size if facts else pool.initial_size
-    return Row(pool.name, pool.instance_type, gpus, efa, zones, pool.min_size, desired, pool.max_size, capacity, group)
+    return Row(pool.name, pool.instance_type, *devices, zones, pool.min_size, desired, pool.max_size, capacity, group)
 
 
 def _efa(pool: Pool, instance_type: InstanceType) -> int:
@@ -128,7 +105,7 @@ def show(console: Console, settings: Settings, facts: Facts | None) -> None:
     summary = list(list_rows(settings, facts))
     console.print(_table(summary))
     if settings.pools and facts:
-        console.print(f"at most {sum((row.gpus or 0) * row.maximum for row in summary)} GPUs")
+        console.print(f"at most {sum((row.gpus or 0) * row.max_size for row in summary)} GPUs")
 
 
 def _kind(settings: Settings, facts: Facts | None) -> str:
@@ -143,14 +120,8 @@ def _table(summary: list[Row]) -> Listing:
     listing = Listing("pool", "type", "GPUs", "EFA", "nodes", "zone", "capacity", "placement", right=("GPUs", "EFA"))
     for row in summary:
         numbers = [UNKNOWN if number is None else str(number) for number in (row.gpus, row.efa)]
-        nodes = f"{row.desired} ({row.minimum} to {row.maximum})"
-        listing.add_row(
-            row.name, row.instance_type, *numbers, nodes, format_zones(row.zones), row.capacity, row.placement_group or UNKNOWN
-        )
+        nodes = f"{row.desired_size} ({row.min_size} to {row.max_size})"
+        zones = UNKNOWN if not row.zones else row.zones[0] if len(row.zones) == 1 else f"{len(row.zones)} zones"
+        group = row.placement_group or UNKNOWN
+        listing.add_row(row.name, row.instance_type, *numbers, nodes, zones, row.capacity, group)
     return listing
-
-
-def format_zones(names: tuple[str, ...] | None) -> str:
-    if not names:
-        return UNKNOWN
-    return names[0] if len(names) == 1 else f"{len(names)} zones"

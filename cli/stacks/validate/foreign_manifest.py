@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from cli.clusters.kubernetes_access import Access, Cluster
-from cli.console import make_console, print_json
-from cli.errors import CommandError, format_problem, serialize_problem, summarize_problems
-from cli.exit_codes import OK, REFUSED
+from cli.errors import CommandError
 from cli.jobs.importing import admission, formats, placement
 from cli.jobs.importing.source import NotImportable
+from cli.stacks.validate.file_report import FileReport
 from infra.config.problems import Problem
 from infra.jobs.cluster import ClusterDescription
 
@@ -19,7 +18,7 @@ WITHOUT_CLUSTER: Final = "whether a cluster (--kubeconfig) admits the pods, and 
 def documents(path: Path) -> list[Mapping[str, Any]]:
     """Return the Kubernetes objects in a file that create pods; empty if the file contains none."""
     try:
-        return admission.select_documents_with_pods(formats.documents(formats.text_of(path)))
+        return [document for document in formats.documents(formats.text_of(path)) if any(admission.pods(document))]
     except NotImportable:
         return []
 
@@ -39,8 +38,8 @@ def run(path: Path, manifests: Sequence[Mapping[str, Any]], access: Access, *, o
             own += admission.list_refusals(manifest, cluster, where)
         label = f"{manifest['kind']} {manifest.get('metadata', {}).get('name', '')}".strip()
         problems += [Problem(f"{label}: {problem.path}", problem.message) for problem in own]
-    _print(path, problems, unchecked, as_json=as_json)
-    return REFUSED if problems else OK
+    fine = "no problems found; apply it with kubectl"
+    return FileReport(path, problems, "created", fine, [unchecked] if unchecked else []).print(as_json=as_json)
 
 
 def _connect(access: Access) -> tuple[Cluster | None, ClusterDescription | None, str]:
@@ -60,19 +59,3 @@ def _variables(manifest: Mapping[str, Any]) -> list[Problem]:
         )
         for variable in formats.unset_variables(manifest)
     ]
-
-
-def _print(path: Path, problems: Sequence[Problem], unchecked: str, *, as_json: bool) -> None:
-    if as_json:
-        document = {"file": str(path), "ok": not problems, "problems": [serialize_problem(problem) for problem in problems]}
-        print_json({**document, "unchecked": [unchecked] if unchecked else []})
-        return
-    console = make_console()
-    for problem in problems:
-        console.print(format_problem(problem), style="red")
-    if problems:
-        console.print(summarize_problems(path.name, len(problems), "created"), style="bold")
-    else:
-        console.print(f"{path.name}: no problems found; apply it with kubectl", style="bold green")
-    if unchecked:
-        console.print(f"not checked: {unchecked}", style="yellow")

@@ -27,6 +27,7 @@ class StandaloneLauncher(MpiLauncher):
     """Open MPI on a StatefulSet of workers. The launcher's Job is the main object: the job ends when it ends."""
 
     name: ClassVar[LauncherName] = "standalone"
+    starts_before_workers: ClassVar[bool] = True
     key_exchanges: ClassVar[tuple[KeyExchange, ...]] = get_args(KeyExchange)
 
     def build(self, placed: PlacedJob, generate_keys: Callable[[], KeyPair]) -> list[Manifest]:
