@@ -97,7 +97,7 @@ def user_data(
     limit = content["join_seconds"] if content["role"] == "worker" else None
     for mount in mounts:
         parts.append(_mount(mount, limit_seconds=limit))
-        if content["role"] == "master":
+        if content["role"] == "master" and mount.owned:
             parts.append(_own(mount))
     parts.append("systemctl start gpumpi-join.service\n")
     return "\n".join(parts)
@@ -152,7 +152,7 @@ def _login(user: str, public_keys: Sequence[str]) -> str:
 def _own(mount: Mount[str]) -> str:
     """Return a command that lets job images and login users write, where only root can write at first."""
     paths = " ".join(shlex.quote(f"{mount.path}{directory}".rstrip("/")) for directory in mount.owned)
-    return f"chown {USER_ID}:{GROUP_ID} {paths}\n" if paths else ""
+    return f"chown {USER_ID}:{GROUP_ID} {paths}\n"
 
 
 def _mount(mount: Mount[str], limit_seconds: object) -> str:

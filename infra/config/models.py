@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Final, Union, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
+from pydantic.config import JsonDict
 from pydantic.fields import FieldInfo
 
 
@@ -17,7 +18,7 @@ class Model(BaseModel):
     """Message for a setting that only another model of the same union has."""
 
 
-SELECTS: Final = {"selects": True}
+SELECTS: Final[JsonDict] = {"selects": True}
 """`json_schema_extra` of a required field that selects this model of a union: users may omit it."""
 
 
