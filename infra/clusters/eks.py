@@ -126,9 +126,9 @@ def _job_roles(settings: Settings, base: Foundation, cluster: EksCluster) -> lis
     roles: list[PodRole] = []
     for namespace in settings.platform.namespace_names:
         paths = [
-            iam.BucketPath(one.bucket, one.path, one.access == "readWrite")
-            for one in settings.platform.job_policies
-            if one.namespace in (None, namespace)
+            iam.BucketPath(policy.bucket, policy.path, policy.access == "readWrite")
+            for policy in settings.platform.job_policies
+            if policy.namespace in (None, namespace)
         ]
         more: dict[str, pulumi.Input[str]] = {"buckets": iam.to_json(iam.use_buckets(account, paths))} if paths else {}
         if logs is not None:
@@ -185,7 +185,7 @@ def _platform(
     from infra.platform.install import AutoscalerSpec, JobKeys, Parts, Platform, PlatformArgs
     from infra.platform.shared_volume import Volume
 
-    wanted, naming, scaler = settings.platform, base.naming, roles.autoscaler
+    platform, naming, scaler = settings.platform, base.naming, roles.autoscaler
     volumes = [
         Volume(
             each.volume,
@@ -196,19 +196,19 @@ def _platform(
         )
         for each in base.file_systems
     ]
-    has_efa = wanted.efa_plugin and any(pool.efa for pool in description.pools)
+    has_efa = platform.efa_plugin and any(pool.efa for pool in description.pools)
     args = PlatformArgs(
         naming,
         settings.eks.kubernetes_version,
         kubeconfig=outputs.kubeconfig_once_usable(cluster, name=naming.cluster, region=settings.region, check=check),
         parts=Parts(
-            device_plugin=wanted.device_plugin,
-            mpi_operator=wanted.mpi_operator,
-            trainer=wanted.trainer,
-            broken_nodes="heal" if wanted.node_healing else "leave",
-            queue=wanted.queue,
-            strict_queue=wanted.queue_order == "strict",
-            start_attempts=wanted.start_attempts,
+            device_plugin=platform.device_plugin,
+            mpi_operator=platform.mpi_operator,
+            trainer=platform.trainer,
+            broken_nodes="heal" if platform.node_healing else "leave",
+            queue=platform.queue,
+            strict_queue=platform.queue_order == "strict",
+            start_attempts=platform.start_attempts,
         ),
         manifests=facts.manifests,
         description=description,
@@ -216,7 +216,7 @@ def _platform(
         volumes=volumes,
         access=cluster.access,
         system_nodes=(system.node_group,),
-        autoscaler=AutoscalerSpec(settings.region, wanted.idle_minutes, scaler.association) if scaler else None,
+        autoscaler=AutoscalerSpec(settings.region, platform.idle_minutes, scaler.association) if scaler else None,
         monitoring=monitoring.of_eks(settings, description),
         job_keys=JobKeys(base.keys.name, roles.jobs),
         jobs=settings.jobs,
