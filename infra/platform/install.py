@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import pulumi
@@ -22,9 +22,9 @@ from infra.platform.monitoring.component import Monitoring, MonitoringArgs
 from infra.platform.mpi_operator import MpiOperator, MpiOperatorArgs
 from infra.platform.namespaces import Namespaces, NamespacesArgs
 from infra.platform.nvidia_device_plugin import NvidiaDevicePlugin, NvidiaDevicePluginArgs
-from infra.platform.owned_directories import OwnedDirectories, OwnedDirectoriesArgs
+from infra.platform.owned_directories import OwnedDirectories
 from infra.platform.queue import Queue, QueueArgs
-from infra.platform.shared_volume import SharedVolume, SharedVolumeArgs, Volume
+from infra.platform.shared_volume import SharedVolume, Volume
 from infra.platform.site import Site
 from infra.platform.stack_jobs import StackJobs, StackJobsArgs
 from infra.platform.webhook_operator import WebhookOperator
@@ -203,12 +203,11 @@ class Platform(pulumi.ComponentResource):
         JobController(self._naming.name("job-controller"), controller, self._child)
 
     def _install_volume(self, volume: Volume, created: Namespaces) -> SharedVolume:
-        naming, needs = self._naming, list[pulumi.Resource]()
+        naming, site, child = self._naming, self._site, self._child
         if volume.owned:
-            directories = OwnedDirectoriesArgs(self._site, volume, self._args.system_nodes)
-            needs.append(OwnedDirectories(naming.name(f"{volume.claim}-directories"), directories, self._child).done)
-        args = SharedVolumeArgs(self._site, volume, created.namespaces, needs)
-        return SharedVolume(naming.name(f"{volume.claim}-volume"), args, self._child)
+            name, nodes = naming.name(f"{volume.claim}-directories"), self._args.system_nodes
+            volume = replace(volume, needs=[*volume.needs, OwnedDirectories(name, site, volume, nodes, child).done])
+        return SharedVolume(naming.name(f"{volume.claim}-volume"), site, volume, created.namespaces, child)
 
     def _install_monitoring(self, operators: Sequence[pulumi.Resource]) -> None:
         args, monitoring = self._args, self._args.monitoring

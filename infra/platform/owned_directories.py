@@ -1,7 +1,6 @@
 """Sets the owner of directories in a new file system where only root can write at first, such as Lustre."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import pulumi
@@ -15,28 +14,26 @@ from infra.versions import AMAZON_LINUX
 MOUNT: Final = "/mnt"
 
 
-@dataclass(frozen=True)
-class OwnedDirectoriesArgs:
-    site: Site
-    volume: Volume
-    after: Sequence[pulumi.Resource] = ()
-    """Resources that the Job needs, besides those of the volume."""
-
-
 class OwnedDirectories(pulumi.ComponentResource):
     """Creates a Kubernetes Job with its own volume. The Job makes the user of job images the owner of the directories,
     but not of the files in them. `pulumi up` waits for the Job."""
 
-    def __init__(self, name: str, args: OwnedDirectoriesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        site: Site,
+        volume: Volume,
+        after: Sequence[pulumi.Resource],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
         super().__init__(f"{COMPONENT}:OwnedDirectories", name, None, opts)
-        site, volume = args.site, args.volume
         own = f"gpumpi-{volume.claim}-directories"
         metadata = {"name": own, "namespace": KUBE_SYSTEM}
         persistent = kubernetes.core.v1.PersistentVolume(
             f"{name}-volume",
             metadata={"name": f"{site.naming.cluster}-{own}"},
             spec=volume_spec(volume, KUBE_SYSTEM, own),
-            opts=site.options(self, *volume.needs, *args.after),
+            opts=site.options(self, *volume.needs, *after),
         )
         volume_name = persistent.metadata.apply(lambda metadata: metadata.name)
         claim = kubernetes.core.v1.PersistentVolumeClaim(

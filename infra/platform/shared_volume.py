@@ -59,36 +59,31 @@ def claim_spec(size: str = ANY_SIZE, **selected: Any) -> Any:
     return {"access_modes": ["ReadWriteMany"], "resources": {"requests": {"storage": size}}, **selected}
 
 
-@dataclass(frozen=True)
-class SharedVolumeArgs:
-    site: Site
-    volume: Volume
-    namespaces: Sequence[tuple[str, kubernetes.core.v1.Namespace]]
-    """Name and Pulumi resource of each job namespace."""
-    needs: Sequence[pulumi.Resource] = ()
-    """Resources that mounts depend on, besides those of the volume."""
-
-
 class SharedVolume(pulumi.ComponentResource):
     """Creates:
     - in each namespace a claim on the shared volume, and the volume itself unless a storage class provisions it
     - a storage class that creates a separate directory for each claim, if the driver supports that
     """
 
-    def __init__(self, name: str, args: SharedVolumeArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        site: Site,
+        volume: Volume,
+        namespaces: Sequence[tuple[str, kubernetes.core.v1.Namespace]],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """`namespaces`: name and Pulumi resource of each job namespace."""
         super().__init__(f"{COMPONENT}:SharedVolume", name, None, opts)
-        self._name, self._args, volume = name, args, args.volume
-        self._needs = (*volume.needs, *args.needs)
-        for namespace, resource in args.namespaces:
+        self._name, self._site, self._volume = name, site, volume
+        for namespace, resource in namespaces:
             self._create_claim(namespace, resource)
         if volume.storage_class is not None:
-            kubernetes.storage.v1.StorageClass(
-                f"{name}-class", **volume.storage_class, opts=args.site.options(self, *self._needs)
-            )
+            kubernetes.storage.v1.StorageClass(f"{name}-class", **volume.storage_class, opts=site.options(self, *volume.needs))
         self.register_outputs({})
 
     def _create_claim(self, namespace: str, namespace_resource: kubernetes.core.v1.Namespace) -> None:
-        volume, site = self._args.volume, self._args.site
+        volume, site = self._volume, self._site
         metadata: Any = {"name": volume.claim, "namespace": namespace}
         behind: list[pulumi.Resource] = []
         if volume.provisioner:
@@ -114,7 +109,7 @@ class SharedVolume(pulumi.ComponentResource):
         """Create the volume, and recreate it with its namespace. Otherwise the retained volume would stay reserved for
         the UID of the deleted claim, and the new claim would wait forever. The file system keeps the data.
         """
-        volume, site = self._args.volume, self._args.site
+        volume, site = self._volume, self._site
         recreated = pulumi.ResourceOptions(
             replacement_trigger=namespace_resource.metadata.apply(lambda metadata: metadata.uid),
             delete_before_replace=True,  # the replacement has the same name
@@ -123,5 +118,5 @@ class SharedVolume(pulumi.ComponentResource):
             f"{self._name}-{namespace}-volume",
             metadata={"name": f"{site.naming.cluster}-{namespace}-{volume.claim}", "labels": {label: namespace}},
             spec=volume_spec(volume, namespace, volume.claim),
-            opts=pulumi.ResourceOptions.merge(site.options(self, *self._needs), recreated),
+            opts=pulumi.ResourceOptions.merge(site.options(self, *volume.needs), recreated),
         )
