@@ -28,7 +28,7 @@ class OwnedDirectories(pulumi.ComponentResource):
     ) -> None:
         super().__init__(f"{COMPONENT}:OwnedDirectories", name, None, opts)
         own = f"gpumpi-{volume.claim}-directories"
-        metadata = {"name": own, "namespace": KUBE_SYSTEM}
+        metadata: Any = {"name": own, "namespace": KUBE_SYSTEM}
         persistent = kubernetes.core.v1.PersistentVolume(
             f"{name}-volume",
             metadata={"name": f"{site.naming.cluster}-{own}"},

@@ -79,7 +79,8 @@ class SharedVolume(pulumi.ComponentResource):
         for namespace, resource in namespaces:
             self._create_claim(namespace, resource)
         if volume.storage_class is not None:
-            kubernetes.storage.v1.StorageClass(f"{name}-class", **volume.storage_class, opts=site.options(self, *volume.needs))
+            spec: Any = volume.storage_class
+            kubernetes.storage.v1.StorageClass(f"{name}-class", **spec, opts=site.options(self, *volume.needs))
         self.register_outputs({})
 
     def _create_claim(self, namespace: str, namespace_resource: kubernetes.core.v1.Namespace) -> None:
