@@ -75,7 +75,7 @@ class Clients:
         self._session: Any = like._session if like is not None else _session(region)
         self._last_date: str | None = None
         self._clients: dict[tuple[str, int], Any] = {}
-        self._creating = like._creating if like is not None else Lock()
+        self._creating: Lock = like._creating if like is not None else Lock()
         self._session.events.register("after-call", self._note_date)
 
     def now(self) -> datetime:

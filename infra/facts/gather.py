@@ -247,7 +247,7 @@ class _StorageFacts:
         storage, naming = settings.storage, Naming(settings.stack)
         efs_id = storage.efs.file_system_id if isinstance(storage.efs, ExistingEfs) else None
         lustre_id = storage.fsx.file_system_id if isinstance(storage.fsx, ExistingLustre) else None
-        self._ids = {efs_id, lustre_id} - {None}
+        self._ids = {name for name in (efs_id, lustre_id) if name}
         new = storage.new_lustre
         own = {STACK_TAG: settings.stack, "Name": naming.name("lustre-file-system")}
         key = new.kms_key_arn if new else None
