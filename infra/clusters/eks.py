@@ -23,14 +23,11 @@ from infra.kubernetes.reachability import Check
 from infra.naming import (
     AUTOSCALER_ACCOUNT,
     AUTOSCALER_TAG,
-    EFS_CSI_DRIVER,
-    FSX_CSI_DRIVER,
     JOB_SERVICE_ACCOUNT,
     KUBE_SYSTEM,
     Naming,
 )
 from infra.plan import addons, eks_pools, image_repositories, monitoring
-from infra.plan import lustre as lustre_plan
 from infra.plan.cluster_description import describe
 from infra.plan.eks_pools import PoolPlan
 from infra.plan.placement import control_plane_zones
@@ -70,8 +67,7 @@ def build(settings: Settings, facts: Facts, check: Check | None) -> Mapping[str,
     return {
         **outputs.eks_cluster(cluster, name=naming.cluster, stack=settings.stack, region=settings.region),
         **outputs.network(base.network, base.nodes),
-        **outputs.storage(base.storage, base.keys),
-        **outputs.lustre(base.lustre),
+        **outputs.storage(base.file_systems, base.keys),
         **outputs.images(description),
         "pools": [outputs.pool(plans[pool.name], groups[pool.name]) for pool in settings.pools],
         "systemPool": outputs.pool(plans[system], groups[system]),
@@ -130,9 +126,9 @@ def _job_roles(settings: Settings, base: Foundation, cluster: EksCluster) -> lis
     roles: list[PodRole] = []
     for namespace in settings.platform.namespace_names:
         paths = [
-            iam.BucketPath(one.bucket, one.path, one.access == "readWrite")
-            for one in settings.platform.job_policies
-            if one.namespace in (None, namespace)
+            iam.BucketPath(policy.bucket, policy.path, policy.access == "readWrite")
+            for policy in settings.platform.job_policies
+            if policy.namespace in (None, namespace)
         ]
         more: dict[str, pulumi.Input[str]] = {"buckets": iam.to_json(iam.use_buckets(account, paths))} if paths else {}
         if logs is not None:
@@ -186,38 +182,41 @@ def _platform(
 ) -> None:
     """Install the platform into the cluster."""
     # Imported here because pulumi_kubernetes is slow to load and not needed without a platform.
-    from infra.platform.install import AutoscalerSpec, JobKeys, Lustre, Parts, Platform, PlatformArgs
-    from infra.platform.shared_volume import EfsVolume, LustreVolume
+    from infra.platform.install import AutoscalerSpec, JobKeys, Parts, Platform, PlatformArgs
+    from infra.platform.shared_volume import Volume
 
-    wanted, naming, storage, scaler = settings.platform, base.naming, base.storage, roles.autoscaler
-    lustre = None
-    if (file_system := base.lustre) is not None:
-        volume = LustreVolume(file_system.file_system_id, file_system.dns_name, file_system.mount_name)
-        owned = lustre_plan.owned_directories(settings)
-        lustre = Lustre(volume, owned, [services.named(FSX_CSI_DRIVER), *file_system.mounting])
-    has_efa = wanted.efa_plugin and any(pool.efa for pool in description.pools)
+    platform, naming, scaler = settings.platform, base.naming, roles.autoscaler
+    volumes = [
+        Volume(
+            each.volume,
+            each.spec.kind.claim,
+            owned=each.spec.owned,
+            storage_class=each.storage_class,
+            needs=[services.named(each.spec.kind.driver), *each.mounting],
+        )
+        for each in base.file_systems
+    ]
+    has_efa = platform.efa_plugin and any(pool.efa for pool in description.pools)
     args = PlatformArgs(
         naming,
         settings.eks.kubernetes_version,
         kubeconfig=outputs.kubeconfig_once_usable(cluster, name=naming.cluster, region=settings.region, check=check),
         parts=Parts(
-            device_plugin=wanted.device_plugin,
-            mpi_operator=wanted.mpi_operator,
-            trainer=wanted.trainer,
-            broken_nodes="heal" if wanted.node_healing else "leave",
-            queue=wanted.queue,
-            strict_queue=wanted.queue_order == "strict",
-            start_attempts=wanted.start_attempts,
+            device_plugin=platform.device_plugin,
+            mpi_operator=platform.mpi_operator,
+            trainer=platform.trainer,
+            broken_nodes="heal" if platform.node_healing else "leave",
+            queue=platform.queue,
+            strict_queue=platform.queue_order == "strict",
+            start_attempts=platform.start_attempts,
         ),
         manifests=facts.manifests,
         description=description,
         efa_registry=eks_registry(settings.region) if has_efa else None,
-        volume=EfsVolume(storage.file_system_id, storage.access_point_id) if storage else None,
-        volume_needs=[services.named(EFS_CSI_DRIVER), *storage.mounting] if storage else (),
-        lustre=lustre,
+        volumes=volumes,
         access=cluster.access,
         system_nodes=(system.node_group,),
-        autoscaler=AutoscalerSpec(settings.region, wanted.idle_minutes, scaler.association) if scaler else None,
+        autoscaler=AutoscalerSpec(settings.region, platform.idle_minutes, scaler.association) if scaler else None,
         monitoring=monitoring.of_eks(settings, description),
         job_keys=JobKeys(base.keys.name, roles.jobs),
         jobs=settings.jobs,

@@ -1,7 +1,6 @@
 """An existing Kubernetes cluster: `pulumi up` installs only the platform and the stack's jobs into it."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from infra import outputs
 from infra.facts.existing_cluster import ClusterFacts, kubeconfig_file
@@ -11,14 +10,19 @@ from infra.plan import monitoring
 from infra.plan.existing_cluster_description import describe
 from infra.settings.existing import ClassOfStorage, ExistingSettings, Nfs
 
-if TYPE_CHECKING:
-    from infra.platform.shared_volume import NfsVolume, StorageClassVolume
-
 
 def build(settings: ExistingSettings, facts: ClusterFacts) -> Mapping[str, object]:
     """Register all objects and return the outputs."""
     from infra.platform.install import Parts, Platform, PlatformArgs  # loads pulumi_kubernetes
+    from infra.platform.shared_volume import Volume, nfs_volume
 
+    match settings.storage:
+        case Nfs(server=server, path=path):
+            volumes = [nfs_volume(server, path)]
+        case ClassOfStorage(name=name, size=size):
+            volumes = [Volume(provisioner=name, size=size)]
+        case _:
+            volumes = []
     naming, platform, description = Naming(settings.stack), settings.platform, describe(settings, facts)
     file = kubeconfigs.file_of(kubeconfig_file(settings.target.kubeconfig), facts.context)
     args = PlatformArgs(
@@ -37,7 +41,7 @@ def build(settings: ExistingSettings, facts: ClusterFacts) -> Mapping[str, objec
         ),
         manifests=facts.manifests,
         description=description,
-        volume=_volume(settings),
+        volumes=volumes,
         system_selector=settings.target.system.node_selector,
         monitoring=monitoring.of_existing(settings, description),
         jobs=settings.jobs,
@@ -54,14 +58,3 @@ def build(settings: ExistingSettings, facts: ClusterFacts) -> Mapping[str, objec
         "namespaces": list(platform.namespace_names),
         "connect": {"kubectl": f"kubectl --kubeconfig {file} --context {facts.context}"},
     }
-
-
-def _volume(settings: ExistingSettings) -> "NfsVolume | StorageClassVolume | None":
-    from infra.platform.shared_volume import NfsVolume, StorageClassVolume
-
-    match settings.storage:
-        case Nfs(server=server, path=path):
-            return NfsVolume(server, path)
-        case ClassOfStorage(name=name, size=size):
-            return StorageClassVolume(name, size)
-    return None

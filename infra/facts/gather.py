@@ -18,6 +18,7 @@ from infra.facts.service_quotas import NODE_GROUPS, exceeds_default
 from infra.naming import STACK_TAG, Naming
 from infra.settings.platform import CommonPlatformSettings
 from infra.settings.stack import Settings
+from infra.settings.storage import ExistingEfs, ExistingLustre
 from infra.versions import (
     KUEUE_CRDS,
     KUEUE_ROLE,
@@ -118,8 +119,7 @@ def _gather(settings: Settings, clients: Clients, caller: Caller, queries: _Quer
     _read_account(settings, clients, caller, queries)
     quotas_needed, without_quota = account.quotas_needed(settings)
     quotas = queries.optional(Query.VCPU_QUOTAS, lambda: account.quota_values(clients, quotas_needed), None, field="quotas")
-    lustre_facts = _LustreFacts(settings, clients, queries)
-    mounts = _read_mounts(settings, clients, queries)
+    storage_facts = _StorageFacts(settings, clients, queries)
     admins = _read_named(settings, clients, caller, queries)
 
     if any(name not in types.result() or not offerings.result().get(name) for name in names):
@@ -146,10 +146,9 @@ def _gather(settings: Settings, clients: Clients, caller: Caller, queries: _Quer
         admins={arn: principal for arn, principal in principals.items() if principal},
         **queries.values,
     )
-    if facts.file_system and (read := mounts.result()):
-        facts = replace(facts, file_system=replace(facts.file_system, admitted=read[0], nodes_groups=read[1]))
     missing = {*_find_missing(settings, facts), *(arn for arn, principal in principals.items() if principal is None)}
-    return replace(lustre_facts.add_to(replace(facts, not_found=frozenset(missing))), unchecked=queries.unchecked)
+    facts = storage_facts.add_to(replace(facts, not_found=frozenset(missing)))
+    return replace(facts, unchecked=queries.unchecked)
 
 
 def _has_leftover_logs(settings: Settings, clients: Clients, existing: Existing) -> bool:
@@ -212,7 +211,6 @@ def _read_named(settings: Settings, clients: Clients, caller: Caller, queries: _
     groups = {name for pool in pools if (name := pool.own_placement_group)}
     image_ids = {pool.ami_id for pool in pools if pool.ami_id}
     reservation_ids = {pool.reservation_id for pool in pools if pool.reservation_id}
-    file_system_id = settings.storage.existing_file_system_id
     if vpc_id:
         queries.required(Query.VPC, lambda: ec2.vpc(clients, vpc_id), "vpc")
         queries.optional(Query.ENDPOINTS, lambda: ec2.endpoints(clients, vpc_id), None, field="endpoints")
@@ -224,8 +222,6 @@ def _read_named(settings: Settings, clients: Clients, caller: Caller, queries: _
         queries.required(Query.IMAGES, lambda: ec2.images(clients, image_ids), "images")
     if reservation_ids:
         queries.required(Query.RESERVATIONS, lambda: ec2.reservations(clients, reservation_ids), "reservations")
-    if file_system_id:
-        queries.required(Query.FILE_SYSTEM, lambda: efs.file_system(clients, file_system_id), "file_system")
     in_account = re.compile(rf"arn:[a-z-]+:iam::{caller.account}:(role|user)/.+")
     return {
         arn: queries.optional(Query.ADMINS, partial(account.principal_arn, clients, arn), arn, f"whether {arn} exists")
@@ -237,9 +233,9 @@ def _read_named(settings: Settings, clients: Clients, caller: Caller, queries: _
 def _find_missing(settings: Settings, facts: Facts) -> set[str]:
     """Return the IDs and names in the settings that do not exist."""
     of_pools = (name for pool in settings.pools for name in (pool.own_placement_group, pool.ami_id, pool.reservation_id))
-    named = {*settings.network.subnet_ids, settings.network.vpc_id, settings.storage.existing_file_system_id, *of_pools}
-    single = {each.id for each in (facts.vpc, facts.file_system) if each}
-    existing = {*single, *facts.subnets, *facts.placement_groups, *facts.images, *facts.reservations}
+    named = {*settings.network.subnet_ids, settings.network.vpc_id, *of_pools}
+    vpc_ids = {facts.vpc.id} if facts.vpc else set()
+    existing = {*vpc_ids, *facts.subnets, *facts.placement_groups, *facts.images, *facts.reservations}
     return {name for name in named if name and name not in existing}
 
 
@@ -247,46 +243,39 @@ _Mounts = tuple[efs.Admitted, frozenset[str]]
 """Sources from which an existing file system's mount targets allow NFS traffic, and security groups of the nodes."""
 
 
-def _read_mounts(settings: Settings, clients: Clients, queries: _Queries) -> "Future[_Mounts | None]":
-    """Read the security groups that decide which nodes can mount an existing file system.
-
-    The query is required if the stack adds rules to these groups: without the result, `up` would delete the rules.
-    """
-    name = settings.storage.existing_file_system_id
-    naming = Naming(settings.stack)
-    tags = {STACK_TAG: settings.stack, "Name": naming.name("nodes")}
-
-    def read() -> _Mounts | None:
-        if name is None:
-            return None
-        return efs.admitted(clients, name), security_groups.nodes_groups(clients, nodes=tags, cluster=naming.cluster)
-
-    if settings.storage.adds_ingress_rule:
-        return queries.required(Query.MOUNT_TARGETS, read)
-    return queries.optional(Query.MOUNT_TARGETS, read, None, f"security groups of {name}'s mount targets")
-
-
-class _LustreFacts:
-    """Queries about the FSx for Lustre file system of a stack, if it has one."""
+class _StorageFacts:
+    """Queries about the file systems of a stack, and what the stack file names for new ones."""
 
     def __init__(self, settings: Settings, clients: Clients, queries: _Queries) -> None:
-        self._file_system_id = settings.storage.existing_lustre_id
-        lustre, naming = settings.storage.lustre, Naming(settings.stack)
-        creates = lustre is not None and self._file_system_id is None
+        storage, naming = settings.storage, Naming(settings.stack)
+        efs_id = storage.efs.file_system_id if isinstance(storage.efs, ExistingEfs) else None
+        lustre_id = storage.fsx.file_system_id if isinstance(storage.fsx, ExistingLustre) else None
+        self._ids = {name for name in (efs_id, lustre_id) if name}
+        new = storage.new_lustre
         own = {STACK_TAG: settings.stack, "Name": naming.name("lustre-file-system")}
-        nodes = {STACK_TAG: settings.stack, "Name": naming.name("nodes")}
-        bucket = lustre.data_repository.bucket if lustre and lustre.data_repository else None
+        key = new.kms_key_arn if new else None
+        bucket = new.data_repository.bucket if new and new.data_repository else None
 
-        def read_existing() -> LustreFileSystem | None:
-            file_system = fsx.file_system(clients, self._file_system_id) if self._file_system_id else None
-            if file_system is None:
-                return None
-            groups = security_groups.nodes_groups(clients, nodes=nodes, cluster=naming.cluster)
-            return replace(file_system, admitted=fsx.admitted(clients, file_system), nodes_groups=groups)
+        def read_nodes_groups() -> frozenset[str]:
+            nodes = {STACK_TAG: settings.stack, "Name": naming.name("nodes")}
+            return security_groups.nodes_groups(clients, nodes=nodes, cluster=naming.cluster)
 
-        self._existing = queries.required(Query.LUSTRE, read_existing)
-        self._own = queries.required(Query.LUSTRE, lambda: fsx.own_file_system(clients, own) if creates else None)
-        key = lustre.kms_key_arn if lustre else None
+        def read_mounts() -> _Mounts | None:
+            return (efs.admitted(clients, efs_id), read_nodes_groups()) if efs_id else None
+
+        def read_lustre() -> LustreFileSystem | None:
+            file_system = fsx.file_system(clients, lustre_id) if lustre_id else None
+            return replace(file_system, nodes_groups=read_nodes_groups()) if file_system else None
+
+        self._efs = queries.required(Query.FILE_SYSTEM, lambda: efs.file_system(clients, efs_id) if efs_id else None)
+        if isinstance(storage.efs, ExistingEfs) and storage.efs.add_ingress_rule:
+            # Required: without the result, `up` would delete the rules that the stack has added to these groups.
+            self._mounts = queries.required(Query.MOUNT_TARGETS, read_mounts)
+        else:
+            subject = f"security groups of {efs_id}'s mount targets"
+            self._mounts = queries.optional(Query.MOUNT_TARGETS, read_mounts, None, subject)
+        self._lustre = queries.required(Query.LUSTRE, read_lustre)
+        self._own = queries.required(Query.LUSTRE, lambda: fsx.own_file_system(clients, own) if new else None)
         self._key_state = queries.optional(
             Query.LUSTRE_KEY, lambda: fsx.key_state(clients, key) if key else None, None, f"key of FSx {key}"
         )
@@ -295,13 +284,16 @@ class _LustreFacts:
         )
 
     def add_to(self, facts: Facts) -> Facts:
-        existing = self._existing.result()
-        missing = {self._file_system_id} if self._file_system_id and existing is None else set[str]()
+        file_system, mounts, lustre = self._efs.result(), self._mounts.result(), self._lustre.result()
+        if file_system is not None and mounts is not None:
+            file_system = replace(file_system, admitted=mounts[0], nodes_groups=mounts[1])
+        existing = {each.id for each in (file_system, lustre) if each}
         return replace(
             facts,
-            lustre=existing,
+            efs={file_system.id: file_system} if file_system else {},
+            lustre={lustre.id: lustre} if lustre else {},
             existing=replace(facts.existing, lustre=self._own.result()),
             bucket_region=self._bucket.result(),
             lustre_key_state=self._key_state.result(),
-            not_found=facts.not_found | missing,
+            not_found=facts.not_found | self._ids - existing,
         )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from infra.facts.model import Facts
 from infra.jobs.cluster import ClusterDescription, NamespaceDescription, PoolDescription, TaintDescription, VolumeDescription
-from infra.naming import JOB_SERVICE_ACCOUNT, LUSTRE_CLAIM, PRIORITIES, QUEUE_NAME, SHARED_CLAIM, SYSTEM_POOL, Naming
+from infra.naming import JOB_SERVICE_ACCOUNT, PRIORITIES, QUEUE_NAME, SYSTEM_POOL, Naming
 from infra.plan.allocatable import for_jobs
 from infra.plan.eks_pools import HUGE_PAGES_MIB, PoolPlan
 from infra.plan.image_repositories import address
@@ -55,12 +55,10 @@ def _pool(plan: PoolPlan, transport: TransportChoice, market: str) -> PoolDescri
 
 
 def _namespace(namespace: JobNamespace, settings: Settings) -> NamespaceDescription:
-    efs = settings.storage.efs
-    volumes: tuple[VolumeDescription, ...] = ()
-    if efs != "none":
-        volumes += (VolumeDescription(name=SHARED_CLAIM, claim=SHARED_CLAIM, mount_path=efs.mount_path),)
-    if (lustre := settings.storage.lustre) is not None:
-        volumes += (VolumeDescription(name=LUSTRE_CLAIM, claim=LUSTRE_CLAIM, mount_path=lustre.mount_path),)
+    volumes = tuple(
+        VolumeDescription(name=each.kind.claim, claim=each.kind.claim, mount_path=each.mount_path)
+        for each in settings.storage.file_systems
+    )
     return NamespaceDescription(
         name=namespace.name,
         pod_security=namespace.pod_security,

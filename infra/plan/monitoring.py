@@ -17,8 +17,7 @@ def of_eks(settings: Settings, description: ClusterDescription) -> Monitored | N
     more = (
         *([parts.AUTOSCALER] if platform.autoscaler else []),
         *([parts.EFA_DEVICE_PLUGIN] if has_efa else []),
-        *([parts.EFS_DRIVER] if settings.storage.efs != "none" else []),
-        *([parts.LUSTRE_DRIVER] if settings.storage.lustre else []),
+        *(parts.CSI_DRIVERS[each.kind] for each in settings.storage.file_systems),
         parts.NODE_MONITORING,
     )
     return _monitored(platform, description, more, eks=True, autoscaler=platform.autoscaler)

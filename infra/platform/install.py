@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import pulumi
@@ -12,26 +12,19 @@ from infra.facts.manifests import Manifests
 from infra.jobs.cluster import ClusterDescription
 from infra.jobs.model import Job
 from infra.monitoring.model import Monitored
-from infra.naming import COMPONENT, LUSTRE_CLAIM, LUSTRE_VOLUME_LABEL, POOL_LABEL, SYSTEM_POOL, Naming
+from infra.naming import COMPONENT, POOL_LABEL, SYSTEM_POOL, Naming
 from infra.platform import jobset, queue, trainer
 from infra.platform.cluster_autoscaler import ClusterAutoscaler, ClusterAutoscalerArgs
 from infra.platform.cluster_description import DescribedCluster, DescribedClusterArgs
 from infra.platform.efa_device_plugin import EfaDevicePlugin, EfaDevicePluginArgs
 from infra.platform.job_controller.component import JobController, JobControllerArgs
-from infra.platform.lustre_directories import LustreDirectories, LustreDirectoriesArgs
 from infra.platform.monitoring.component import Monitoring, MonitoringArgs
 from infra.platform.mpi_operator import MpiOperator, MpiOperatorArgs
 from infra.platform.namespaces import Namespaces, NamespacesArgs
 from infra.platform.nvidia_device_plugin import NvidiaDevicePlugin, NvidiaDevicePluginArgs
+from infra.platform.owned_directories import OwnedDirectories
 from infra.platform.queue import Queue, QueueArgs
-from infra.platform.shared_volume import (
-    EfsVolume,
-    LustreVolume,
-    NfsVolume,
-    SharedVolume,
-    SharedVolumeArgs,
-    StorageClassVolume,
-)
+from infra.platform.shared_volume import SharedVolume, Volume
 from infra.platform.site import Site
 from infra.platform.stack_jobs import StackJobs, StackJobsArgs
 from infra.platform.webhook_operator import WebhookOperator
@@ -64,17 +57,6 @@ class AutoscalerSpec:
 
 
 @dataclass(frozen=True)
-class Lustre:
-    """The FSx for Lustre file system of all jobs."""
-
-    volume: LustreVolume
-    owned: Sequence[str]
-    """Directories of a new file system that the job images' user owns."""
-    needs: Sequence[pulumi.Resource]
-    """Resources that must exist before mounting: CSI driver, file system, security group rules."""
-
-
-@dataclass(frozen=True)
 class JobKeys:
     """The bucket through which job pods exchange public keys."""
 
@@ -92,11 +74,8 @@ class PlatformArgs:
     parts: Parts
     manifests: Manifests
     description: ClusterDescription
-    volume: EfsVolume | NfsVolume | StorageClassVolume | None
-    """Shared volume of all jobs."""
-    volume_needs: Sequence[pulumi.Resource] = ()
-    """Resources that must exist before mounting the volume: CSI driver, mount targets, security group rules."""
-    lustre: Lustre | None = None
+    volumes: Sequence[Volume] = ()
+    """Volumes of all jobs."""
     access: Sequence[pulumi.Resource] = ()
     """Resources that give this program access to the cluster."""
     system_nodes: tuple[pulumi.Resource, ...] = ()
@@ -205,15 +184,11 @@ class Platform(pulumi.ComponentResource):
         keys = args.job_keys
         bucket = keys.bucket if keys else None
         # Deleting a namespace ends its jobs and pods, including those that users submitted, and unmounts their volumes.
-        lustre_needs = args.lustre.needs if args.lustre else ()
-        after = [*operators, *args.volume_needs, *lustre_needs, *(keys.permissions if keys else ())]
+        before_volumes = [resource for volume in args.volumes for resource in volume.needs]
+        after = [*operators, *before_volumes, *(keys.permissions if keys else ())]
         namespaces = NamespacesArgs(site, args.description.namespaces, queue.API if args.parts.queue else None, bucket, after)
         created = Namespaces(self._naming.name("namespaces"), namespaces, self._child)
-        before_jobs: list[pulumi.Resource] = [created]
-        if args.volume is not None:
-            volume = SharedVolumeArgs(site, args.volume, created.namespaces, args.volume_needs)
-            before_jobs.append(SharedVolume(self._naming.name("shared-volume"), volume, self._child))
-        return created, [*before_jobs, *self._install_lustre(created)]
+        return created, [created, *(self._install_volume(volume, created) for volume in args.volumes)]
 
     def _install_job_controller(self, namespaces: Namespaces, described: DescribedCluster) -> None:
         args = self._args
@@ -227,17 +202,12 @@ class Platform(pulumi.ComponentResource):
         )
         JobController(self._naming.name("job-controller"), controller, self._child)
 
-    def _install_lustre(self, created: Namespaces) -> list[pulumi.Resource]:
-        """Create the volumes of the Lustre file system. Returns the resources that jobs need."""
-        lustre, site = self._args.lustre, self._site
-        if lustre is None:
-            return []
-        needs: list[pulumi.Resource] = [*lustre.needs]
-        if lustre.owned:
-            directories = LustreDirectoriesArgs(site, lustre.volume, lustre.owned, (*needs, *self._args.system_nodes))
-            needs.append(LustreDirectories(self._naming.name("lustre-directories"), directories, self._child).done)
-        volume = SharedVolumeArgs(site, lustre.volume, created.namespaces, needs, LUSTRE_CLAIM, LUSTRE_VOLUME_LABEL)
-        return [SharedVolume(self._naming.name("lustre-volume"), volume, self._child)]
+    def _install_volume(self, volume: Volume, created: Namespaces) -> SharedVolume:
+        naming, site, child = self._naming, self._site, self._child
+        if volume.owned:
+            name, nodes = naming.name(f"{volume.claim}-directories"), self._args.system_nodes
+            volume = replace(volume, needs=[*volume.needs, OwnedDirectories(name, site, volume, nodes, child).done])
+        return SharedVolume(naming.name(f"{volume.claim}-volume"), site, volume, created.namespaces, child)
 
     def _install_monitoring(self, operators: Sequence[pulumi.Resource]) -> None:
         args, monitoring = self._args, self._args.monitoring
