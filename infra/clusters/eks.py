@@ -17,7 +17,6 @@ from infra.components.node_pool import NodePool, NodePoolArgs
 from infra.components.node_role import NodeRole, NodeRoleArgs
 from infra.components.pod_role import PodRole, PodRoleArgs
 from infra.facts import Facts
-from infra.facts.registries import eks_registry
 from infra.jobs.cluster import ClusterDescription
 from infra.kubernetes.reachability import Check
 from infra.naming import (
@@ -186,40 +185,27 @@ def _platform(
 ) -> None:
     """Install the platform into the cluster."""
     # Imported here because pulumi_kubernetes is slow to load and not needed without a platform.
-    from infra.platform.install import AutoscalerSpec, JobKeys, Lustre, Parts, Platform, PlatformArgs
+    from infra.platform.install import Lustre, Platform, PlatformArgs
     from infra.platform.shared_volume import EfsVolume, LustreVolume
+    from infra.platform.site import Site
 
-    wanted, naming, storage, scaler = settings.platform, base.naming, base.storage, roles.autoscaler
-    lustre = None
+    naming, platform, storage, lustre = base.naming, settings.platform, base.storage, None
     if (file_system := base.lustre) is not None:
         volume = LustreVolume(file_system.file_system_id, file_system.dns_name, file_system.mount_name)
         owned = lustre_plan.owned_directories(settings)
         lustre = Lustre(volume, owned, [services.named(FSX_CSI_DRIVER), *file_system.mounting])
-    has_efa = wanted.efa_plugin and any(pool.efa for pool in description.pools)
+    version, manifests = settings.eks.kubernetes_version, facts.manifests
     args = PlatformArgs(
-        naming,
-        settings.eks.kubernetes_version,
+        Site(naming, version, platform, manifests, description, node_groups=[system.node_group]),
         kubeconfig=outputs.kubeconfig_once_usable(cluster, name=naming.cluster, region=settings.region, check=check),
-        parts=Parts(
-            device_plugin=wanted.device_plugin,
-            mpi_operator=wanted.mpi_operator,
-            trainer=wanted.trainer,
-            broken_nodes="heal" if wanted.node_healing else "leave",
-            queue=wanted.queue,
-            strict_queue=wanted.queue_order == "strict",
-            start_attempts=wanted.start_attempts,
-        ),
-        manifests=facts.manifests,
-        description=description,
-        efa_registry=eks_registry(settings.region) if has_efa else None,
         volume=EfsVolume(storage.file_system_id, storage.access_point_id) if storage else None,
         volume_needs=[services.named(EFS_CSI_DRIVER), *storage.mounting] if storage else (),
         lustre=lustre,
         access=cluster.access,
-        system_nodes=(system.node_group,),
-        autoscaler=AutoscalerSpec(settings.region, wanted.idle_minutes, scaler.association) if scaler else None,
-        monitoring=monitoring.of_eks(settings, description),
-        job_keys=JobKeys(base.keys.name, roles.jobs),
+        autoscaler_role=roles.autoscaler.association if roles.autoscaler else None,
+        monitoring=monitoring.plan(platform, description),
+        key_bucket=base.keys.name,
+        job_roles=roles.jobs,
         jobs=settings.jobs,
     )
     Platform(naming.name("platform"), args)

@@ -17,29 +17,18 @@ if TYPE_CHECKING:
 
 def build(settings: ExistingSettings, facts: ClusterFacts) -> Mapping[str, object]:
     """Register all objects and return the outputs."""
-    from infra.platform.install import Parts, Platform, PlatformArgs  # loads pulumi_kubernetes
+    from infra.platform.install import Platform, PlatformArgs  # loads pulumi_kubernetes
+    from infra.platform.site import Site
 
     naming, platform, description = Naming(settings.stack), settings.platform, describe(settings, facts)
     file = kubeconfigs.file_of(kubeconfig_file(settings.target.kubeconfig), facts.context)
+    system = settings.target.system.node_selector
     args = PlatformArgs(
-        naming,
-        facts.version,
+        Site(naming, facts.version, platform, facts.manifests, description, system_nodes=system),
         kubeconfig=file,
         context=facts.context,
-        parts=Parts(
-            device_plugin=platform.device_plugin and any(pool.gpus_per_node for pool in settings.pools),
-            mpi_operator=platform.mpi_operator,
-            trainer=platform.trainer,
-            broken_nodes="cordon" if platform.node_healing else "leave",
-            queue=platform.queue,
-            strict_queue=platform.queue_order == "strict",
-            start_attempts=platform.start_attempts,
-        ),
-        manifests=facts.manifests,
-        description=description,
         volume=_volume(settings),
-        system_selector=settings.target.system.node_selector,
-        monitoring=monitoring.of_existing(settings, description),
+        monitoring=monitoring.plan(platform, description),
         jobs=settings.jobs,
     )
     Platform(naming.name("platform"), args)

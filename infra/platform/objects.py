@@ -20,6 +20,18 @@ def register(name: str, manifest: Mapping[str, Any], opts: pulumi.ResourceOption
     return resource
 
 
+def register_custom(name: str, manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> pulumi.CustomResource:
+    """Register a custom resource under this Pulumi name."""
+    return kubernetes.apiextensions.CustomResource(
+        name,
+        api_version=manifest["apiVersion"],
+        kind=manifest["kind"],
+        metadata=manifest["metadata"],
+        spec=manifest["spec"],
+        opts=opts,
+    )
+
+
 def _class_of(api_version: str, kind: str) -> Any:
     """Return the pulumi_kubernetes class of a kind: `rbac.authorization.k8s.io/v1` and `Role` ->
     pulumi_kubernetes.rbac.v1.Role."""
@@ -46,11 +58,6 @@ def binding(role: Mapping[str, Any], account: str, namespace: str) -> Object:
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role["kind"], "name": role["metadata"]["name"]},
         "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
     }
-
-
-def of_service(webhook: Object, name: str, namespace: str) -> None:
-    """Make a webhook call this Service."""
-    webhook["clientConfig"]["service"] |= {"name": name, "namespace": namespace}
 
 
 def without_descriptions(definition: Mapping[str, Any]) -> Object:

@@ -1,6 +1,5 @@
 """Pods on every node: node-exporter, and NVIDIA's DCGM exporter on nodes with GPUs."""
 
-from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from infra import versions
@@ -50,7 +49,7 @@ def node_exporter(site: Site) -> Any:
     }
 
 
-def dcgm_exporter(site: Site, selectors: Sequence[Mapping[str, str]]) -> Any:
+def dcgm_exporter(site: Site) -> Any:
     """NOT VERIFIED on a GPU. NVIDIA's chart adds SYS_ADMIN, which only profiling metrics need; this pod has no
     capabilities. The NVIDIA runtime prepares the container's root file system and exposes all GPUs in it, because the
     image sets NVIDIA_VISIBLE_DEVICES.
@@ -58,7 +57,7 @@ def dcgm_exporter(site: Site, selectors: Sequence[Mapping[str, str]]) -> Any:
     return {
         "automount_service_account_token": False,
         "priority_class_name": "system-node-critical",
-        **node_selection(selectors),
+        **node_selection(site.gpu_selectors),
         "tolerations": EVERY_TAINT,
         "security_context": {"seccomp_profile": {"type": "RuntimeDefault"}},
         "containers": [

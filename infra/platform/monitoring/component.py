@@ -1,7 +1,6 @@
 """Monitoring in the cluster."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import pulumi
@@ -12,23 +11,13 @@ from infra.monitoring import grafana, rules, scrape
 from infra.monitoring.model import ALERTMANAGER, DCGM_EXPORTER, KUBE_STATE_METRICS, NODE_EXPORTER, PROMETHEUS, Monitored, Target
 from infra.naming import COMPONENT, KUBE_SYSTEM, MONITORING_NAMESPACE, QUEUE_NAMESPACE
 from infra.platform.monitoring import access, agents, servers
-from infra.platform.pods import restart_annotation
+from infra.platform.pods import create_daemon_set, create_deployment, restart_annotation
 from infra.platform.rbac import Account
 from infra.platform.site import Site
 
 DASHBOARDS: Final = "gpumpi-dashboards"
 FOR_GRAFANA: Final = {"grafana_dashboard": "1"}
 """Label by which the sidecar of Grafana's chart finds dashboards."""
-
-
-@dataclass(frozen=True)
-class MonitoringArgs:
-    site: Site
-    cluster: Monitored
-    gpu_selectors: Sequence[Mapping[str, str]]
-    """Labels of the GPU nodes, per pool."""
-    after: tuple[pulumi.Resource, ...] = ()
-    """Resources that the pods need: nodes, and the namespaces that Prometheus may read."""
 
 
 class Monitoring(pulumi.ComponentResource):
@@ -39,9 +28,18 @@ class Monitoring(pulumi.ComponentResource):
     - a ConfigMap with dashboards for Grafana
     """
 
-    def __init__(self, name: str, args: MonitoringArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        site: Site,
+        cluster: Monitored,
+        after: Sequence[pulumi.Resource],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """`after` contains the namespaces that Prometheus may read."""
         super().__init__(f"{COMPONENT}:Monitoring", name, None, opts)
-        self._name, self._args, self._site = name, args, args.site
+        self._name, self._site, self._cluster = name, site, cluster
+        self._after = [*site.node_groups, *after]
         self._namespace = kubernetes.core.v1.Namespace(
             f"{name}-namespace",
             metadata={"name": MONITORING_NAMESPACE, "labels": self._site.pod_security("restricted")},
@@ -67,15 +65,15 @@ class Monitoring(pulumi.ComponentResource):
         ]
         created += reader.grant(f"{self._name}-{reader.name}", access.prometheus_in_cluster(), options)
         created += states.grant(f"{self._name}-{states.name}", access.kube_state_metrics(), options)
-        for namespace in (MONITORING_NAMESPACE, KUBE_SYSTEM, *([QUEUE_NAMESPACE] if self._args.cluster.queue else [])):
-            own = self._inside if namespace == MONITORING_NAMESPACE else self._site.options(self, *self._args.after)
+        for namespace in (MONITORING_NAMESPACE, KUBE_SYSTEM, *([QUEUE_NAMESPACE] if self._cluster.queue else [])):
+            own = self._inside if namespace == MONITORING_NAMESPACE else self._site.options(self, *self._after)
             resource = f"{self._name}-{reader.name}-{namespace}"
             created += reader.grant(resource, access.prometheus_in_namespace(), own, namespace=namespace)
         return created
 
     def _create_policies(self) -> list[pulumi.Resource]:
         own = self._create_policy("only-monitoring", MONITORING_NAMESPACE, access.within_monitoring(), self._inside)
-        cluster = self._args.cluster
+        cluster = self._cluster
         guarded: list[Target] = [NODE_EXPORTER, *([DCGM_EXPORTER] if cluster.gpus else [])]
         guarded += [scrape.AUTOSCALER] if cluster.autoscaler else []
         policies = [
@@ -93,7 +91,7 @@ class Monitoring(pulumi.ComponentResource):
     # --- pods ----------------------------------------------------------------------------------------------------------
 
     def _create_servers(self, needs: Sequence[pulumi.Resource]) -> None:
-        site, cluster = self._site, self._args.cluster
+        site, cluster = self._site, self._cluster
         watched = {"prometheus.yml": _yaml(scrape.prometheus(cluster)), "rules.yml": _yaml(rules.rule_file(cluster))}
         routes = {"alertmanager.yml": _yaml(scrape.alertmanager(cluster))}
         pods = {
@@ -106,7 +104,8 @@ class Monitoring(pulumi.ComponentResource):
         for target, pod in pods.items():
             # Alertmanager does not reload a changed configuration by itself.
             notes = restart_annotation(*routes.values()) if target is ALERTMANAGER else {}
-            self._create_deployment(target, pod, notes, after)
+            options = site.options(self, self._namespace, *after, *self._after)
+            create_deployment(f"{self._name}-{target.job}", _metadata(target), pod, options, annotations=notes)
         kubernetes.core.v1.Service(
             f"{self._name}-service",
             # Do not wait for endpoints: the Deployment may still be starting.
@@ -125,28 +124,16 @@ class Monitoring(pulumi.ComponentResource):
         metadata: Any = {"name": config_map, "namespace": MONITORING_NAMESPACE, **({"labels": labels} if labels else {})}
         return kubernetes.core.v1.ConfigMap(f"{self._name}-{config_map}", metadata=metadata, data=dict(files), opts=self._inside)
 
-    def _create_deployment(self, target: Target, pod: Any, notes: Mapping[str, str], after: Sequence[pulumi.Resource]) -> None:
-        labels = dict(target.labels)
-        metadata: Any = {"labels": labels, **({"annotations": notes} if notes else {})}
-        kubernetes.apps.v1.Deployment(
-            f"{self._name}-{target.job}",
-            metadata={"name": target.job, "namespace": MONITORING_NAMESPACE, "labels": labels},
-            spec={"replicas": 1, "selector": {"match_labels": labels}, "template": {"metadata": metadata, "spec": pod}},
-            opts=self._site.options(self, self._namespace, *after, *self._args.after),
-        )
-
     def _create_agents(self) -> None:
         pods = {NODE_EXPORTER: agents.node_exporter(self._site)}
-        if self._args.cluster.gpus:
-            pods[DCGM_EXPORTER] = agents.dcgm_exporter(self._site, self._args.gpu_selectors)
+        if self._cluster.gpus:
+            pods[DCGM_EXPORTER] = agents.dcgm_exporter(self._site)
         for target, pod in pods.items():
-            labels = dict(target.labels)
-            kubernetes.apps.v1.DaemonSet(
-                f"{self._name}-{target.job}",
-                metadata={"name": target.job, "namespace": target.namespace, "labels": labels},
-                spec={"selector": {"match_labels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod}},
-                opts=self._site.options(self),
-            )
+            create_daemon_set(f"{self._name}-{target.job}", _metadata(target), pod, self._site.options(self))
+
+
+def _metadata(target: Target) -> dict[str, Any]:
+    return {"name": target.job, "namespace": target.namespace, "labels": dict(target.labels)}
 
 
 def _yaml(content: Mapping[str, Any]) -> str:
