@@ -15,9 +15,9 @@ from infra.components.shared_storage import SharedStorage
 from infra.jobs.cluster import ClusterDescription
 from infra.kubernetes.eks_kubeconfig import kubeconfig
 from infra.kubernetes.reachability import ApiServer, Check
-from infra.plan.ec2_cluster import Ec2ClusterPlan
 from infra.plan.efa_interfaces import efa_count
 from infra.plan.eks_pools import PoolPlan
+from infra.plan.specs import Ec2ClusterSpec
 
 
 def connect(*, cluster: str, stack: str, region: str) -> dict[str, str]:
@@ -106,19 +106,19 @@ def eks_cluster(control_plane: EksCluster, *, name: str, stack: str, region: str
     }
 
 
-def ec2_cluster(cluster: Ec2Cluster, plan: Ec2ClusterPlan, *, name: str, stack: str, region: str) -> dict[str, object]:
+def ec2_cluster(cluster: Ec2Cluster, spec: Ec2ClusterSpec, *, name: str, stack: str, region: str) -> dict[str, object]:
     """Return the properties of an EC2 cluster that users and `scripts/cluster` need."""
-    head_node, workers, address = cluster.head_node, plan.workers, cluster.head_node.public_address
+    head_node, workers, address = cluster.head_node, spec.workers, cluster.head_node.public_address
     public = {} if address is None else {"headNodePublicAddress": address, "masterPublicAddress": address}
     return {
         "clusterName": name,
         "headNodeId": head_node.instance_id,
         "headNodeAddress": head_node.private_address,
-        "headNodeSlots": plan.head_node_slots,
+        "headNodeSlots": spec.head_node.slots,
         # The `master` names of these outputs are older aliases, kept for scripts that read them.
         "masterId": head_node.instance_id,
         "masterAddress": head_node.private_address,
-        "masterSlots": plan.head_node_slots,
+        "masterSlots": spec.head_node.slots,
         **public,
         "autoScalingGroup": cluster.workers.group_name,
         "roleIds": cluster.role_ids,
@@ -127,13 +127,13 @@ def ec2_cluster(cluster: Ec2Cluster, plan: Ec2ClusterPlan, *, name: str, stack: 
             "name": workers.pool,
             "instanceType": workers.instance_type,
             "capacity": workers.market,
-            "gpus": plan.worker_type.gpus,
-            "slots": plan.worker_type.slots,
+            "gpus": workers.gpus,
+            "slots": workers.slots,
             "efa": efa_count(workers.interfaces),
-            "zone": plan.zone,
-            "minSize": workers.minimum,
-            "desiredSize": workers.desired,
-            "maxSize": workers.maximum,
+            "zone": spec.zone,
+            "minSize": workers.sizes.minimum,
+            "desiredSize": workers.sizes.desired,
+            "maxSize": workers.sizes.maximum,
         },
         "connect": {
             "wait": f"scripts/cluster wait -s {stack}",

@@ -8,7 +8,7 @@ from infra.components.ec2_cluster import Ec2Cluster, Ec2ClusterArgs, MountedFile
 from infra.facts import Facts
 from infra.plan import ec2_cluster
 from infra.plan import lustre as lustre_plan
-from infra.plan.ec2_cluster import Ec2ClusterPlan
+from infra.plan.specs import Ec2ClusterSpec
 from infra.settings.stack import Settings
 
 
@@ -18,10 +18,10 @@ def build(settings: Settings, facts: Facts) -> Mapping[str, object]:
     Network and storage are created in the same way as for EKS clusters.
     """
     base = create_foundation(settings, facts)
-    plan = ec2_cluster.plan(settings, facts)
-    cluster = Ec2Cluster(base.naming.name("cluster"), _cluster_args(settings, plan, base))
+    spec = ec2_cluster.plan(settings, facts)
+    cluster = Ec2Cluster(base.naming.name("cluster"), _cluster_args(settings, spec, base))
     return {
-        **outputs.ec2_cluster(cluster, plan, name=base.naming.cluster, stack=settings.stack, region=settings.region),
+        **outputs.ec2_cluster(cluster, spec, name=base.naming.cluster, stack=settings.stack, region=settings.region),
         **outputs.network(base.network, base.nodes),
         **outputs.storage(base.storage, base.keys),
         **outputs.lustre(base.lustre),
@@ -29,32 +29,24 @@ def build(settings: Settings, facts: Facts) -> Mapping[str, object]:
     }
 
 
-def _cluster_args(settings: Settings, plan: Ec2ClusterPlan, base: Foundation) -> Ec2ClusterArgs:
+def _cluster_args(settings: Settings, spec: Ec2ClusterSpec, base: Foundation) -> Ec2ClusterArgs:
     efs, storage = settings.storage.efs, base.storage
-    public, private = base.network.public_subnets, base.network.private_subnets[plan.zone]
-    placement = create_placement(plan.workers.pool, plan.zone, base.naming) if plan.makes_placement_group else None
+    public, private = base.network.public_subnets, base.network.private_subnets[spec.zone]
+    placement = create_placement(spec.workers.pool, spec.zone, base.naming) if spec.makes_placement_group else None
     return Ec2ClusterArgs(
         base.naming,
         base.account,
-        plan.head_node,
-        plan.workers,
-        head_node_slots=plan.head_node_slots,
-        head_node_idle_slots=plan.head_node_type.slots,
-        worker_slots=plan.worker_type.slots,
-        user=settings.ec2.user,
-        public_keys=settings.ec2.ssh.public_keys,
-        key_bucket=base.keys.name,
-        key_bucket_arn=base.keys.arn,
+        spec,
+        keys=base.keys,
         storage=MountedFileSystem(storage.file_system_id, storage.access_point_id, efs.mount_path)
         if storage and efs != "none"
         else None,
         lustre=_lustre(settings, base),
         vpc_id=base.network.vpc_id,
         security_group_id=base.nodes.id,
-        head_node_subnet_id=public[plan.zone][0] if plan.head_node.ssh_cidrs else private[0],
-        worker_subnet_ids=[private[0]],
-        placement_group=placement.group_name if placement else plan.own_placement_group,
-        head_node_in_placement_group=plan.head_node_runs_ranks,
+        head_node_subnet_id=public[spec.zone][0] if spec.head_node.ssh_cidrs else private[0],
+        worker_subnet_id=private[0],
+        placement_group=placement.group_name if placement else spec.own_placement_group,
         after=[
             *base.network.routes,
             *base.endpoints,

@@ -28,12 +28,12 @@ from infra.naming import (
     KUBE_SYSTEM,
     Naming,
 )
-from infra.plan import addons, eks_pools, image_repositories, monitoring
+from infra.plan import eks_pools, image_repositories, monitoring
 from infra.plan import lustre as lustre_plan
 from infra.plan.cluster_description import describe
 from infra.plan.eks_pools import PoolPlan
+from infra.plan.eks_versions import choose_versions, support_type
 from infra.plan.placement import control_plane_zones
-from infra.plan.support import support_type
 from infra.settings.network import SERVICE_CIDR
 from infra.settings.stack import Settings
 
@@ -45,7 +45,7 @@ def build(settings: Settings, facts: Facts, check: Check | None) -> Mapping[str,
     """
     base = create_foundation(settings, facts)
     naming, account = base.naming, base.account
-    versions = addons.choose_versions(settings, facts)
+    versions = choose_versions(settings, facts)
     role = NodeRole(naming.name("node"), NodeRoleArgs(naming, account, base.keys.arn))
 
     cluster = EksCluster(naming.name("cluster"), _cluster_args(settings, facts, base))

@@ -8,7 +8,7 @@ from infra.facts.existing_cluster import ClusterFacts, kubeconfig_file
 from infra.kubernetes import kubeconfigs
 from infra.naming import Naming
 from infra.plan import monitoring
-from infra.plan.existing_cluster_description import describe
+from infra.plan.cluster_description import describe_existing
 from infra.settings.existing import ClassOfStorage, ExistingSettings, Nfs
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def build(settings: ExistingSettings, facts: ClusterFacts) -> Mapping[str, objec
     from infra.platform.install import Platform, PlatformArgs  # loads pulumi_kubernetes
     from infra.platform.site import Site
 
-    naming, platform, description = Naming(settings.stack), settings.platform, describe(settings, facts)
+    naming, platform, description = Naming(settings.stack), settings.platform, describe_existing(settings, facts)
     file = kubeconfigs.file_of(kubeconfig_file(settings.target.kubeconfig), facts.context)
     system = settings.target.system.node_selector
     args = PlatformArgs(

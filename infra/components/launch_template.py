@@ -7,6 +7,8 @@ from typing import Final, Literal
 import pulumi
 import pulumi_aws as aws
 
+from infra.components.instance_role import InstanceRole
+from infra.naming import Naming
 from infra.plan.efa_interfaces import Interface
 from infra.plan.specs import ReservationTarget
 
@@ -46,6 +48,27 @@ class LaunchTemplateArgs:
     placement_group: pulumi.Input[str] | None = None
     profile_arn: pulumi.Input[str] | None = None
     tagged: Sequence[TaggedKind] = ("instance", "volume", "network-interface")
+
+
+@dataclass(frozen=True)
+class Ec2NodeArgs:
+    """What the head node and the workers of an EC2 cluster need."""
+
+    naming: Naming
+    role: InstanceRole
+    security_group_id: pulumi.Input[str]
+    subnet_id: pulumi.Input[str]
+    """A public subnet if SSH is open to the node, otherwise a private one."""
+    user_data: pulumi.Input[str]
+    """Base64-encoded."""
+    placement_group: pulumi.Input[str] | None
+    after: Sequence[pulumi.Resource]
+    """Resources that the node needs to boot."""
+
+    @property
+    def needs(self) -> list[pulumi.Resource]:
+        """Resources that must exist before the node, its permissions included."""
+        return [*self.after, *self.role.permissions]
 
 
 def create(name: str, args: LaunchTemplateArgs, opts: pulumi.ResourceOptions) -> aws.ec2.LaunchTemplate:

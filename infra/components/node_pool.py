@@ -12,7 +12,6 @@ from infra.components import launch_template
 from infra.components.eks_cluster import EksCluster
 from infra.components.launch_template import LaunchTemplateArgs
 from infra.naming import COMPONENT, PLACEMENT_TAG, POOL_TAG, Naming
-from infra.plan.node_user_data import encoded_user_data
 from infra.plan.specs import NodePoolSpec
 
 ROOT_DEVICE: Final = "/dev/xvda"
@@ -82,10 +81,10 @@ class NodePool(pulumi.ComponentResource):
 
     def _user_data(self) -> pulumi.Input[str]:
         if self._spec.ami_id is None:
-            return encoded_user_data(self._spec, None)
+            return self._spec.user_data(None)
         cluster = self._args.cluster
         access = pulumi.Output.all(cluster.name, cluster.endpoint, cluster.certificate_authority, cluster.service_cidr)
-        return access.apply(lambda values: encoded_user_data(self._spec, ClusterAccess(*values)))
+        return access.apply(lambda values: self._spec.user_data(ClusterAccess(*values)))
 
     # --- node group
 
@@ -117,7 +116,7 @@ class NodePool(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(
                 parent=self,
                 depends_on=list(args.after),
-                ignore_changes=["scalingConfig.desiredSize"] if spec.sizes.autoscaler_owns_desired else None,
+                ignore_changes=["scalingConfig.desiredSize"] if spec.sizes.keeps_desired else None,
                 # Replace a group that EKS failed to create; otherwise, the next `pulumi up` would only clear the error in
                 # Pulumi's state. If this were always set, a failed resize would replace a running group.
                 replace_on_changes=["#initerror"] if spec.failed else None,

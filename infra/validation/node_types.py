@@ -10,9 +10,9 @@ from infra.facts.instance_types import InstanceType
 from infra.facts.model import Facts
 from infra.facts.queries import Query
 from infra.jobs.containers import LAUNCHER_CPU_MILLIS, LAUNCHER_MEMORY_MIB
-from infra.plan.allocatable import for_jobs
 from infra.plan.efa_interfaces import layout_is_known
 from infra.plan.eks_pools import HUGE_PAGES_MIB
+from infra.plan.node_capacity import for_jobs
 from infra.plan.placement import has_efa
 from infra.settings.stack import Settings
 from infra.validation.pool_paths import head_path, pools_with_paths, pools_with_types

@@ -45,7 +45,7 @@ SHARED_PARTS = ("__init__", "endpoint_policies", "iam", "launch_template", "trus
 """Modules in infra/components that several components use."""
 FOR_COMPONENTS = {
     *("infra.boot", "infra.components", "infra.naming", "infra.versions"),
-    *("infra.plan.efa_interfaces", "infra.plan.node_user_data", "infra.plan.specs", "infra.plan.subnet_cidrs"),
+    *("infra.plan.efa_interfaces", "infra.plan.specs", "infra.plan.subnet_cidrs"),
 }
 """Modules that components may import. They include the specs in `infra.plan`, but not its decision code."""
 

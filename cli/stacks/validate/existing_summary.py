@@ -6,7 +6,7 @@ from rich.console import Console
 
 from cli.console import Listing
 from infra.facts.existing_cluster import ClusterFacts
-from infra.plan.existing_cluster_description import describe
+from infra.plan.cluster_description import describe_existing
 from infra.settings.existing import ExistingSettings
 from infra.validation.existing_cluster import nodes_without_reported_gpus
 
@@ -17,7 +17,7 @@ def list_unchecked(settings: ExistingSettings, facts: ClusterFacts) -> list[str]
 
 
 def list_rows(settings: ExistingSettings, facts: ClusterFacts) -> list[Mapping[str, object]]:
-    pools = describe(settings, facts).pools
+    pools = describe_existing(settings, facts).pools
     return [{"name": pool.name, "gpus": pool.gpus, "nodes": pool.max_size, "nodeSelector": pool.labels} for pool in pools]
 
 
@@ -28,7 +28,7 @@ def show(console: Console, settings: ExistingSettings, facts: ClusterFacts | Non
     if facts is None:
         return
     listing = Listing("pool", "GPUs", "nodes", "labels", right=("GPUs", "nodes"))
-    pools = describe(settings, facts).pools
+    pools = describe_existing(settings, facts).pools
     for pool in pools:
         labels = ", ".join(f"{key}={value}" for key, value in pool.labels.items()) or "any node"
         listing.add_row(pool.name, str(pool.gpus), str(pool.max_size), labels)
