@@ -91,7 +91,7 @@ def _private_endpoints(
         network.vpc_id,
         subnet_ids=flatten(network.private_subnets),
         client_security_group_id=nodes.id,
-        client_cidrs=settings.eks.endpoint_access.private_cidrs if settings.is_eks else (),
+        client_cidrs=settings.target.private_cidrs,
         services=services,
     )
     return PrivateEndpoints(naming.name("endpoint"), args).endpoints

@@ -82,7 +82,7 @@ def gather(settings: Settings) -> Facts:
     """Query AWS for the facts that the settings require. Raises FactsError."""
     clients = query(settings.region, lambda: Clients(settings.region))
     caller = account.caller(clients)
-    has_admins = settings.is_eks and bool(settings.eks.admins)
+    has_admins = bool(settings.target.admins)
     clients.create(settings, needs_iam=has_admins or account.role_name(caller.arn) is not None)
     with ThreadPoolExecutor(PARALLEL) as threads:
         return _gather(settings, clients, caller, _Queries(threads, settings.region, caller.arn))
@@ -296,7 +296,7 @@ class _NamedResources:
         in_account = re.compile(rf"arn:[a-z-]+:iam::{account_id}:(role|user)/.+")
         self.admins: dict[str, Future[str | None]] = {
             arn: queries.optional(Query.ADMINS, partial(account.principal_arn, clients, arn), arn, f"whether {arn} exists")
-            for arn in (settings.eks.admins if settings.is_eks else ())
+            for arn in settings.target.admins
             if in_account.fullmatch(arn)
         }
         self.endpoints = queries.optional(Query.ENDPOINTS, lambda: ec2.endpoints(clients, vpc_id) if vpc_id else None, None)

@@ -10,9 +10,6 @@ from infra.settings.pools import Pool
 from infra.settings.stack import Settings
 from infra.settings.targets import SystemPool
 
-DEFAULT_ZONES = 3
-MINIMUM_ZONES = 2
-"""EKS requires two zones: https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html"""
 MAXIMUM_ZONES = 4
 GROUP, APART = "group", "apart"
 """Values to which `placementGroup: auto` can resolve, as recorded in tags of node groups."""
@@ -45,18 +42,12 @@ def _chosen_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
         if bound_zone(pool, facts) is None and not offered & set(chosen):
             chosen += _best(settings, facts, [zone for zone in usable if zone in offered])[:1]
     for zone in _best(settings, facts, usable):
-        if len(chosen) < (count or (len(chosen) if facts.existing.zones else default_zones(settings))) and zone not in chosen:
+        if (
+            len(chosen) < (count or (len(chosen) if facts.existing.zones else settings.target.default_zones))
+            and zone not in chosen
+        ):
             chosen.append(zone)
     return tuple(sorted(chosen[:limit]))
-
-
-def default_zones(settings: Settings) -> int:
-    """Return the default number of zones. An EC2 cluster is in one zone, next to its file system."""
-    return DEFAULT_ZONES if settings.is_eks else 1
-
-
-def minimum_zones(settings: Settings) -> int:
-    return MINIMUM_ZONES if settings.is_eks else 1
 
 
 def _best(settings: Settings, facts: Facts, zones: list[str]) -> list[str]:

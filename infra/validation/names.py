@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from infra.config.messages import shown
 from infra.config.problems import Problem
 from infra.facts import regions
-from infra.naming import POOL_NAME_LIMIT, STACK_NAME_LIMIT
+from infra.naming import POOL_NAME_LIMIT, STACK_NAME_LIMIT, SYSTEM_POOL
 from infra.settings.existing import LabeledPool
 from infra.settings.pools import Pool
 from infra.settings.stack import Settings
-from infra.settings.targets import SYSTEM_POOL
 from infra.validation.registry import ANY, AnyStack, rule
 
 _STACK = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")

@@ -13,7 +13,7 @@ from infra.facts.service_quotas import NODE_GROUPS, Quota, number_of_node_groups
 from infra.plan.placement import plan_sizes
 from infra.settings.pools import Spot
 from infra.settings.stack import Settings
-from infra.validation.pool_paths import head_path, pools_with_types
+from infra.validation.pool_paths import pools_with_types
 from infra.validation.registry import EKS, Topic, rule
 
 
@@ -60,7 +60,7 @@ def _needs(settings: Settings, facts: Facts) -> Iterator[tuple[Quota, _Need]]:
         vcpus = instance_type.vcpus
         yield limit, _Need("target.system.maxSize", f"{maximum} {name}", now * vcpus, maximum * vcpus)
     elif limit and instance_type:
-        yield limit, _Need(head_path(settings), f"1 {name}", instance_type.vcpus, instance_type.vcpus)
+        yield limit, _Need(settings.target.head_path, f"1 {name}", instance_type.vcpus, instance_type.vcpus)
     for path, pool, pool_type in pools_with_types(settings, facts):
         limit = quota(pool.instance_type, spot=isinstance(pool.capacity, Spot))
         if limit and is_limited(pool.capacity):
