@@ -13,7 +13,7 @@ from infra.components.node_pool import NodePool
 from infra.components.node_security_group import NodeSecurityGroup
 from infra.components.shared_storage import SharedStorage
 from infra.jobs.cluster import ClusterDescription
-from infra.kubernetes.eks_kubeconfig import kubeconfig
+from infra.kubernetes.eks_credentials import kubeconfig
 from infra.kubernetes.reachability import ApiServer, Check
 from infra.plan.efa_interfaces import efa_count
 from infra.plan.eks_pools import PoolPlan

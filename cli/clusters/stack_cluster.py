@@ -64,7 +64,7 @@ def explain_missing_cluster(account: EksAccount) -> str:
 
 def connect_to_described(description: EksDescription, region: str, scratch: Path) -> Cluster:
     """Return a client with a kubeconfig built from what AWS reports."""
-    from infra.kubernetes.eks_kubeconfig import kubeconfig  # slow, because it loads Pulumi's SDK
+    from infra.kubernetes.eks_credentials import kubeconfig
 
     if not description.endpoint:
         raise CommandError(f"cluster {description.name} is {description.state} and has no endpoint yet", UNREACHABLE)

@@ -87,7 +87,7 @@ def build_kubeconfig(name: str, region: str) -> Any:
 
     Raises FactsError if AWS cannot be queried.
     """
-    from infra.kubernetes.eks_kubeconfig import kubeconfig  # slow import: it loads Pulumi's SDK
+    from infra.kubernetes.eks_credentials import kubeconfig
 
     clients = Clients(region)
 

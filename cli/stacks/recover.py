@@ -9,8 +9,7 @@ from cli.errors import CommandError, NotFound
 from cli.exit_codes import OK
 from cli.stacks import pulumi_program
 from infra.naming import PROJECT
-from infra.recovery import file_backend
-from infra.recovery.recover_stack import Recovered, clients, recover
+from infra.recovery.recover_stack import Recovered, clients, mend_backend, recover
 
 
 def command(stack: options.Stack, as_json: options.Json = False) -> int:
@@ -18,7 +17,7 @@ def command(stack: options.Stack, as_json: options.Json = False) -> int:
 
     The next `pulumi up` or `pulumi destroy` continues from there and creates no duplicates.
     """
-    file_backend.mend(json.loads(pulumi_program.run("whoami", "--json"))["url"], PROJECT, stack)
+    mend_backend(json.loads(pulumi_program.run("whoami", "--json"))["url"], PROJECT, stack)
     _unlock(stack)
     recovered = recover(pulumi_program.run, stack, clients, lambda line: print(line, file=sys.stderr))
     if as_json:

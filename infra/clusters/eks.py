@@ -11,10 +11,10 @@ from infra.components import iam
 from infra.components.eks_addons import NEEDED_BY_NODES, RUN_ON_NODES, EksAddons, EksAddonsArgs
 from infra.components.eks_cluster import EksCluster, EksClusterArgs
 from infra.components.iam import Account
-from infra.components.image_repositories import ImageRepositories, ImageRepositoriesArgs
-from infra.components.job_logs import JobLogs, JobLogsArgs
+from infra.components.image_repositories import ImageRepositories
+from infra.components.job_logs import JobLogs
 from infra.components.node_pool import NodePool, NodePoolArgs
-from infra.components.node_role import NodeRole, NodeRoleArgs
+from infra.components.node_role import NodeRole
 from infra.components.pod_role import PodRole, PodRoleArgs
 from infra.facts import Facts
 from infra.jobs.cluster import ClusterDescription
@@ -46,7 +46,7 @@ def build(settings: Settings, facts: Facts, check: Check | None) -> Mapping[str,
     base = create_foundation(settings, facts)
     naming, account = base.naming, base.account
     versions = choose_versions(settings, facts)
-    role = NodeRole(naming.name("node"), NodeRoleArgs(naming, account, base.keys.arn))
+    role = NodeRole(naming.name("node"), naming, account, base.keys.arn)
 
     cluster = EksCluster(naming.name("cluster"), _cluster_args(settings, facts, base))
     first = EksAddons(naming.name("addon"), EksAddonsArgs(naming, account, cluster.name, NEEDED_BY_NODES, versions))
@@ -62,8 +62,7 @@ def build(settings: Settings, facts: Facts, check: Check | None) -> Mapping[str,
     roles = PodRoles(_job_roles(settings, base, cluster), _autoscaler_role(settings, naming, account, cluster))
     description = describe(settings, facts, plans)
     if settings.platform.image_repositories:
-        repositories = image_repositories.names(settings.jobs)
-        ImageRepositories(naming.name("images"), ImageRepositoriesArgs(naming, repositories))
+        ImageRepositories(naming.name("images"), naming, image_repositories.names(settings.jobs))
     if settings.installs_platform and check is not None:
         _platform(settings, facts, base, description, cluster, groups[system], services, roles, check)
     return {
@@ -153,8 +152,8 @@ def _job_roles(settings: Settings, base: Foundation, cluster: EksCluster) -> lis
 def _job_logs(settings: Settings, base: Foundation) -> JobLogs | None:
     if not settings.platform.keeps_logs_in_cloudwatch:
         return None
-    args = JobLogsArgs(base.naming, base.logs_key.arn, settings.target.log_retention_days)
-    return JobLogs(base.naming.name("job-logs"), args)
+    retention = settings.target.log_retention_days
+    return JobLogs(base.naming.name("job-logs"), base.naming, base.logs_key.arn, retention)
 
 
 def _autoscaler_role(settings: Settings, naming: Naming, account: Account, cluster: EksCluster) -> PodRole | None:

@@ -10,7 +10,7 @@ from infra.components.encryption_key import EncryptionKey, EncryptionKeyArgs
 from infra.components.iam import Account
 from infra.components.key_bucket import KeyBucket, KeyBucketArgs
 from infra.components.lustre_storage import ExistingLustre, LinkedBucket, LustreStorage, LustreStorageArgs, NewLustre, UserKey
-from infra.components.network import ExistingNetwork, Network, NetworkArgs, Subnets
+from infra.components.network import Network, NetworkArgs, Subnets
 from infra.components.node_security_group import NodeSecurityGroup, NodeSecurityGroupArgs
 from infra.components.placement import Placement, PlacementArgs
 from infra.components.private_endpoints import PrivateEndpoints, PrivateEndpointsArgs
@@ -68,7 +68,7 @@ def _network(settings: Settings, facts: Facts, naming: Naming, account: Account,
     """Create the VPC, or use the one named in the settings."""
     network = settings.network
     if network.vpc_id is not None:
-        return ExistingNetwork(network.vpc_id, subnets_by_zone(settings, facts))
+        return Subnets(network.vpc_id, subnets_by_zone(settings, facts))
     args = NetworkArgs(
         naming,
         account,
@@ -78,7 +78,7 @@ def _network(settings: Settings, facts: Facts, naming: Naming, account: Account,
         logs_key_arn=logs_key.arn,
         log_retention_days=settings.target.log_retention_days,
     )
-    return Network(naming.name("network"), args)
+    return Network(naming.name("network"), args).subnets
 
 
 def _private_endpoints(

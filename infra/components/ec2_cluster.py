@@ -12,7 +12,7 @@ from infra.components import iam
 from infra.components.ec2_head_node import Ec2HeadNode
 from infra.components.ec2_workers import Ec2Workers
 from infra.components.iam import Account
-from infra.components.instance_role import InstanceRole, InstanceRoleArgs
+from infra.components.instance_role import InstanceRole
 from infra.components.key_bucket import KeyBucket
 from infra.components.launch_template import Ec2NodeArgs
 from infra.naming import COMPONENT, HEAD_NODE, WORKER, Naming
@@ -72,7 +72,7 @@ class Ec2Cluster(pulumi.ComponentResource):
         self._head_node_role = self._create_role(HEAD_NODE, {}, child)
         self._worker_role = self._create_role(WORKER, {"join": join}, child)
         head_node, workers, placement_group = args.spec.head_node, args.spec.workers, args.placement_group
-        self._head_node = Ec2HeadNode(
+        self.head_node = Ec2HeadNode(
             naming.name(HEAD_NODE),
             head_node,
             Ec2NodeArgs(
@@ -88,7 +88,7 @@ class Ec2Cluster(pulumi.ComponentResource):
             args.vpc_id,
             child,
         )
-        self._workers = Ec2Workers(
+        self.workers = Ec2Workers(
             naming.workers,
             workers,
             Ec2NodeArgs(
@@ -116,7 +116,10 @@ class Ec2Cluster(pulumi.ComponentResource):
             permissions["storage"] = ids.apply(lambda values: iam.to_json(iam.mount_through(account, *values)))
         return InstanceRole(
             args.naming.name(f"{role}-role"),
-            InstanceRoleArgs(args.naming, account, f"{role.capitalize()} of {args.naming.cluster}", permissions),
+            args.naming,
+            account,
+            f"{role.capitalize()} of {args.naming.cluster}",
+            permissions,
             child,
         )
 
@@ -146,14 +149,6 @@ class Ec2Cluster(pulumi.ComponentResource):
             return encoded(ec2_node.user_data(content, args.spec.public_keys, mount, fast))
 
         return values.apply(render)
-
-    @property
-    def head_node(self) -> Ec2HeadNode:
-        return self._head_node
-
-    @property
-    def workers(self) -> Ec2Workers:
-        return self._workers
 
     @property
     def role_ids(self) -> dict[str, pulumi.Output[str]]:

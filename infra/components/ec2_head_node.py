@@ -7,6 +7,7 @@ import pulumi
 import pulumi_aws as aws
 
 from infra.components import launch_template
+from infra.components.children import child
 from infra.components.launch_template import Ec2NodeArgs, LaunchTemplateArgs
 from infra.components.node_security_group import admit_cidr
 from infra.naming import COMPONENT, HEAD_NODE, ROLE_TAG
@@ -60,17 +61,14 @@ class Ec2HeadNode(pulumi.ComponentResource):
                 delete_before_replace=spec.reservation is not None,
             ),
         )
-        self._address = self._create_address() if spec.ssh_cidrs else None
+        self.instance_id, self.private_address = self._instance.id, self._instance.private_ip
+        self.public_address = self._create_address().public_ip if spec.ssh_cidrs else None
         self.register_outputs({"instanceId": self.instance_id})
 
     def _create_ssh_security_group(self, vpc_id: pulumi.Input[str]) -> pulumi.Output[str]:
         args, name = self._args, f"{self._name}-ssh"
         group = aws.ec2.SecurityGroup(
-            name,
-            vpc_id=vpc_id,
-            description=f"SSH to {args.naming.cluster}",
-            tags=args.naming.tags(Name=name),
-            opts=self._child,
+            **child(self, args.naming, name), vpc_id=vpc_id, description=f"SSH to {args.naming.cluster}"
         )
         for cidr in self._spec.ssh_cidrs:
             purpose = "SSH from an address that the stack names"
@@ -106,21 +104,7 @@ class Ec2HeadNode(pulumi.ComponentResource):
 
     def _create_address(self) -> aws.ec2.Eip:
         return aws.ec2.Eip(
-            f"{self._name}-address",
+            **child(self, self._args.naming, f"{self._name}-address"),
             domain="vpc",
             network_interface=self._instance.primary_network_interface_id,
-            tags=self._args.naming.tags(Name=f"{self._name}-address"),
-            opts=self._child,
         )
-
-    @property
-    def instance_id(self) -> pulumi.Output[str]:
-        return self._instance.id
-
-    @property
-    def private_address(self) -> pulumi.Output[str]:
-        return self._instance.private_ip
-
-    @property
-    def public_address(self) -> pulumi.Output[str] | None:
-        return self._address.public_ip if self._address else None

@@ -22,7 +22,7 @@ class Ec2Workers(pulumi.ComponentResource):
         super().__init__(f"{COMPONENT}:Ec2Workers", name, None, opts)
         self._name, self._spec, self._args = name, spec, args
         self._tags = args.naming.tags({POOL_TAG: spec.pool, ROLE_TAG: WORKER}, Name=name)
-        self._group = self._create_group(self._create_launch_template())
+        self.group_name = self._create_group(self._create_launch_template()).name
         self.register_outputs({"autoScalingGroup": self.group_name})
 
     def _create_launch_template(self) -> aws.ec2.LaunchTemplate:
@@ -77,7 +77,3 @@ class Ec2Workers(pulumi.ComponentResource):
                 ignore_changes=["initialLifecycleHooks", *(["desiredCapacity"] if spec.sizes.keeps_desired else [])],
             ),
         )
-
-    @property
-    def group_name(self) -> pulumi.Output[str]:
-        return self._group.name

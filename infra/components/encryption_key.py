@@ -6,6 +6,7 @@ from typing import Final
 import pulumi
 import pulumi_aws as aws
 
+from infra.components.children import child
 from infra.naming import COMPONENT, Naming
 
 DELETION_WINDOW_DAYS: Final = 30
@@ -29,19 +30,13 @@ class EncryptionKey(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: EncryptionKeyArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(f"{COMPONENT}:EncryptionKey", name, None, opts)
-        child = pulumi.ResourceOptions(parent=self)
-        self._key = aws.kms.Key(
-            name,
+        key = aws.kms.Key(
+            **child(self, args.naming, name),
             description=f"{args.naming.cluster}: {args.purpose}",
             policy=args.policy,
             enable_key_rotation=True,
             deletion_window_in_days=DELETION_WINDOW_DAYS,
-            tags=args.naming.tags(Name=name),
-            opts=child,
         )
-        aws.kms.Alias(f"{name}-alias", target_key_id=self._key.key_id, opts=child)
+        aws.kms.Alias(f"{name}-alias", target_key_id=key.key_id, opts=pulumi.ResourceOptions(parent=self))
+        self.arn = key.arn
         self.register_outputs({"arn": self.arn})
-
-    @property
-    def arn(self) -> pulumi.Output[str]:
-        return self._key.arn

@@ -47,7 +47,8 @@ class NodePool(pulumi.ComponentResource):
         self._name, self._args, self._spec = name, args, args.spec
         self._tags = args.naming.tags({POOL_TAG: args.spec.name}, Name=name)
         self._template = self._create_launch_template()
-        self._group = self._create_node_group()
+        self.node_group = self._create_node_group()
+        self.node_group_name = self.node_group.node_group_name
         self._tag_auto_scaling_group()
         self._follow_block()
         self.register_outputs({"nodeGroupName": self.node_group_name})
@@ -165,15 +166,7 @@ class NodePool(pulumi.ComponentResource):
 
     @property
     def _auto_scaling_group(self) -> pulumi.Output[str]:
-        return self._group.resources[0].autoscaling_groups[0].name.apply(lambda name: name or "")
-
-    @property
-    def node_group(self) -> pulumi.Resource:
-        return self._group
-
-    @property
-    def node_group_name(self) -> pulumi.Output[str]:
-        return self._group.node_group_name
+        return self.node_group.resources[0].autoscaling_groups[0].name.apply(lambda name: name or "")
 
 
 def _repair(spec: NodePoolSpec) -> aws.eks.NodeGroupNodeRepairConfigArgsDict:

@@ -7,6 +7,7 @@ import pulumi
 import pulumi_aws as aws
 
 from infra.components import iam, trust_policies
+from infra.components.children import child
 from infra.components.iam import Account
 from infra.naming import COMPONENT, Naming
 
@@ -43,47 +44,28 @@ class PodRole(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: PodRoleArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(f"{COMPONENT}:PodRole", name, None, opts)
-        child = pulumi.ResourceOptions(parent=self)
-        trust = trust_policies.assumed_by_pods(args.account, args.naming.cluster, args.namespace, args.service_account)
-        self._role = aws.iam.Role(
-            name,
-            description=args.description,
-            assume_role_policy=iam.to_json(trust),
-            tags=args.naming.tags(Name=name),
-            opts=child,
-        )
-        self._permission: pulumi.Resource
+        naming, options = args.naming, pulumi.ResourceOptions(parent=self)
+        trust = trust_policies.assumed_by_pods(args.account, naming.cluster, args.namespace, args.service_account)
+        role = aws.iam.Role(**child(self, naming, name), description=args.description, assume_role_policy=iam.to_json(trust))
+        self.permission: pulumi.Resource
+        """Policy of the role. Without it, the pods have no permissions."""
         if isinstance(args.policy, ManagedPolicy):
-            self._permission = aws.iam.RolePolicyAttachment(
-                f"{name}-policy", role=self._role.name, policy_arn=args.policy.arn, opts=child
+            self.permission = aws.iam.RolePolicyAttachment(
+                f"{name}-policy", role=role.name, policy_arn=args.policy.arn, opts=options
             )
         else:
-            self._permission = aws.iam.RolePolicy(f"{name}-policy", role=self._role.name, policy=args.policy, opts=child)
+            self.permission = aws.iam.RolePolicy(f"{name}-policy", role=role.name, policy=args.policy, opts=options)
         for suffix, policy in args.more.items():
-            aws.iam.RolePolicy(f"{name}-{suffix}", role=self._role.name, policy=policy, opts=child)
-        self._association: pulumi.Resource | None = None
+            aws.iam.RolePolicy(f"{name}-{suffix}", role=role.name, policy=policy, opts=options)
+        self.association: pulumi.Resource | None = None
+        """It must exist before a pod with the role starts. None if an add-on creates it."""
         if args.cluster_name is not None:
-            self._association = aws.eks.PodIdentityAssociation(
-                f"{name}-association",
+            self.association = aws.eks.PodIdentityAssociation(
+                **child(self, naming, name, "association"),
                 cluster_name=args.cluster_name,
                 namespace=args.namespace,
                 service_account=args.service_account,
-                role_arn=self._role.arn,
-                tags=args.naming.tags(Name=name),
-                opts=child,
+                role_arn=role.arn,
             )
+        self.arn = role.arn
         self.register_outputs({"arn": self.arn})
-
-    @property
-    def arn(self) -> pulumi.Output[str]:
-        return self._role.arn
-
-    @property
-    def association(self) -> pulumi.Resource | None:
-        """Pod Identity association. It must exist before a pod with the role starts. None if an add-on creates it."""
-        return self._association
-
-    @property
-    def permission(self) -> pulumi.Resource:
-        """Policy of the role. Without it, the pods have no permissions."""
-        return self._permission

@@ -56,9 +56,10 @@ class Namespaces(pulumi.ComponentResource):
                 description="Sets the job's place in the queue; never preempts running pods.",
                 opts=site.options(self),
             )
-        self._namespaces = [
+        self.namespaces = [
             (space.name, self._create_namespace(space.name, space.pod_security)) for space in site.description.namespaces
         ]
+        """Name and resource of each namespace."""
         self.register_outputs({})
 
     def _create_namespace(self, namespace: str, pod_security: str) -> kubernetes.core.v1.Namespace:
@@ -122,8 +123,3 @@ class Namespaces(pulumi.ComponentResource):
             },
             opts=inside,
         )
-
-    @property
-    def namespaces(self) -> Sequence[tuple[str, kubernetes.core.v1.Namespace]]:
-        """Name and resource of each namespace."""
-        return self._namespaces

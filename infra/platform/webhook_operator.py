@@ -87,7 +87,8 @@ class WebhookOperator(pulumi.ComponentResource):
         webhooks = [objects.register(name, self._call_service(hook), site.options(self)) for hook in spec.webhooks]
         # The operator needs its permissions, and waits until webhooks and definitions contain its certificate.
         needs = [*definitions, *webhooks, *self._create_permissions(), self._create_service(), *site.node_groups, *after]
-        self._deployment = self._create_deployment(needs)
+        self.deployment = self._create_deployment(needs)
+        """The operator's Deployment. Once it is ready, the operator's webhooks respond."""
         self._create_objects()
         self.register_outputs({})
 
@@ -179,9 +180,4 @@ class WebhookOperator(pulumi.ComponentResource):
     def _create_objects(self) -> None:
         for manifest in self._spec.objects:
             name = f"{self._name}-{manifest['metadata']['name']}"
-            objects.register_custom(name, manifest, self._site.options(self, self._deployment))
-
-    @property
-    def deployment(self) -> pulumi.Resource:
-        """The operator's Deployment. Once the Deployment is ready, the operator's webhooks respond."""
-        return self._deployment
+            objects.register_custom(name, manifest, self._site.options(self, self.deployment))

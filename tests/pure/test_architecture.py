@@ -36,12 +36,12 @@ ARROWS: dict[str, set[str]] = {
     "recovery": {"facts", "inventory"},
     "outputs": {"components", "plan", "jobs", "kubernetes"},
     "clusters": {*BASE, "settings", "facts", "plan", "components", "platform", "jobs", "kubernetes", "outputs"},
-    "program": {"clusters", "config", "facts", "kubernetes", "naming", "preflight", "recovery", "settings"},
+    "program": {"clusters", "config", "facts", "kubernetes", "naming", "preflight", "settings"},
 }
 """Package or module in infra/ -> the others that it may import. CONTRIBUTING.md explains the order."""
 IMAGE_NAMES = INFRA / "jobs" / "images.py"
 """This module may contain `localhost`, which container runtimes treat as a registry in an image name."""
-SHARED_PARTS = ("__init__", "endpoint_policies", "iam", "launch_template", "trust_policies")
+SHARED_PARTS = ("__init__", "children", "endpoint_policies", "iam", "launch_template", "trust_policies")
 """Modules in infra/components that several components use."""
 FOR_COMPONENTS = {
     *("infra.boot", "infra.components", "infra.naming", "infra.versions"),
