@@ -1,7 +1,6 @@
 """An EKS cluster: network -> storage -> control plane -> node pools -> add-ons -> platform -> outputs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import pulumi
 
@@ -15,7 +14,7 @@ from infra.components.image_repositories import ImageRepositories
 from infra.components.job_logs import JobLogs
 from infra.components.node_pool import NodePool, NodePoolArgs
 from infra.components.node_role import NodeRole
-from infra.components.pod_role import PodRole, PodRoleArgs
+from infra.components.pod_role import ManagedPolicy, PodRole, PodRoleArgs
 from infra.facts import Facts
 from infra.jobs.cluster import ClusterDescription
 from infra.kubernetes.reachability import Check
@@ -59,12 +58,13 @@ def build(settings: Settings, facts: Facts, check: Check | None) -> Mapping[str,
         naming.name("service"),
         EksAddonsArgs(naming, account, cluster.name, RUN_ON_NODES, versions, after=[groups[system].node_group]),
     )
-    roles = PodRoles(_job_roles(settings, base, cluster), _autoscaler_role(settings, naming, account, cluster))
+    job_roles = _job_roles(settings, base, cluster)
+    autoscaler_role = _autoscaler_role(settings, naming, account, cluster)
     description = describe(settings, facts, plans)
     if settings.platform.image_repositories:
         ImageRepositories(naming.name("images"), naming, image_repositories.names(settings.jobs))
     if settings.installs_platform and check is not None:
-        _platform(settings, facts, base, description, cluster, groups[system], services, roles, check)
+        _platform(settings, facts, base, description, cluster, groups[system], services, job_roles, autoscaler_role, check)
     return {
         **outputs.eks_cluster(cluster, name=naming.cluster, stack=settings.stack, region=settings.region),
         **outputs.network(base.network, base.nodes),
@@ -114,35 +114,28 @@ def _node_pool(
     return NodePool(base.naming.name(name), args)
 
 
-@dataclass(frozen=True)
-class PodRoles:
-    """IAM roles of pods."""
-
-    jobs: Sequence[PodRole]
-    autoscaler: PodRole | None
-
-
 def _job_roles(settings: Settings, base: Foundation, cluster: EksCluster) -> list[PodRole]:
-    naming, account = base.naming, base.account
-    logs = _job_logs(settings, base)
+    naming, account, logs = base.naming, base.account, _job_logs(settings, base)
     roles: list[PodRole] = []
     for namespace in settings.platform.namespace_names:
         paths = [
-            iam.BucketPath(one.bucket, one.path, one.access == "readWrite")
-            for one in settings.platform.job_policies
-            if one.namespace in (None, namespace)
+            iam.BucketPath(policy.bucket, policy.path, policy.access == "readWrite")
+            for policy in settings.platform.job_policies
+            if policy.namespace in (None, namespace)
         ]
-        more: dict[str, pulumi.Input[str]] = {"buckets": iam.to_json(iam.use_buckets(account, paths))} if paths else {}
+        keys = base.keys.arn.apply(lambda arn: iam.to_json(iam.exchange_job_keys(arn)))
+        policies: dict[str, pulumi.Input[str] | ManagedPolicy] = {"policy": keys}
+        if paths:
+            policies["buckets"] = iam.to_json(iam.use_buckets(account, paths))
         if logs is not None:
-            more["logs"] = logs.arn.apply(lambda arn: iam.to_json(iam.write_job_logs(arn)))
+            policies["logs"] = logs.arn.apply(lambda arn: iam.to_json(iam.write_job_logs(arn)))
         args = PodRoleArgs(
             naming,
             account=account,
             description=f"Job pods of {naming.cluster} in {namespace}: exchange of public SSH keys",
             namespace=namespace,
             service_account=JOB_SERVICE_ACCOUNT,
-            policy=base.keys.arn.apply(lambda arn: iam.to_json(iam.exchange_job_keys(arn))),
-            more=more,
+            policies=policies,
             cluster_name=cluster.name,
         )
         roles.append(PodRole(naming.name(f"{namespace}-job"), args))
@@ -165,7 +158,7 @@ def _autoscaler_role(settings: Settings, naming: Naming, account: Account, clust
         description=f"Cluster autoscaler of {naming.cluster}",
         namespace=KUBE_SYSTEM,
         service_account=AUTOSCALER_ACCOUNT,
-        policy=iam.to_json(iam.scale_groups(account, naming.cluster, AUTOSCALER_TAG)),
+        policies={"policy": iam.to_json(iam.scale_groups(account, naming.cluster, AUTOSCALER_TAG))},
         cluster_name=cluster.name,
     )
     return PodRole(naming.name("autoscaler"), args)
@@ -179,7 +172,8 @@ def _platform(
     cluster: EksCluster,
     system: NodePool,
     services: EksAddons,
-    roles: PodRoles,
+    job_roles: Sequence[PodRole],
+    autoscaler_role: PodRole | None,
     check: Check,
 ) -> None:
     """Install the platform into the cluster."""
@@ -201,10 +195,10 @@ def _platform(
         volume_needs=[services.named(EFS_CSI_DRIVER), *storage.mounting] if storage else (),
         lustre=lustre,
         access=cluster.access,
-        autoscaler_role=roles.autoscaler.association if roles.autoscaler else None,
+        autoscaler_role=autoscaler_role.association if autoscaler_role else None,
         monitoring=monitoring.plan(platform, description),
         key_bucket=base.keys.name,
-        job_roles=roles.jobs,
+        job_roles=job_roles,
         jobs=settings.jobs,
     )
     Platform(naming.name("platform"), args)

@@ -1,7 +1,7 @@
 """IAM role for the pods of one Kubernetes service account (EKS Pod Identity)."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import pulumi
 import pulumi_aws as aws
@@ -26,10 +26,8 @@ class PodRoleArgs:
     account: Account
     namespace: str
     service_account: str
-    policy: pulumi.Input[str] | ManagedPolicy
-    """Permissions of the pods."""
-    more: Mapping[str, pulumi.Input[str]] = field(default_factory=dict)
-    """Additional policies, keyed by the suffix of their resource names."""
+    policies: Mapping[str, pulumi.Input[str] | ManagedPolicy]
+    """Permissions of the pods, keyed by the suffix of their resource names."""
     cluster_name: pulumi.Input[str] | None = None
     """If given, the component associates the role with the service account. EKS add-ons create their own
     associations."""
@@ -38,7 +36,7 @@ class PodRoleArgs:
 class PodRole(pulumi.ComponentResource):
     """Creates:
     - a role that only pods of the service account in this namespace and cluster can assume
-    - its inline policies, or an attachment of AWS's managed policy
+    - its inline policies, and attachments of AWS's managed policies
     - the Pod Identity association with the service account, if a cluster is given
     """
 
@@ -47,16 +45,13 @@ class PodRole(pulumi.ComponentResource):
         naming, options = args.naming, pulumi.ResourceOptions(parent=self)
         trust = trust_policies.assumed_by_pods(args.account, naming.cluster, args.namespace, args.service_account)
         role = aws.iam.Role(**child(self, naming, name), description=args.description, assume_role_policy=iam.to_json(trust))
-        self.permission: pulumi.Resource
-        """Policy of the role. Without it, the pods have no permissions."""
-        if isinstance(args.policy, ManagedPolicy):
-            self.permission = aws.iam.RolePolicyAttachment(
-                f"{name}-policy", role=role.name, policy_arn=args.policy.arn, opts=options
-            )
-        else:
-            self.permission = aws.iam.RolePolicy(f"{name}-policy", role=role.name, policy=args.policy, opts=options)
-        for suffix, policy in args.more.items():
-            aws.iam.RolePolicy(f"{name}-{suffix}", role=role.name, policy=policy, opts=options)
+        self.permissions: Sequence[pulumi.Resource] = [
+            aws.iam.RolePolicyAttachment(f"{name}-{suffix}", role=role.name, policy_arn=policy.arn, opts=options)
+            if isinstance(policy, ManagedPolicy)
+            else aws.iam.RolePolicy(f"{name}-{suffix}", role=role.name, policy=policy, opts=options)
+            for suffix, policy in args.policies.items()
+        ]
+        """Policies of the role. Without them, the pods have no permissions."""
         self.association: pulumi.Resource | None = None
         """It must exist before a pod with the role starts. None if an add-on creates it."""
         if args.cluster_name is not None:

@@ -6,7 +6,7 @@ from typing import Any, Final
 import pulumi
 
 from infra.naming import AUTOSCALER_ACCOUNT, AUTOSCALER_TAG, COMPONENT, KUBE_SYSTEM
-from infra.platform.pods import RESTRICTED_CONTAINER, create_deployment, http_probe, of_controller
+from infra.platform.pods import container, create_deployment, http_probe, of_controller
 from infra.platform.rbac import READ, Account, rule
 from infra.platform.site import Site
 from infra.versions import cluster_autoscaler
@@ -50,19 +50,17 @@ def _pod(site: Site, idle_minutes: int) -> Any:
     return {
         **of_controller(NAME, site.system_nodes),
         "containers": [
-            {
-                "name": NAME,
-                "image": site.image(
-                    f"registry.k8s.io/autoscaling/cluster-autoscaler:{cluster_autoscaler(site.kubernetes_version)}"
-                ),
-                "command": ["./cluster-autoscaler", *_flags(site.naming.cluster, idle_minutes)],
-                "env": [{"name": "AWS_REGION", "value": site.description.region}],
-                "ports": [{"name": "metrics", "container_port": PORT}],
-                "resources": {"requests": {"cpu": site.cpu(100), "memory": "600Mi"}, "limits": {"memory": "600Mi"}},
-                "liveness_probe": {**http_probe("/health-check", PORT, period=20), "initial_delay_seconds": 60},
-                "readiness_probe": http_probe("/health-check", PORT, period=5),
-                "security_context": RESTRICTED_CONTAINER,
-            }
+            container(
+                site,
+                NAME,
+                f"registry.k8s.io/autoscaling/cluster-autoscaler:{cluster_autoscaler(site.kubernetes_version)}",
+                (100, "600Mi", "600Mi"),
+                command=["./cluster-autoscaler", *_flags(site.naming.cluster, idle_minutes)],
+                env=[{"name": "AWS_REGION", "value": site.description.region}],
+                ports=[{"name": "metrics", "container_port": PORT}],
+                liveness_probe={**http_probe("/health-check", PORT, period=20), "initial_delay_seconds": 60},
+                readiness_probe=http_probe("/health-check", PORT, period=5),
+            )
         ],
     }
 

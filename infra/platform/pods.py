@@ -7,6 +7,8 @@ from typing import Any, Final
 import pulumi
 import pulumi_kubernetes as kubernetes
 
+from infra.platform.site import Site
+
 USER: Final = 65532
 """The `nonroot` user, for images that define no user."""
 
@@ -48,6 +50,15 @@ def of_controller(account: str, nodes: Mapping[str, str]) -> dict[str, Any]:
         "priority_class_name": "system-cluster-critical",
         "security_context": RESTRICTED_POD,
     }
+
+
+def container(site: Site, name: str, image: str, size: tuple[int, str, str], **settings: Any) -> dict[str, Any]:
+    """Return a container that satisfies Pod Security `restricted`, unless `settings` say otherwise. `size`: CPU in
+    millicores, memory, and memory limit."""
+    cpu, memory, limit = size
+    resources = {"requests": {"cpu": site.cpu(cpu), "memory": memory}, "limits": {"memory": limit}}
+    own = {"name": name, "image": site.image(image), "resources": resources, "security_context": RESTRICTED_CONTAINER}
+    return {**own, **settings}
 
 
 def http_probe(path: str, port: int, *, period: int) -> dict[str, Any]:

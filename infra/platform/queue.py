@@ -78,9 +78,7 @@ def operator(site: Site) -> OperatorSpec:
         definitions=list(_definitions(manifests)),
         roles=_roles(manifests),
         webhooks=list(_webhooks(manifests)),
-        cpu_millis=500,
-        memory="512Mi",
-        memory_limit="1Gi",
+        size=(500, "512Mi", "1Gi"),
         metrics_port=admission.METRICS_PORT,
         # A running controller can take two minutes to notice new custom resource definitions. Until then, it treats the
         # Jobs of a JobSet as independent jobs, and suspends them whenever JobSet resumes them.

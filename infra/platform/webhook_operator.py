@@ -14,7 +14,7 @@ from infra.platform.objects import Object
 from infra.platform.pods import (
     CERTIFICATES,
     CONFIGURATION_FILE,
-    RESTRICTED_CONTAINER,
+    container,
     create_deployment,
     http_probe,
     of_controller,
@@ -49,9 +49,8 @@ class OperatorSpec:
     objects: Sequence[Object] = ()
     """Custom resources of the operator, which its webhooks validate."""
     # pod
-    cpu_millis: int = 50
-    memory: str = "64Mi"
-    memory_limit: str = "512Mi"
+    size: tuple[int, str, str] = (50, "64Mi", "512Mi")
+    """CPU in millicores, memory, and memory limit."""
     metrics_port: int | None = None
     annotations: Mapping[str, str] = field(default_factory=dict)
     """Annotations whose change restarts the operator, besides that of its configuration."""
@@ -152,24 +151,21 @@ class WebhookOperator(pulumi.ComponentResource):
             **of_controller(spec.name, site.system_nodes),
             "termination_grace_period_seconds": 10,
             "containers": [
-                {
-                    "name": "manager",
-                    "image": site.image(spec.image),
-                    "command": ["/manager"],
-                    "args": [f"--config=/{CONFIGURATION_FILE}", "--zap-log-level=2"],
-                    "ports": [{"name": name, "container_port": port} for name, port in ports.items()],
-                    "resources": {
-                        "requests": {"cpu": site.cpu(spec.cpu_millis), "memory": spec.memory},
-                        "limits": {"memory": spec.memory_limit},
-                    },
-                    "liveness_probe": {**http_probe("/healthz", HEALTH_PORT, period=20), "initial_delay_seconds": 15},
-                    "readiness_probe": http_probe("/readyz", HEALTH_PORT, period=2),
-                    "security_context": RESTRICTED_CONTAINER,
-                    "volume_mounts": [
+                container(
+                    site,
+                    "manager",
+                    spec.image,
+                    spec.size,
+                    command=["/manager"],
+                    args=[f"--config=/{CONFIGURATION_FILE}", "--zap-log-level=2"],
+                    ports=[{"name": name, "container_port": port} for name, port in ports.items()],
+                    liveness_probe={**http_probe("/healthz", HEALTH_PORT, period=20), "initial_delay_seconds": 15},
+                    readiness_probe=http_probe("/readyz", HEALTH_PORT, period=2),
+                    volume_mounts=[
                         {"name": "certificate", "mount_path": CERTIFICATES, "read_only": True},
                         {"name": "configuration", "mount_path": f"/{CONFIGURATION_FILE}", "sub_path": CONFIGURATION_FILE},
                     ],
-                }
+                )
             ],
             "volumes": [
                 {"name": "certificate", "secret": {"secret_name": spec.certificate, "default_mode": 0o444}},

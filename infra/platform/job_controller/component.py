@@ -10,7 +10,7 @@ import pulumi_kubernetes as kubernetes
 from infra.health.journal import CONFIG_MAP as JOURNAL
 from infra.naming import COMPONENT, PLATFORM_NAMESPACE
 from infra.platform.job_controller import program
-from infra.platform.pods import RESTRICTED_CONTAINER, create_deployment, http_probe, of_controller
+from infra.platform.pods import container, create_deployment, http_probe, of_controller
 from infra.platform.rbac import READ, Account, rule
 from infra.platform.site import Site
 from infra.versions import PYTHON_IMAGE
@@ -89,24 +89,24 @@ class JobController(pulumi.ComponentResource):
             "termination_grace_period_seconds": 10,
             "tolerations": [_leave_when(state) for state in ("not-ready", "unreachable")],
             "containers": [
-                {
-                    "name": "controller",
-                    "image": site.image(PYTHON_IMAGE),
-                    "command": ["python3", "-m", program.PACKAGE, *(name for name, _ in self._namespaces)],
-                    "env": [
+                container(
+                    site,
+                    "controller",
+                    PYTHON_IMAGE,
+                    (50, MEMORY, MEMORY),
+                    command=["python3", "-m", program.PACKAGE, *(name for name, _ in self._namespaces)],
+                    env=[
                         {"name": "PYTHONPATH", "value": program.MOUNT},
                         {"name": "PYTHONDONTWRITEBYTECODE", "value": "1"},
                         {"name": "PYTHONUNBUFFERED", "value": "1"},
                         {"name": "POD_NAMESPACE", "value": PLATFORM_NAMESPACE},
                         *([{"name": NODES_VARIABLE, "value": self._nodes}] if self._nodes else []),
                     ],
-                    "ports": [{"name": "health", "container_port": PORT}],
-                    "resources": {"requests": {"cpu": site.cpu(50), "memory": MEMORY}, "limits": {"memory": MEMORY}},
-                    "liveness_probe": {**http_probe("/healthz", PORT, period=20), "initial_delay_seconds": 10},
-                    "readiness_probe": http_probe("/healthz", PORT, period=5),
-                    "security_context": RESTRICTED_CONTAINER,
-                    "volume_mounts": [{"name": "program", "mount_path": program.MOUNT, "read_only": True}],
-                }
+                    ports=[{"name": "health", "container_port": PORT}],
+                    liveness_probe={**http_probe("/healthz", PORT, period=20), "initial_delay_seconds": 10},
+                    readiness_probe=http_probe("/healthz", PORT, period=5),
+                    volume_mounts=[{"name": "program", "mount_path": program.MOUNT, "read_only": True}],
+                )
             ],
             "volumes": [
                 {"name": "program", "config_map": {"name": f"{NAME}-{program.digest()}", "items": program.items()}},
