@@ -190,7 +190,7 @@ def _platform(
     version, manifests = settings.eks.kubernetes_version, facts.manifests
     args = PlatformArgs(
         Site(naming, version, platform, manifests, description, node_groups=[system.node_group]),
-        kubeconfig=outputs.kubeconfig_once_usable(cluster, name=naming.cluster, region=settings.region, check=check),
+        kubeconfig=outputs.eks_kubeconfig(cluster, name=naming.cluster, region=settings.region, check=check),
         volume=EfsVolume(storage.file_system_id, storage.access_point_id) if storage else None,
         volume_needs=[services.named(EFS_CSI_DRIVER), *storage.mounting] if storage else (),
         lustre=lustre,

@@ -8,7 +8,7 @@ import pulumi_aws as aws
 
 from infra.components import launch_template
 from infra.components.children import child
-from infra.components.launch_template import Ec2NodeArgs, LaunchTemplateArgs
+from infra.components.launch_template import Ec2NodeArgs
 from infra.components.node_security_group import admit_cidr
 from infra.naming import COMPONENT, HEAD_NODE, ROLE_TAG
 from infra.plan.efa_interfaces import Interface
@@ -83,7 +83,8 @@ class Ec2HeadNode(pulumi.ComponentResource):
         rest = [launch_template.interface(interface, [args.security_group_id]) for interface in secondary]
         for interface in rest:
             interface["subnet_id"] = args.subnet_id
-        launch = LaunchTemplateArgs(
+        return launch_template.create(
+            f"{self._name}-launch-template",
             description=f"Master of {args.naming.cluster}",
             tags=self._tags,
             root_device=spec.root_device,
@@ -92,15 +93,14 @@ class Ec2HeadNode(pulumi.ComponentResource):
             network_interfaces=[first, *rest],
             image_id=spec.ami_id,
             instance_type=spec.instance_type,
-            market=None if spec.market == "on-demand" else spec.market,
+            market=spec.market,
             reservation=spec.reservation,
             placement_group=args.placement_group,
             profile_arn=args.role.profile_arn,
             tagged=("volume", "network-interface"),
+            # Changing a tag would create a template version, and Pulumi would replace the head node.
+            opts=pulumi.ResourceOptions(parent=self, ignore_changes=["tagSpecifications"]),
         )
-        # Changing a tag would create a template version, and Pulumi would replace the head node.
-        opts = pulumi.ResourceOptions(parent=self, ignore_changes=["tagSpecifications"])
-        return launch_template.create(f"{self._name}-launch-template", launch, opts)
 
     def _create_address(self) -> aws.ec2.Eip:
         return aws.ec2.Eip(

@@ -7,7 +7,7 @@ import pulumi_aws as aws
 
 from infra.boot.ec2_node import HOOK
 from infra.components import launch_template
-from infra.components.launch_template import Ec2NodeArgs, LaunchTemplateArgs
+from infra.components.launch_template import Ec2NodeArgs
 from infra.naming import COMPONENT, PLACEMENT_TAG, POOL_TAG, ROLE_TAG, WORKER
 from infra.plan.specs import WorkersSpec
 
@@ -27,7 +27,8 @@ class Ec2Workers(pulumi.ComponentResource):
 
     def _create_launch_template(self) -> aws.ec2.LaunchTemplate:
         spec, args = self._spec, self._args
-        launch = LaunchTemplateArgs(
+        return launch_template.create(
+            f"{self._name}-launch-template",
             description=f"Workers of {args.naming.cluster}",
             tags=self._tags,
             root_device=spec.root_device,
@@ -37,12 +38,12 @@ class Ec2Workers(pulumi.ComponentResource):
             network_interfaces=[launch_template.interface(interface, [args.security_group_id]) for interface in spec.interfaces],
             image_id=spec.ami_id,
             instance_type=spec.instance_type,
-            market=None if spec.market == "on-demand" else spec.market,
+            market=spec.market,
             reservation=spec.reservation,
             placement_group=args.placement_group,
             profile_arn=args.role.profile_arn,
+            opts=pulumi.ResourceOptions(parent=self),
         )
-        return launch_template.create(f"{self._name}-launch-template", launch, pulumi.ResourceOptions(parent=self))
 
     def _create_group(self, template: aws.ec2.LaunchTemplate) -> aws.autoscaling.Group:
         spec, args = self._spec, self._args

@@ -10,7 +10,6 @@ import pulumi_aws as aws
 from infra.boot.eks_node import ClusterAccess
 from infra.components import launch_template
 from infra.components.eks_cluster import EksCluster
-from infra.components.launch_template import LaunchTemplateArgs
 from infra.naming import COMPONENT, PLACEMENT_TAG, POOL_TAG, Naming
 from infra.plan.specs import NodePoolSpec
 
@@ -59,7 +58,8 @@ class NodePool(pulumi.ComponentResource):
         spec = self._spec
         groups = [self._args.cluster.security_group_id, self._args.node_security_group_id]
         is_block = spec.capacity == "CAPACITY_BLOCK"
-        args = LaunchTemplateArgs(
+        return launch_template.create(
+            f"{self._name}-launch-template",
             description=f"Nodes of pool {spec.name}",
             tags=self._tags,
             root_device=ROOT_DEVICE,
@@ -71,14 +71,13 @@ class NodePool(pulumi.ComponentResource):
             image_id=spec.ami_id,
             # EKS requires the instance type in the template for Capacity Blocks, and on the node group for other capacity.
             instance_type=spec.instance_type if is_block else None,
-            market="capacity-block" if is_block else None,
+            market="capacity-block" if is_block else "on-demand",
             reservation=spec.reservation,
             placement_group=self._args.placement_group,
+            # Changing a tag would create a template version, and EKS would replace every node of the pool. Instances get
+            # their tags from the Auto Scaling group.
+            opts=pulumi.ResourceOptions(parent=self, ignore_changes=["tagSpecifications"]),
         )
-        # Changing a tag would create a template version, and EKS would replace every node of the pool. Instances get
-        # their tags from the Auto Scaling group.
-        opts = pulumi.ResourceOptions(parent=self, ignore_changes=["tagSpecifications"])
-        return launch_template.create(f"{self._name}-launch-template", args, opts)
 
     def _user_data(self) -> pulumi.Input[str]:
         if self._spec.ami_id is None:
