@@ -129,13 +129,27 @@ AUTOSCALER_ACCOUNT: Final = "cluster-autoscaler"
 
 SHARED_CLAIM: Final = "shared"
 """Name of the PersistentVolumeClaim for the shared file system in each job namespace, and of the volume in jobs."""
-SHARED_VOLUME_LABEL: Final = "gpumpi.io/shared-volume"
+VOLUME_LABEL: Final = "gpumpi.io/{claim}-volume"
 """Label of the PersistentVolume bound to such a claim. The label's value is the namespace of the jobs that share the
 volume."""
-LUSTRE_CLAIM: Final = "fsx"
-"""Name of the PersistentVolumeClaim for the FSx for Lustre file system in each job namespace, and of the volume in
-jobs."""
-LUSTRE_VOLUME_LABEL: Final = "gpumpi.io/lustre-volume"
+
+
+@dataclass(frozen=True)
+class StorageKind:
+    """Names of a kind of shared file system."""
+
+    setting: str
+    """Key below `gpumpi:storage`."""
+    title: str
+    claim: str
+    """Name of the PersistentVolumeClaim in each job namespace, and of the volume in jobs."""
+    driver: str
+    """EKS add-on with the CSI driver."""
+
+
+EFS: Final = StorageKind("efs", "EFS", SHARED_CLAIM, EFS_CSI_DRIVER)
+LUSTRE: Final = StorageKind("fsx", "FSx for Lustre", "fsx", FSX_CSI_DRIVER)
+STORAGE_KINDS: Final = (EFS, LUSTRE)
 
 KUBE_SYSTEM: Final = "kube-system"
 """Namespace of privileged node agents."""

@@ -6,12 +6,11 @@ import pulumi
 
 from infra.components.ec2_cluster import Ec2Cluster
 from infra.components.eks_cluster import EksCluster
+from infra.components.file_system import FileSystem
 from infra.components.key_bucket import KeyBucket
-from infra.components.lustre_storage import LustreStorage
 from infra.components.network import Subnets
 from infra.components.node_pool import NodePool
 from infra.components.node_security_group import NodeSecurityGroup
-from infra.components.shared_storage import SharedStorage
 from infra.jobs.cluster import ClusterDescription
 from infra.kubernetes.eks_credentials import kubeconfig
 from infra.kubernetes.reachability import ApiServer, Check
@@ -134,19 +133,6 @@ def ec2_cluster(cluster: Ec2Cluster, spec: Ec2ClusterSpec, *, name: str, stack: 
     }
 
 
-def storage(file_system: SharedStorage | None, keys: KeyBucket) -> dict[str, object]:
-    """Return the IDs of storage resources. A stack without a file system has only the key bucket."""
-    ids = {"fileSystemId": file_system.file_system_id, "accessPointId": file_system.access_point_id} if file_system else {}
-    return {**ids, "keyBucket": keys.name}
-
-
-def lustre(file_system: LustreStorage | None) -> dict[str, object]:
-    """Return the properties that a client needs to mount the Lustre file system, if the stack uses such a file
-    system."""
-    if file_system is None:
-        return {}
-    return {
-        "lustreFileSystemId": file_system.file_system_id,
-        "lustreDnsName": file_system.dns_name,
-        "lustreMountName": file_system.mount_name,
-    }
+def storage(file_systems: Sequence[FileSystem], keys: KeyBucket) -> dict[str, object]:
+    """Return what clients need to mount the file systems, and the name of the key bucket."""
+    return {**{name: value for each in file_systems for name, value in each.exports.items()}, "keyBucket": keys.name}

@@ -13,7 +13,7 @@ from cli.exit_codes import REFUSED, UNREACHABLE, USAGE
 from infra.config import stack_file
 from infra.facts.clients import Clients, Denied, query
 from infra.naming import ROLE_TAG, STACK_TAG, Naming
-from infra.settings.storage import Efs
+from infra.settings.storage import NewEfs
 from infra.settings.targets import Ec2Target
 
 NODES: Final = "nodes/"
@@ -216,7 +216,7 @@ def _mount_path(storage: object) -> str | None:
     efs = storage.get("efs", {}) if isinstance(storage, Mapping) else {}
     if efs == "none":
         return None
-    default = Efs().mount_path
+    default = NewEfs().mount_path
     return str(efs.get("mountPath", default)) if isinstance(efs, Mapping) else default
 
 

@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 from cli import options
 from cli.console import Listing, make_console, print_json
 from cli.exit_codes import OK
-from infra.config.models import leaf_types
+from infra.config.models import SELECTS, leaf_types
 from infra.jobs.model import Job
 from infra.jobs.pod_overrides import RoleOverrides
 from infra.settings.existing import ExistingSettings
@@ -75,7 +75,7 @@ def list_models(annotation: Any) -> Iterator[type[BaseModel]]:
 
 def format_default(info: FieldInfo) -> str:
     if info.is_required():
-        return "(required)"
+        return "" if info.json_schema_extra == SELECTS else "(required)"
     if isinstance(info.default, BaseModel):
         kind = getattr(info.default, "kind", None)
         return kind if isinstance(kind, str) and kind else ""

@@ -7,9 +7,11 @@ import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Generic, Literal, TypeVar
 
 from infra.naming import GROUP_ID, USER_ID
+
+Text = TypeVar("Text")
 
 LIMIT: Final = 16_384
 """Maximum size of user data in bytes:
@@ -52,21 +54,12 @@ class ClusterInfo:
 
 
 @dataclass(frozen=True)
-class SharedMount:
-    """The shared file system and its mount point."""
+class Mount(Generic[Text]):
+    """A shared file system and its mount point."""
 
-    file_system_id: str
-    access_point_id: str
     path: str
-
-
-@dataclass(frozen=True)
-class LustreMount:
-    """The FSx for Lustre file system and its mount point."""
-
-    dns_name: str
-    mount_name: str
-    path: str
+    fstab: Text
+    """Line of /etc/fstab."""
     owned: Sequence[str] = ()
     """Directories of a new file system that must belong to the login user. Only the head node sets the owner."""
 
@@ -96,19 +89,16 @@ def cluster_file(cluster: ClusterInfo, role: NodeRole, *, slots: int, idle_slots
 def user_data(
     content: dict[str, object],
     public_keys: Sequence[str],
-    mount: SharedMount | None,
-    lustre: LustreMount | None = None,
+    mounts: Sequence[Mount[str]],
 ) -> str:
     """Return the shell script that cloud-init runs as root at first boot."""
     user = str(content["user"])
     parts = [_BEGIN, _file(CLUSTER_FILE, json.dumps(content, indent=1)), _login(user, public_keys)]
     limit = content["join_seconds"] if content["role"] == "worker" else None
-    if mount is not None:
-        parts.append(_mount(mount.path, _efs_line(mount), limit_seconds=limit))
-    if lustre is not None:
-        parts.append(_mount(lustre.path, _lustre_line(lustre), limit_seconds=limit))
-        if content["role"] == "master":
-            parts.append(_own(lustre))
+    for mount in mounts:
+        parts.append(_mount(mount, limit_seconds=limit))
+        if content["role"] == "master" and mount.owned:
+            parts.append(_own(mount))
     parts.append("systemctl start gpumpi-join.service\n")
     return "\n".join(parts)
 
@@ -159,22 +149,13 @@ def _login(user: str, public_keys: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _efs_line(mount: SharedMount) -> str:
-    return f"{mount.file_system_id}:/ {mount.path} efs _netdev,tls,iam,accesspoint={mount.access_point_id} 0 0"
-
-
-def _lustre_line(mount: LustreMount) -> str:
-    """https://docs.aws.amazon.com/fsx/latest/LustreGuide/mount-fs-auto-mount-onreboot.html"""
-    return f"{mount.dns_name}@tcp:/{mount.mount_name} {mount.path} lustre defaults,relatime,flock,_netdev 0 0"
-
-
-def _own(mount: LustreMount) -> str:
-    """Return a command that lets job images and login users write: only root can write to a new Lustre file system."""
+def _own(mount: Mount[str]) -> str:
+    """Return a command that lets job images and login users write, where only root can write at first."""
     paths = " ".join(shlex.quote(f"{mount.path}{directory}".rstrip("/")) for directory in mount.owned)
-    return f"chown {USER_ID}:{GROUP_ID} {paths}\n" if paths else ""
+    return f"chown {USER_ID}:{GROUP_ID} {paths}\n"
 
 
-def _mount(mount_path: str, line: str, limit_seconds: object) -> str:
+def _mount(mount: Mount[str], limit_seconds: object) -> str:
     """Return the commands that mount the file system through /etc/fstab, so that it is mounted again after reboots.
 
     The DNS name of a new mount target takes a minute or two to resolve
@@ -182,14 +163,14 @@ def _mount(mount_path: str, line: str, limit_seconds: object) -> str:
     may be added later. The node therefore retries, and reports the reason if the AMI's `gpumpi-join` supports that. A
     worker gives up when its join time limit has passed, and Auto Scaling replaces it. A head node never gives up.
     """
-    path, line = shlex.quote(mount_path), shlex.quote(line)
+    path, line = shlex.quote(mount.path), shlex.quote(mount.fstab)
     give_up = """trap 'failed "$LINENO" "$reason"' ERR; false"""
     limit = f"\n  if ((SECONDS > {limit_seconds})); then {give_up}; fi" if limit_seconds is not None else ""
     return f"""install -d {path}
 echo {line} >>/etc/fstab
 pause={FIRST_PAUSE_SECONDS}
 until reason=$(mount {path} 2>&1); do
-  reason="{mount_path} cannot be mounted: ${{reason//$'\\n'/ }}"
+  reason="{mount.path} cannot be mounted: ${{reason//$'\\n'/ }}"
   echo "gpumpi: $reason; trying again in $pause s"
   timeout 60 gpumpi-join --waiting "$reason" >/dev/null 2>&1 || true{limit}
   sleep "$pause"

@@ -4,10 +4,9 @@ from collections.abc import Mapping
 
 from infra import outputs
 from infra.clusters.foundation import Foundation, create_foundation, create_placement
-from infra.components.ec2_cluster import Ec2Cluster, Ec2ClusterArgs, MountedFileSystem, MountedLustre
+from infra.components.ec2_cluster import Ec2Cluster, Ec2ClusterArgs
 from infra.facts import Facts
 from infra.plan import ec2_cluster
-from infra.plan import lustre as lustre_plan
 from infra.plan.specs import Ec2ClusterSpec
 from infra.settings.stack import Settings
 
@@ -23,14 +22,12 @@ def build(settings: Settings, facts: Facts) -> Mapping[str, object]:
     return {
         **outputs.ec2_cluster(cluster, spec, name=base.naming.cluster, stack=settings.stack, region=settings.region),
         **outputs.network(base.network, base.nodes),
-        **outputs.storage(base.storage, base.keys),
-        **outputs.lustre(base.lustre),
+        **outputs.storage(base.file_systems, base.keys),
         "user": settings.ec2.user,
     }
 
 
 def _cluster_args(settings: Settings, spec: Ec2ClusterSpec, base: Foundation) -> Ec2ClusterArgs:
-    efs, storage = settings.storage.efs, base.storage
     public, private = base.network.public_subnets, base.network.private_subnets[spec.zone]
     placement = create_placement(spec.workers.pool, spec.zone, base.naming) if spec.makes_placement_group else None
     return Ec2ClusterArgs(
@@ -38,10 +35,7 @@ def _cluster_args(settings: Settings, spec: Ec2ClusterSpec, base: Foundation) ->
         base.account,
         spec,
         keys=base.keys,
-        storage=MountedFileSystem(storage.file_system_id, storage.access_point_id, efs.mount_path)
-        if storage and efs != "none"
-        else None,
-        lustre=_lustre(settings, base),
+        file_systems=base.file_systems,
         vpc_id=base.network.vpc_id,
         security_group_id=base.nodes.id,
         head_node_subnet_id=public[spec.zone][0] if spec.head_node.ssh_cidrs else private[0],
@@ -51,15 +45,7 @@ def _cluster_args(settings: Settings, spec: Ec2ClusterSpec, base: Foundation) ->
             *base.network.routes,
             *base.endpoints,
             *base.nodes.rules,
-            *(storage.mounting if storage else ()),
-            *(base.lustre.mounting if base.lustre else ()),
+            *(resource for file_system in base.file_systems for resource in file_system.mounting),
             *([placement.group] if placement else []),
         ],
     )
-
-
-def _lustre(settings: Settings, base: Foundation) -> MountedLustre | None:
-    spec, storage = settings.storage.lustre, base.lustre
-    if spec is None or storage is None:
-        return None
-    return MountedLustre(storage.dns_name, storage.mount_name, spec.mount_path, lustre_plan.owned_directories(settings))

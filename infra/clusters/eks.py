@@ -21,14 +21,11 @@ from infra.kubernetes.reachability import Check
 from infra.naming import (
     AUTOSCALER_ACCOUNT,
     AUTOSCALER_TAG,
-    EFS_CSI_DRIVER,
-    FSX_CSI_DRIVER,
     JOB_SERVICE_ACCOUNT,
     KUBE_SYSTEM,
     Naming,
 )
 from infra.plan import eks_pools, image_repositories, monitoring
-from infra.plan import lustre as lustre_plan
 from infra.plan.cluster_description import describe
 from infra.plan.eks_pools import PoolPlan
 from infra.plan.eks_versions import choose_versions, support_type
@@ -68,8 +65,7 @@ def build(settings: Settings, facts: Facts, check: Check | None) -> Mapping[str,
     return {
         **outputs.eks_cluster(cluster, name=naming.cluster, stack=settings.stack, region=settings.region),
         **outputs.network(base.network, base.nodes),
-        **outputs.storage(base.storage, base.keys),
-        **outputs.lustre(base.lustre),
+        **outputs.storage(base.file_systems, base.keys),
         **outputs.images(description),
         "pools": [outputs.pool(plans[pool.name], groups[pool.name]) for pool in settings.pools],
         "systemPool": outputs.pool(plans[system], groups[system]),
@@ -178,22 +174,26 @@ def _platform(
 ) -> None:
     """Install the platform into the cluster."""
     # Imported here because pulumi_kubernetes is slow to load and not needed without a platform.
-    from infra.platform.install import Lustre, Platform, PlatformArgs
-    from infra.platform.shared_volume import EfsVolume, LustreVolume
+    from infra.platform.install import Platform, PlatformArgs
+    from infra.platform.shared_volume import Volume
     from infra.platform.site import Site
 
-    naming, platform, storage, lustre = base.naming, settings.platform, base.storage, None
-    if (file_system := base.lustre) is not None:
-        volume = LustreVolume(file_system.file_system_id, file_system.dns_name, file_system.mount_name)
-        owned = lustre_plan.owned_directories(settings)
-        lustre = Lustre(volume, owned, [services.named(FSX_CSI_DRIVER), *file_system.mounting])
+    naming, platform = base.naming, settings.platform
+    volumes = [
+        Volume(
+            each.volume,
+            each.spec.kind.claim,
+            owned=each.spec.owned,
+            storage_class=each.storage_class,
+            needs=[services.named(each.spec.kind.driver), *each.mounting],
+        )
+        for each in base.file_systems
+    ]
     version, manifests = settings.eks.kubernetes_version, facts.manifests
     args = PlatformArgs(
         Site(naming, version, platform, manifests, description, node_groups=[system.node_group]),
         kubeconfig=outputs.eks_kubeconfig(cluster, name=naming.cluster, region=settings.region, check=check),
-        volume=EfsVolume(storage.file_system_id, storage.access_point_id) if storage else None,
-        volume_needs=[services.named(EFS_CSI_DRIVER), *storage.mounting] if storage else (),
-        lustre=lustre,
+        volumes=volumes,
         access=cluster.access,
         autoscaler_role=autoscaler_role.association if autoscaler_role else None,
         monitoring=monitoring.plan(platform, description),

@@ -1,7 +1,6 @@
 """An existing Kubernetes cluster: `pulumi up` installs only the platform and the stack's jobs into it."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from infra import outputs
 from infra.facts.existing_cluster import ClusterFacts, kubeconfig_file
@@ -11,15 +10,20 @@ from infra.plan import monitoring
 from infra.plan.cluster_description import describe_existing
 from infra.settings.existing import ClassOfStorage, ExistingSettings, Nfs
 
-if TYPE_CHECKING:
-    from infra.platform.shared_volume import NfsVolume, StorageClassVolume
-
 
 def build(settings: ExistingSettings, facts: ClusterFacts) -> Mapping[str, object]:
     """Register all objects and return the outputs."""
     from infra.platform.install import Platform, PlatformArgs  # loads pulumi_kubernetes
+    from infra.platform.shared_volume import Volume, nfs_volume
     from infra.platform.site import Site
 
+    match settings.storage:
+        case Nfs(server=server, path=path):
+            volumes = [nfs_volume(server, path)]
+        case ClassOfStorage(name=name, size=size):
+            volumes = [Volume(provisioner=name, size=size)]
+        case _:
+            volumes = []
     naming, platform, description = Naming(settings.stack), settings.platform, describe_existing(settings, facts)
     file = kubeconfigs.file_of(kubeconfig_file(settings.target.kubeconfig), facts.context)
     system = settings.target.system.node_selector
@@ -27,7 +31,7 @@ def build(settings: ExistingSettings, facts: ClusterFacts) -> Mapping[str, objec
         Site(naming, facts.version, platform, facts.manifests, description, system_nodes=system),
         kubeconfig=file,
         context=facts.context,
-        volume=_volume(settings),
+        volumes=volumes,
         monitoring=monitoring.plan(platform, description),
         jobs=settings.jobs,
     )
@@ -43,14 +47,3 @@ def build(settings: ExistingSettings, facts: ClusterFacts) -> Mapping[str, objec
         "namespaces": list(platform.namespace_names),
         "connect": {"kubectl": f"kubectl --kubeconfig {file} --context {facts.context}"},
     }
-
-
-def _volume(settings: ExistingSettings) -> "NfsVolume | StorageClassVolume | None":
-    from infra.platform.shared_volume import NfsVolume, StorageClassVolume
-
-    match settings.storage:
-        case Nfs(server=server, path=path):
-            return NfsVolume(server, path)
-        case ClassOfStorage(name=name, size=size):
-            return StorageClassVolume(name, size)
-    return None

@@ -1,28 +1,28 @@
 """Resources that EKS and EC2 clusters share: network, storage, keys."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pulumi
 
 from infra.components import iam
-from infra.components.encryption_key import EncryptionKey, EncryptionKeyArgs
+from infra.components.encryption_key import EncryptionKey
+from infra.components.file_system import FileSystem, FileSystemArgs
 from infra.components.iam import Account
-from infra.components.key_bucket import KeyBucket, KeyBucketArgs
-from infra.components.lustre_storage import ExistingLustre, LinkedBucket, LustreStorage, LustreStorageArgs, NewLustre, UserKey
+from infra.components.key_bucket import KeyBucket
+from infra.components.lustre_storage import LustreStorage
 from infra.components.network import Network, NetworkArgs, Subnets
 from infra.components.node_security_group import NodeSecurityGroup, NodeSecurityGroupArgs
-from infra.components.placement import Placement, PlacementArgs
+from infra.components.placement import Placement
 from infra.components.private_endpoints import PrivateEndpoints, PrivateEndpointsArgs
-from infra.components.shared_storage import ExistingFileSystem, NewFileSystem, SharedStorage, SharedStorageArgs
+from infra.components.shared_storage import SharedStorage
 from infra.facts import Facts
 from infra.naming import Naming
-from infra.plan import lustre as lustre_plan
 from infra.plan.aws_services import endpoint_names
-from infra.plan.mount_targets import groups_to_open
 from infra.plan.placement import nat_zones, subnets_by_zone, vpc_zones
+from infra.plan.specs import ExistingLustreSpec, ExistingSpec, NewEfsSpec, NewLustreSpec
+from infra.plan.storage import plan_storage
 from infra.settings.stack import Settings
-from infra.settings.storage import Fsx
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,7 @@ class Foundation:
     network: Subnets
     nodes: NodeSecurityGroup
     endpoints: Sequence[pulumi.Resource]
-    storage: SharedStorage | None
-    lustre: LustreStorage | None
+    file_systems: Sequence[FileSystem]
     keys: KeyBucket
 
 
@@ -44,17 +43,16 @@ def create_foundation(settings: Settings, facts: Facts) -> Foundation:
     naming = Naming(settings.stack, settings.cost_center, settings.tags)
     account = Account(facts.caller.account, facts.region, facts.partition)
     logs_policy = iam.to_json(iam.logs_key(account, _log_groups(settings, naming)))
-    logs_key = EncryptionKey(naming.name("logs-key"), EncryptionKeyArgs(naming, "logs", logs_policy))
+    logs_key = EncryptionKey(naming.name("logs-key"), naming, "logs", logs_policy)
     network = _network(settings, facts, naming, account, logs_key)
     nodes = NodeSecurityGroup(
         naming.name("nodes"),
         NodeSecurityGroupArgs(naming, network.vpc_id, network.reachable_cidrs, network.reachable_prefix_lists),
     )
     endpoints = _private_endpoints(settings, naming, network, nodes, services=endpoint_names(settings, facts))
-    storage = _shared_storage(settings, facts, naming, account, network, nodes)
-    lustre = _lustre(settings, facts, naming, account, network, nodes)
-    keys = KeyBucket(naming.name("keys"), KeyBucketArgs(naming))
-    return Foundation(naming, account, logs_key, network, nodes, endpoints, storage, lustre, keys)
+    file_systems = tuple(_create_file_systems(settings, facts, naming, account, network, nodes))
+    keys = KeyBucket(naming.name("keys"), naming)
+    return Foundation(naming, account, logs_key, network, nodes, endpoints, file_systems, keys)
 
 
 def _log_groups(settings: Settings, naming: Naming) -> list[str]:
@@ -97,64 +95,22 @@ def _private_endpoints(
     return PrivateEndpoints(naming.name("endpoint"), args).endpoints
 
 
-def _shared_storage(
+def _create_file_systems(
     settings: Settings, facts: Facts, naming: Naming, account: Account, network: Subnets, nodes: NodeSecurityGroup
-) -> SharedStorage | None:
-    efs = settings.storage.efs
-    if efs == "none":
-        return None
-    if efs.file_system_id is not None:
-        existing = ExistingFileSystem(efs.file_system_id, groups_to_open(settings, facts), nodes.id)
-        return SharedStorage(naming.name("storage"), SharedStorageArgs(naming, account, existing))
-    new = NewFileSystem(
-        vpc_id=network.vpc_id,
-        subnets={zone: subnets[0] for zone, subnets in network.private_subnets.items()},
-        client_security_group_id=nodes.id,
-        infrequent_access_after_days=efs.infrequent_access_after_days,
-        backup=bool(efs.backup),
-        protect=efs.protect,
-    )
-    return SharedStorage(naming.name("storage"), SharedStorageArgs(naming, account, new))
-
-
-def _lustre(
-    settings: Settings, facts: Facts, naming: Naming, account: Account, network: Subnets, nodes: NodeSecurityGroup
-) -> LustreStorage | None:
-    spec, existing = settings.storage.lustre, facts.lustre
-    if spec is None:
-        return None
-    source: NewLustre | ExistingLustre
-    if existing is not None:
-        group = lustre_plan.group_to_open(settings, facts)
-        source = ExistingLustre(existing.id, existing.dns_name, existing.mount_name, group, nodes.id)
-    else:
-        source = _new_lustre(settings, facts, spec, network, nodes)
-    return LustreStorage(naming.name("lustre"), LustreStorageArgs(naming, account, source))
-
-
-def _new_lustre(settings: Settings, facts: Facts, spec: Fsx, network: Subnets, nodes: NodeSecurityGroup) -> NewLustre:
-    zone = lustre_plan.zone(settings, facts)
-    if zone is None:
-        raise LookupError("the Lustre file system has no zone; validation should have reported that")
-    linked = spec.data_repository
-    return NewLustre(
-        vpc_id=network.vpc_id,
-        subnet_id=lustre_plan.subnet(settings, facts) or network.private_subnets[zone][0],
-        client_security_group_id=nodes.id,
-        deployment=spec.deployment or "PERSISTENT_2",
-        size_gib=spec.size_gib or lustre_plan.SMALLEST_GIB,
-        throughput_per_tib=(spec.throughput_per_tib or lustre_plan.THROUGHPUT) if spec.is_persistent else None,
-        compression=spec.compression is not False,
-        key=UserKey(spec.kms_key_arn) if spec.kms_key_arn else "own" if spec.is_persistent else "aws",
-        linked=LinkedBucket(linked.path, linked.directory, linked.auto_import, linked.auto_export) if linked else None,
-        protect=spec.protect,
-    )
+) -> Iterator[FileSystem]:
+    args = FileSystemArgs(naming, account, network.vpc_id, network.private_subnets, nodes.id)
+    for spec in plan_storage(settings, facts):
+        match spec:
+            case NewLustreSpec() | ExistingLustreSpec():
+                yield LustreStorage(naming.name("lustre"), spec, args)
+            case NewEfsSpec() | ExistingSpec():
+                yield SharedStorage(naming.name("storage"), spec, args)
 
 
 def create_placement(pool: str, zone: str, naming: Naming) -> Placement:
     """Create a placement group. While a group contains a node, the group is bound to the node's zone, so a pool in
     another zone needs another group."""
-    return Placement(naming.name(f"{pool}-{zone}-placement-group"), PlacementArgs(naming))
+    return Placement(naming.name(f"{pool}-{zone}-placement-group"), naming)
 
 
 def flatten(subnets: Mapping[str, Sequence[pulumi.Input[str]]]) -> list[pulumi.Input[str]]:

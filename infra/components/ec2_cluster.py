@@ -6,11 +6,12 @@ from dataclasses import dataclass
 import pulumi
 
 from infra.boot import ec2_node
-from infra.boot.ec2_node import ClusterInfo, LustreMount, SharedMount
+from infra.boot.ec2_node import ClusterInfo, Mount
 from infra.boot.eks_node import encoded
 from infra.components import iam
 from infra.components.ec2_head_node import Ec2HeadNode
 from infra.components.ec2_workers import Ec2Workers
+from infra.components.file_system import FileSystem
 from infra.components.iam import Account
 from infra.components.instance_role import InstanceRole
 from infra.components.key_bucket import KeyBucket
@@ -20,39 +21,18 @@ from infra.plan.specs import Ec2ClusterSpec
 
 
 @dataclass(frozen=True)
-class MountedFileSystem:
-    """The shared file system and its mount point."""
-
-    file_system_id: pulumi.Input[str]
-    access_point_id: pulumi.Input[str]
-    path: str
-
-
-@dataclass(frozen=True)
-class MountedLustre:
-    """The FSx for Lustre file system and its mount point."""
-
-    dns_name: pulumi.Input[str]
-    mount_name: pulumi.Input[str]
-    path: str
-    owned: Sequence[str]
-    """Directories of a new file system that must belong to the login user."""
-
-
-@dataclass(frozen=True)
 class Ec2ClusterArgs:
     naming: Naming
     account: Account
     spec: Ec2ClusterSpec
     # resources that the nodes use
     keys: KeyBucket
-    storage: MountedFileSystem | None
+    file_systems: Sequence[FileSystem]
     vpc_id: pulumi.Input[str]
     security_group_id: pulumi.Input[str]
     head_node_subnet_id: pulumi.Input[str]
     worker_subnet_id: pulumi.Input[str]
     placement_group: pulumi.Input[str] | None
-    lustre: MountedLustre | None = None
     after: Sequence[pulumi.Resource] = ()
     """Resources that a node needs to boot: routes, endpoints, mount targets."""
 
@@ -111,9 +91,8 @@ class Ec2Cluster(pulumi.ComponentResource):
             "members": iam.to_json(iam.find_members()),
             **more,
         }
-        if args.storage is not None:
-            ids = pulumi.Output.all(args.storage.file_system_id, args.storage.access_point_id)
-            permissions["storage"] = ids.apply(lambda values: iam.to_json(iam.mount_through(account, *values)))
+        for file_system in args.file_systems:
+            permissions |= file_system.mount_policies
         return InstanceRole(
             args.naming.name(f"{role}-role"),
             args.naming,
@@ -124,14 +103,12 @@ class Ec2Cluster(pulumi.ComponentResource):
         )
 
     def _user_data(self, role: ec2_node.NodeRole, *, slots: int, idle_slots: int) -> pulumi.Output[str]:
-        args, storage, lustre = self._args, self._args.storage, self._args.lustre
-        source: list[pulumi.Input[str]] = [lustre.dns_name, lustre.mount_name] if lustre else []
-        ids: list[pulumi.Input[str]] = [storage.file_system_id, storage.access_point_id] if storage else []
-        values = pulumi.Output.all(args.keys.name, self._head_node_role.unique_id, self._worker_role.unique_id, *source, *ids)
+        args, mounts = self._args, [each.mount for each in self._args.file_systems]
+        lines = [mount.fstab for mount in mounts]
+        values = pulumi.Output.all(args.keys.name, self._head_node_role.unique_id, self._worker_role.unique_id, *lines)
 
         def render(values: Sequence[str]) -> str:
-            bucket, head_node_role, worker_role, *more = values
-            source, ids = more[: 2 if lustre else 0], more[2 if lustre else 0 :]
+            bucket, head_node_role, worker_role, *lines = values
             cluster = ClusterInfo(
                 stack=args.naming.stack,
                 region=args.account.region,
@@ -144,9 +121,8 @@ class Ec2Cluster(pulumi.ComponentResource):
             content = ec2_node.cluster_file(
                 cluster, role, slots=slots, idle_slots=idle_slots, join_seconds=args.spec.workers.join_seconds
             )
-            mount = SharedMount(ids[0], ids[1], storage.path) if storage else None
-            fast = LustreMount(source[0], source[1], lustre.path, lustre.owned) if lustre else None
-            return encoded(ec2_node.user_data(content, args.spec.public_keys, mount, fast))
+            resolved = [Mount(mount.path, line, mount.owned) for mount, line in zip(mounts, lines, strict=True)]
+            return encoded(ec2_node.user_data(content, args.spec.public_keys, resolved))
 
         return values.apply(render)
 

@@ -9,7 +9,7 @@ import pulumi_aws as aws
 
 from infra.components import iam, trust_policies
 from infra.components.children import child
-from infra.components.encryption_key import EncryptionKey, EncryptionKeyArgs
+from infra.components.encryption_key import EncryptionKey
 from infra.components.iam import Account
 from infra.components.node_security_group import HTTPS, admit_cidr
 from infra.naming import COMPONENT, Naming, principal
@@ -60,7 +60,9 @@ class EksCluster(pulumi.ComponentResource):
         self._child = pulumi.ResourceOptions(parent=self)
         key = EncryptionKey(
             f"{name}-secrets-key",
-            EncryptionKeyArgs(args.naming, "Kubernetes secrets", iam.to_json(iam.secrets_key(args.account))),
+            args.naming,
+            "Kubernetes secrets",
+            iam.to_json(iam.secrets_key(args.account)),
             self._child,
         )
         cluster = self._create_cluster(key)

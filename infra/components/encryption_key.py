@@ -1,6 +1,5 @@
 """Customer managed KMS key."""
 
-from dataclasses import dataclass
 from typing import Final
 
 import pulumi
@@ -14,26 +13,19 @@ DELETION_WINDOW_DAYS: Final = 30
 costs nothing."""
 
 
-@dataclass(frozen=True)
-class EncryptionKeyArgs:
-    naming: Naming
-    purpose: str
-    """Name of the data that the key encrypts, for the key's description."""
-    policy: str
-
-
 class EncryptionKey(pulumi.ComponentResource):
     """Creates:
     - a symmetric key that rotates every year
     - an alias, so that users can tell keys apart
     """
 
-    def __init__(self, name: str, args: EncryptionKeyArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, naming: Naming, purpose: str, policy: str, opts: pulumi.ResourceOptions | None = None) -> None:
+        """`purpose` names the data that the key encrypts."""
         super().__init__(f"{COMPONENT}:EncryptionKey", name, None, opts)
         key = aws.kms.Key(
-            **child(self, args.naming, name),
-            description=f"{args.naming.cluster}: {args.purpose}",
-            policy=args.policy,
+            **child(self, naming, name),
+            description=f"{naming.cluster}: {purpose}",
+            policy=policy,
             enable_key_rotation=True,
             deletion_window_in_days=DELETION_WINDOW_DAYS,
         )

@@ -1,7 +1,6 @@
 """S3 bucket for the public SSH keys of nodes and job pods, and for the folders that `submit` sends to jobs without a
 shared volume. Private keys never leave the node or pod that generated them."""
 
-from dataclasses import dataclass
 from typing import Final
 
 import pulumi
@@ -16,20 +15,15 @@ EXPIRY_DAYS: Final = 1
 minutes, and running nodes upload their keys again."""
 
 
-@dataclass(frozen=True)
-class KeyBucketArgs:
-    naming: Naming
-
-
 class KeyBucket(pulumi.ComponentResource):
     """Creates a bucket that is
     - private, encrypted, without ACLs, and reachable with TLS only
     - not versioned, and deleted together with its content; keys expire after a day, folders of jobs after a month
     """
 
-    def __init__(self, name: str, args: KeyBucketArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, naming: Naming, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(f"{COMPONENT}:KeyBucket", name, None, opts)
-        bucket = aws.s3.Bucket(**child(self, args.naming, name), force_destroy=True)
+        bucket = aws.s3.Bucket(**child(self, naming, name), force_destroy=True)
         self.name, self.arn = bucket.bucket, bucket.arn
         options = pulumi.ResourceOptions(parent=self)
         block = aws.s3.BucketPublicAccessBlock(

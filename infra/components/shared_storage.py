@@ -1,52 +1,23 @@
-"""Shared file system for the code, data and checkpoints of all jobs."""
+"""EFS file system for the code, data and checkpoints of all jobs."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import pulumi
 import pulumi_aws as aws
 
+from infra.boot.ec2_node import Mount
 from infra.components import iam
-from infra.components.encryption_key import EncryptionKey, EncryptionKeyArgs
-from infra.components.iam import Account
-from infra.naming import COMPONENT, GROUP_ID, SHARED_DIRECTORY, USER_ID, Naming
+from infra.components.file_system import FileSystem, FileSystemArgs
+from infra.naming import GROUP_ID, SHARED_DIRECTORY, USER_ID
+from infra.plan.specs import ExistingSpec, NewEfsSpec
 
 NFS: Final = 2049
 DIRECTORY_MODE: Final = "0775"
+DRIVER: Final = "efs.csi.aws.com"
+STORAGE_CLASS: Final = "efs"
 
 
-@dataclass(frozen=True)
-class NewFileSystem:
-    """Settings of a new file system."""
-
-    vpc_id: pulumi.Input[str]
-    subnets: Mapping[str, pulumi.Input[str]]
-    """Zone -> subnet for the zone's mount target."""
-    client_security_group_id: pulumi.Input[str]
-    infrequent_access_after_days: int | None
-    backup: bool
-    protect: bool
-
-
-@dataclass(frozen=True)
-class ExistingFileSystem:
-    """An existing file system. The stack changes only its security groups in `admitting_groups`."""
-
-    id: str
-    admitting_groups: Sequence[str]
-    """Security groups of the file system's mount targets. The stack adds a rule that admits the nodes to each group."""
-    client_security_group_id: pulumi.Input[str]
-
-
-@dataclass(frozen=True)
-class SharedStorageArgs:
-    naming: Naming
-    account: Account
-    source: NewFileSystem | ExistingFileSystem
-
-
-class SharedStorage(pulumi.ComponentResource):
+class SharedStorage(FileSystem):
     """Creates:
     - an encrypted EFS file system with elastic throughput that rejects unencrypted transport, unless an existing file
       system is given
@@ -55,21 +26,23 @@ class SharedStorage(pulumi.ComponentResource):
     - an access point for jobs, with one directory and the user ID of job images and login users
     """
 
-    def __init__(self, name: str, args: SharedStorageArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__(f"{COMPONENT}:SharedStorage", name, None, opts)
-        self._name, self._args = name, args
-        self._child = pulumi.ResourceOptions(parent=self)
-        self._mounting: list[pulumi.Resource] = []
-        self._file_system_id: pulumi.Output[str]
-        if isinstance(args.source, ExistingFileSystem):
-            self._file_system_id = pulumi.Output.from_input(args.source.id)
-            for group in args.source.admitting_groups:
-                self._admit_nodes(f"{name}-{group}-nodes-ingress", group, args.source.client_security_group_id)
+    def __init__(
+        self,
+        name: str,
+        spec: NewEfsSpec | ExistingSpec,
+        args: FileSystemArgs,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__("SharedStorage", name, spec, args, opts)
+        if isinstance(spec, ExistingSpec):
+            file_system_id = pulumi.Output.from_input(spec.id)
+            for group in spec.admitting_groups:
+                self._admit_nodes(f"{name}-{group}-nodes-ingress", group)
         else:
-            self._file_system_id = self._create_file_system(args.source)
-        self._access_point = aws.efs.AccessPoint(
+            file_system_id = self._create_file_system(spec)
+        access_point_id = aws.efs.AccessPoint(
             f"{name}-access-point",
-            file_system_id=self._file_system_id,
+            file_system_id=file_system_id,
             posix_user={"uid": USER_ID, "gid": GROUP_ID},
             root_directory={
                 "path": SHARED_DIRECTORY,
@@ -77,20 +50,35 @@ class SharedStorage(pulumi.ComponentResource):
             },
             tags=args.naming.tags(Name=f"{name}-access-point"),
             opts=self._child,
-        )
-        self.register_outputs({"fileSystemId": self.file_system_id, "accessPointId": self.access_point_id})
+        ).id
+        options = f"{spec.mount_path} efs _netdev,tls,iam,accesspoint="
+        self.mount = Mount(spec.mount_path, pulumi.Output.concat(file_system_id, ":/ ", options, access_point_id, " 0 0"))
+        self.volume = {"csi": {"driver": DRIVER, "volume_handle": pulumi.Output.concat(file_system_id, "::", access_point_id)}}
+        self.storage_class = {
+            "metadata": {"name": STORAGE_CLASS},
+            "provisioner": DRIVER,
+            "parameters": {
+                "provisioningMode": "efs-ap",
+                "fileSystemId": file_system_id,
+                "directoryPerms": "770",
+                "uid": str(USER_ID),
+                "gid": str(GROUP_ID),
+                "basePath": f"{SHARED_DIRECTORY}-claims",
+            },
+            "reclaim_policy": "Delete",
+            "volume_binding_mode": "Immediate",
+        }
+        ids = pulumi.Output.all(file_system_id, access_point_id)
+        self.mount_policies = {"storage": ids.apply(lambda values: iam.to_json(iam.mount_through(args.account, *values)))}
+        self.exports = {"fileSystemId": file_system_id, "accessPointId": access_point_id}
+        self.register_outputs(dict(self.exports))
 
-    def _create_file_system(self, new: NewFileSystem) -> pulumi.Output[str]:
+    def _create_file_system(self, new: NewEfsSpec) -> pulumi.Output[str]:
         naming, name = self._args.naming, self._name
-        key = EncryptionKey(
-            f"{name}-key",
-            EncryptionKeyArgs(naming, "shared file system", iam.to_json(iam.file_system_key(self._args.account))),
-            self._child,
-        )
         file_system = aws.efs.FileSystem(
             f"{name}-file-system",
             encrypted=True,
-            kms_key_id=key.arn,
+            kms_key_id=self._create_key("shared file system", "elasticfilesystem").arn,
             performance_mode="generalPurpose",
             throughput_mode="elastic",
             lifecycle_policies=_lifecycle(new.infrequent_access_after_days),
@@ -107,57 +95,22 @@ class SharedStorage(pulumi.ComponentResource):
             aws.efs.BackupPolicy(
                 f"{name}-backup", file_system_id=file_system.id, backup_policy={"status": "ENABLED"}, opts=self._child
             )
-        self._create_mount_targets(new, file_system)
-        return file_system.id
-
-    def _create_mount_targets(self, new: NewFileSystem, file_system: aws.efs.FileSystem) -> None:
-        naming, name = self._args.naming, self._name
-        group = aws.ec2.SecurityGroup(
-            f"{name}-security-group",
-            vpc_id=new.vpc_id,
-            description=f"Shared file system of {naming.cluster}",
-            tags=naming.tags(Name=name),
-            opts=self._child,
-        )
-        self._admit_nodes(f"{name}-nodes-ingress", group.id, new.client_security_group_id)
-        for zone, subnet_id in new.subnets.items():
+        group = self._create_security_group(f"Shared file system of {naming.cluster}")
+        self._admit_nodes(f"{name}-nodes-ingress", group.id)
+        for zone, subnets in self._args.subnets.items():
             target = aws.efs.MountTarget(
                 f"{name}-{zone}-mount-target",
                 file_system_id=file_system.id,
-                subnet_id=subnet_id,
+                subnet_id=subnets[0],
                 security_groups=[group.id],
                 opts=self._child,
             )
-            self._mounting.append(target)
+            self.mounting.append(target)
+        return file_system.id
 
-    def _admit_nodes(self, name: str, group: pulumi.Input[str], nodes: pulumi.Input[str]) -> None:
-        """Add a rule that lets the security group `nodes` reach mount targets in the security group `group`."""
-        rule = aws.vpc.SecurityGroupIngressRule(
-            name,
-            security_group_id=group,
-            referenced_security_group_id=nodes,
-            ip_protocol="tcp",
-            from_port=NFS,
-            to_port=NFS,
-            description="Nodes mount the file system",
-            tags=self._args.naming.tags(Name=name),
-            opts=self._child,
-        )
-        self._mounting.append(rule)
-
-    @property
-    def file_system_id(self) -> pulumi.Output[str]:
-        return self._file_system_id
-
-    @property
-    def mounting(self) -> Sequence[pulumi.Resource]:
-        """Mount targets and ingress rules of the stack, which must exist before a node mounts the file system, and
-        until the last node and pod have unmounted it."""
-        return self._mounting
-
-    @property
-    def access_point_id(self) -> pulumi.Output[str]:
-        return self._access_point.id
+    def _admit_nodes(self, name: str, group: pulumi.Input[str]) -> None:
+        """Let nodes reach mount targets in a security group."""
+        self.mounting.append(self._create_rule(name, group, self._args.nodes, (NFS, NFS), "Nodes mount the file system"))
 
 
 def _lifecycle(days: int | None) -> list[aws.efs.FileSystemLifecyclePolicyArgsDict]:

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from types import NoneType, UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Final, Union, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
+from pydantic.config import JsonDict
 from pydantic.fields import FieldInfo
 
 
@@ -13,6 +14,12 @@ class Model(BaseModel):
     """Base model: strict, frozen, camelCase keys in YAML, unknown keys rejected."""
 
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, strict=True, validate_by_name=True)
+    wrong_variant: ClassVar[str] = ""
+    """Message for a setting that only another model of the same union has."""
+
+
+SELECTS: Final[JsonDict] = {"selects": True}
+"""`json_schema_extra` of a required field that selects this model of a union: users may omit it."""
 
 
 MountPath = Annotated[str, AfterValidator(lambda path: path.rstrip("/") or path)]
@@ -36,12 +43,20 @@ def leaf_types(annotation: Any) -> list[Any]:
 
 
 def models_for(types: list[Any], value: object) -> list[type[BaseModel]]:
-    """Return the models among the types. If the value's `kind` matches a model of a union, return only that model."""
+    """Return the models among the types. In a union, return only the model that the value's `kind` or keys select."""
     models = [leaf for leaf in types if isinstance(leaf, type) and issubclass(leaf, BaseModel)]
     if isinstance(value, Mapping) and "kind" in value:
         named = [model for model in models if value["kind"] in kinds([model])]
         return named or models
+    if isinstance(value, Mapping):
+        return [model for model in models if bool(selectors(model)) == bool(selectors(*models) & value.keys())] or models
     return models
+
+
+def selectors(*models: type[BaseModel]) -> set[str]:
+    """Return the keys that select one of the models."""
+    fields = [field for model in models for field in model.model_fields.values()]
+    return {str(field.alias) for field in fields if field.json_schema_extra == SELECTS}
 
 
 def kinds(models: list[type[BaseModel]]) -> list[str]:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from infra.config.messages import empty, missing, nearest, unknown_key, unknown_kind, words, wrong_value
-from infra.config.models import field_of, inner_types, kinds, leaf_types, models_for
+from infra.config.models import Model, field_of, inner_types, kinds, leaf_types, models_for, selectors
 from infra.config.problems import Problem, path_text
 from infra.config.secrets import find_secrets
 
@@ -129,7 +129,9 @@ class Fault:
     def _message(self) -> str:
         key = str(self.path[-1])
         if self.kind == "extra_forbidden":
-            return unknown_key(key, self._keys())
+            variants = models_for(self.holder_types, self.holder) if field_of(self.holder_types, None, key) else []
+            reasons = [model.wrong_variant for model in variants if issubclass(model, Model) and model.wrong_variant]
+            return reasons[0] if reasons else unknown_key(key, self._keys())
         example = self.field.examples[0] if self.field and self.field.examples else None
         if self.kind == "missing":
             return missing(key, example)
@@ -143,7 +145,8 @@ class Fault:
     def _keys(self) -> list[str]:
         """Return the valid keys of the mapping that contains the value."""
         models = models_for(self.holder_types, self.holder)
-        return [str(field.alias) for model in models for field in model.model_fields.values() if not field.exclude]
+        keys = [str(field.alias) for model in models for field in model.model_fields.values() if not field.exclude]
+        return [*keys, *selectors(*models_for(self.holder_types, None))]
 
     @property
     def placeholders(self) -> set[str]:

@@ -4,15 +4,13 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import cache
+from threading import Lock
+from typing import Any, TypeVar
 
 from infra.facts import regions
 from infra.facts.model import FactsError
 from infra.facts.regions import UnknownRegion
-
-if TYPE_CHECKING:
-    from infra.settings.stack import Settings
 
 Result = TypeVar("Result")
 
@@ -76,6 +74,8 @@ class Clients:
         self.region = region
         self._session: Any = like._session if like is not None else _session(region)
         self._last_date: str | None = None
+        self._clients: dict[tuple[str, int], Any] = {}
+        self._creating = like._creating if like is not None else Lock()
         self._session.events.register("after-call", self._note_date)
 
     def now(self) -> datetime:
@@ -88,6 +88,12 @@ class Clients:
         self._last_date = http_response.headers.get("Date") or self._last_date
 
     def _client(self, service: str, attempts: int = ATTEMPTS, read_seconds: float = READ_SECONDS) -> Any:
+        with self._creating:  # a session must not create two clients at the same time
+            if (service, attempts) not in self._clients:
+                self._clients[service, attempts] = self._create(service, attempts, read_seconds)
+            return self._clients[service, attempts]
+
+    def _create(self, service: str, attempts: int, read_seconds: float) -> Any:
         from botocore.config import Config
 
         config = Config(
@@ -102,57 +108,57 @@ class Clients:
         _ = client.exceptions
         return client
 
-    @cached_property
+    @property
     def sts(self) -> Any:
         return self._client("sts", attempts=2)  # the first call should fail fast without a network or valid credentials
 
-    @cached_property
+    @property
     def ec2(self) -> Any:
         return self._client("ec2")
 
-    @cached_property
+    @property
     def ec2_once(self) -> Any:
         """Client that sends each request at most once, for purchases: they have no client token, so that a repeated request
         would buy again."""
         return self._client("ec2", attempts=1, read_seconds=PURCHASE_SECONDS)
 
-    @cached_property
+    @property
     def autoscaling(self) -> Any:
         return self._client("autoscaling")
 
-    @cached_property
+    @property
     def eks(self) -> Any:
         return self._client("eks")
 
-    @cached_property
+    @property
     def ecr(self) -> Any:
         return self._client("ecr")
 
-    @cached_property
+    @property
     def efs(self) -> Any:
         return self._client("efs")
 
-    @cached_property
+    @property
     def fsx(self) -> Any:
         return self._client("fsx")
 
-    @cached_property
+    @property
     def iam(self) -> Any:
         return self._client("iam")
 
-    @cached_property
+    @property
     def kms(self) -> Any:
         return self._client("kms")
 
-    @cached_property
+    @property
     def s3(self) -> Any:
         return self._client("s3")
 
-    @cached_property
+    @property
     def logs(self) -> Any:
         return self._client("logs")
 
-    @cached_property
+    @property
     def quotas(self) -> Any:
         return self._client("service-quotas")
 
@@ -163,18 +169,8 @@ class Clients:
         config = Config(
             connect_timeout=CONNECT_SECONDS, read_timeout=READ_SECONDS, retries={"mode": "adaptive"}, max_pool_connections=20
         )
-        return self._session.client("pricing", region_name=region, config=config)
-
-    def create(self, settings: "Settings", *, needs_iam: bool) -> None:
-        """Create the needed clients before any thread starts: creating boto3 clients is not thread-safe."""
-        _ = self.ec2, self.kms, self.quotas, *((self.eks, self.logs) if settings.is_eks else (self.autoscaling,))
-        if settings.storage.existing_file_system_id:
-            _ = self.efs
-        if settings.storage.lustre:
-            _ = self.fsx
-            _ = self.s3
-        if needs_iam:
-            _ = self.iam
+        with self._creating:
+            return self._session.client("pricing", region_name=region, config=config)
 
 
 def query(region: str, call: Callable[[], Result]) -> Result:

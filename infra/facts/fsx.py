@@ -1,6 +1,7 @@
 """Queries about FSx for Lustre file systems and the buckets linked to them."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from infra.facts.clients import Clients, is_error
@@ -14,12 +15,13 @@ https://docs.aws.amazon.com/fsx/latest/LustreGuide/limit-access-security-groups.
 
 
 def file_system(clients: Clients, file_system_id: str) -> LustreFileSystem | None:
-    """Return the file system with this ID; None if it does not exist or is not a Lustre file system."""
+    """Return the file system with this ID and the sources that its security groups admit; None if it does not exist or is
+    not a Lustre file system."""
     try:
         described = clients.fsx.describe_file_systems(FileSystemIds=[file_system_id])["FileSystems"]
     except (clients.fsx.exceptions.FileSystemNotFound, clients.fsx.exceptions.BadRequest):
         return None
-    return next((_convert(clients, each) for each in described if each["FileSystemType"] == "LUSTRE"), None)
+    return next((_with_admitted(clients, each) for each in described if each["FileSystemType"] == "LUSTRE"), None)
 
 
 def own_file_system(clients: Clients, tags: Mapping[str, str]) -> LustreFileSystem | None:
@@ -32,13 +34,11 @@ def own_file_system(clients: Clients, tags: Mapping[str, str]) -> LustreFileSyst
     return None
 
 
-def admitted(clients: Clients, file_system: LustreFileSystem) -> dict[str, frozenset[str]]:
-    """Return the sources from which the file system's security groups allow Lustre traffic, keyed by security group."""
-    ids = list(file_system.interface_ids)
-    if not ids:
-        return {}
-    interfaces = clients.ec2.describe_network_interfaces(NetworkInterfaceIds=ids)["NetworkInterfaces"]
-    return admitted_sources(clients, {group["GroupId"] for each in interfaces for group in each["Groups"]}, LUSTRE)
+def _with_admitted(clients: Clients, described: Mapping[str, Any]) -> LustreFileSystem:
+    file_system, ids = _convert(clients, described), described.get("NetworkInterfaceIds")
+    interfaces = clients.ec2.describe_network_interfaces(NetworkInterfaceIds=ids)["NetworkInterfaces"] if ids else ()
+    sources = admitted_sources(clients, {group["GroupId"] for each in interfaces for group in each["Groups"]}, LUSTRE)
+    return replace(file_system, admitted={file_system.zone: sources})
 
 
 def bucket_region(clients: Clients, bucket: str) -> str | None:
@@ -68,17 +68,13 @@ def key_state(clients: Clients, arn: str) -> str:
 
 def _convert(clients: Clients, described: Mapping[str, Any]) -> LustreFileSystem:
     subnet = described["SubnetIds"][0]
-    lustre = described["LustreConfiguration"]
     zones = clients.ec2.describe_subnets(SubnetIds=[subnet])["Subnets"]
     return LustreFileSystem(
         id=described["FileSystemId"],
         state=described["Lifecycle"],
-        vpc_id=described["VpcId"],
+        mount_targets={zones[0]["AvailabilityZone"] if zones else "": described["VpcId"]},
         subnet_id=subnet,
-        zone=zones[0]["AvailabilityZone"] if zones else "",
         size_gib=described["StorageCapacity"],
-        deployment=lustre["DeploymentType"],
         dns_name=described["DNSName"],
-        mount_name=lustre["MountName"],
-        interface_ids=tuple(described.get("NetworkInterfaceIds", ())),
+        mount_name=described["LustreConfiguration"]["MountName"],
     )

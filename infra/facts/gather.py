@@ -19,6 +19,7 @@ from infra.facts.service_quotas import DEFAULT_NODE_GROUPS, NODE_GROUPS, exceeds
 from infra.naming import STACK_TAG, Naming
 from infra.settings.platform import CommonPlatformSettings
 from infra.settings.stack import Settings
+from infra.settings.storage import ExistingEfs, ExistingLustre
 from infra.versions import (
     KUEUE_CRDS,
     KUEUE_ROLE,
@@ -82,8 +83,6 @@ def gather(settings: Settings) -> Facts:
     """Query AWS for the facts that the settings require. Raises FactsError."""
     clients = query(settings.region, lambda: Clients(settings.region))
     caller = account.caller(clients)
-    has_admins = bool(settings.target.admins)
-    clients.create(settings, needs_iam=has_admins or account.role_name(caller.arn) is not None)
     with ThreadPoolExecutor(PARALLEL) as threads:
         return _gather(settings, clients, caller, _Queries(threads, settings.region, caller.arn))
 
@@ -105,7 +104,7 @@ def _gather(settings: Settings, clients: Clients, caller: Caller, queries: _Quer
     versions = queries.optional(Query.KUBERNETES_VERSIONS, lambda: _kubernetes_versions(settings, clients), eks.Versions())
     addons = queries.optional(Query.ADDON_VERSIONS, lambda: _addon_versions(settings, clients), dict[str, AddonVersions]())
     account_facts = _AccountFacts(settings, clients, queries, caller)
-    lustre_facts = _LustreFacts(settings, clients, queries)
+    storage_facts = _StorageFacts(settings, clients, queries)
     named = _NamedResources(settings, clients, queries, caller.account)
     upstream = queries.required(
         Query.MANIFESTS, lambda: manifests.load(stack_manifests(settings), settings.platform.manifest_mirror)
@@ -143,7 +142,7 @@ def _gather(settings: Settings, clients: Clients, caller: Caller, queries: _Quer
         existing=replace(resources, zones=stack_zones.result(), own_vpc=own_vpc, has_leftover_logs=leftover_logs.result()),
         manifests=upstream.result(),
     )
-    return replace(account_facts.add_to(lustre_facts.add_to(named.add_to(facts))), unchecked=queries.unchecked)
+    return replace(account_facts.add_to(storage_facts.add_to(named.add_to(facts))), unchecked=queries.unchecked)
 
 
 def _has_leftover_logs(settings: Settings, clients: Clients, existing: Existing) -> bool:
@@ -241,27 +240,38 @@ class _AccountFacts:
         )
 
 
-class _LustreFacts:
-    """Queries about the FSx for Lustre file system of a stack, if it has one."""
+class _StorageFacts:
+    """Queries about the file systems of a stack, and what the stack file names for new ones."""
 
     def __init__(self, settings: Settings, clients: Clients, queries: _Queries) -> None:
-        self._file_system_id = settings.storage.existing_lustre_id
-        lustre, naming = settings.storage.lustre, Naming(settings.stack)
-        creates = lustre is not None and self._file_system_id is None
+        storage, naming = settings.storage, Naming(settings.stack)
+        efs_id = storage.efs.file_system_id if isinstance(storage.efs, ExistingEfs) else None
+        lustre_id = storage.fsx.file_system_id if isinstance(storage.fsx, ExistingLustre) else None
+        self._ids = {efs_id, lustre_id} - {None}
+        new = storage.new_lustre
         own = {STACK_TAG: settings.stack, "Name": naming.name("lustre-file-system")}
-        nodes = {STACK_TAG: settings.stack, "Name": naming.name("nodes")}
-        bucket = lustre.data_repository.bucket if lustre and lustre.data_repository else None
+        key, bucket = (new.kms_key_arn, new.data_repository and new.data_repository.bucket) if new else (None, None)
 
-        def read_existing() -> LustreFileSystem | None:
-            file_system = fsx.file_system(clients, self._file_system_id) if self._file_system_id else None
-            if file_system is None:
-                return None
-            groups = security_groups.nodes_groups(clients, nodes=nodes, cluster=naming.cluster)
-            return replace(file_system, admitted=fsx.admitted(clients, file_system), nodes_groups=groups)
+        def read_nodes_groups() -> frozenset[str]:
+            nodes = {STACK_TAG: settings.stack, "Name": naming.name("nodes")}
+            return security_groups.nodes_groups(clients, nodes=nodes, cluster=naming.cluster)
 
-        self._existing = queries.required(Query.LUSTRE, read_existing)
-        self._own = queries.required(Query.LUSTRE, lambda: fsx.own_file_system(clients, own) if creates else None)
-        key = lustre.kms_key_arn if lustre else None
+        def read_mounts() -> _Mounts | None:
+            return (efs.admitted(clients, efs_id), read_nodes_groups()) if efs_id else None
+
+        def read_lustre() -> LustreFileSystem | None:
+            file_system = fsx.file_system(clients, lustre_id) if lustre_id else None
+            return replace(file_system, nodes_groups=read_nodes_groups()) if file_system else None
+
+        self._efs = queries.required(Query.FILE_SYSTEM, lambda: efs.file_system(clients, efs_id) if efs_id else None)
+        if isinstance(storage.efs, ExistingEfs) and storage.efs.add_ingress_rule:
+            # Required: without the result, `up` would delete the rules that the stack has added to these groups.
+            self._mounts = queries.required(Query.MOUNT_TARGETS, read_mounts)
+        else:
+            subject = f"security groups of {efs_id}'s mount targets"
+            self._mounts = queries.optional(Query.MOUNT_TARGETS, read_mounts, None, subject)
+        self._lustre = queries.required(Query.LUSTRE, read_lustre)
+        self._own = queries.required(Query.LUSTRE, lambda: fsx.own_file_system(clients, own) if new else None)
         self._key_state = queries.optional(
             Query.LUSTRE_KEY, lambda: fsx.key_state(clients, key) if key else None, None, f"key of FSx {key}"
         )
@@ -270,15 +280,18 @@ class _LustreFacts:
         )
 
     def add_to(self, facts: Facts) -> Facts:
-        existing = self._existing.result()
-        missing = {self._file_system_id} if self._file_system_id and existing is None else set[str]()
+        file_system, mounts, lustre = self._efs.result(), self._mounts.result(), self._lustre.result()
+        if file_system is not None and mounts is not None:
+            file_system = replace(file_system, admitted=mounts[0], nodes_groups=mounts[1])
+        existing = {each.id for each in (file_system, lustre) if each}
         return replace(
             facts,
-            lustre=existing,
+            efs={file_system.id: file_system} if file_system else {},
+            lustre={lustre.id: lustre} if lustre else {},
             existing=replace(facts.existing, lustre=self._own.result()),
             bucket_region=self._bucket.result(),
             lustre_key_state=self._key_state.result(),
-            not_found=facts.not_found | missing,
+            not_found=facts.not_found | self._ids - existing,
         )
 
 
@@ -290,8 +303,7 @@ class _NamedResources:
         groups = {name for pool in settings.pools if (name := pool.own_placement_group)}
         image_ids = {pool.ami_id for pool in settings.pools if pool.ami_id}
         reservation_ids = {pool.reservation_id for pool in settings.pools if pool.reservation_id}
-        file_system_id = settings.storage.existing_file_system_id
-        self.ids = {*subnet_ids, *groups, *image_ids, *reservation_ids, vpc_id or "", file_system_id or ""} - {""}
+        self.ids = {*subnet_ids, *groups, *image_ids, *reservation_ids, *([vpc_id] if vpc_id else [])}
 
         in_account = re.compile(rf"arn:[a-z-]+:iam::{account_id}:(role|user)/.+")
         self.admins: dict[str, Future[str | None]] = {
@@ -304,40 +316,15 @@ class _NamedResources:
         self.subnets = queries.required(Query.SUBNETS, lambda: ec2.subnets(clients, subnet_ids) if subnet_ids else {})
         self.groups = queries.required(Query.PLACEMENT_GROUPS, lambda: ec2.placement_groups(clients, groups) if groups else {})
         self.images = queries.required(Query.IMAGES, lambda: ec2.images(clients, image_ids) if image_ids else {})
-        self.file_system = queries.required(
-            Query.FILE_SYSTEM, lambda: efs.file_system(clients, file_system_id) if file_system_id else None
-        )
-        self.mounts = self._mounts(settings, clients, queries)
         self.reservations = [
             queries.required(Query.RESERVATIONS, partial(ec2.reservation, clients, each)) for each in sorted(reservation_ids)
         ]
 
-    @staticmethod
-    def _mounts(settings: Settings, clients: Clients, queries: _Queries) -> "Future[_Mounts | None]":
-        """Read the security groups that decide which nodes can mount an existing file system.
-
-        The query is required if the stack adds rules to these groups: without the result, `up` would delete the rules.
-        """
-        name = settings.storage.existing_file_system_id
-        naming = Naming(settings.stack)
-        tags = {STACK_TAG: settings.stack, "Name": naming.name("nodes")}
-
-        def read() -> _Mounts | None:
-            if name is None:
-                return None
-            return efs.admitted(clients, name), security_groups.nodes_groups(clients, nodes=tags, cluster=naming.cluster)
-
-        if settings.storage.adds_ingress_rule:
-            return queries.required(Query.MOUNT_TARGETS, read)
-        return queries.optional(Query.MOUNT_TARGETS, read, None, f"security groups of {name}'s mount targets")
-
     def add_to(self, facts: Facts) -> Facts:
-        vpc, file_system, subnets = self.vpc.result(), self.file_system.result(), self.subnets.result()
-        groups, images, mounts = self.groups.result(), self.images.result(), self.mounts.result()
-        if file_system is not None and mounts is not None:
-            file_system = replace(file_system, admitted=mounts[0], nodes_groups=mounts[1])
+        vpc, subnets = self.vpc.result(), self.subnets.result()
+        groups, images = self.groups.result(), self.images.result()
         reservations = {each.id: each for future in self.reservations if (each := future.result())}
-        existing = {*subnets, *groups, *images, *reservations, *(each.id for each in (vpc, file_system) if each)}
+        existing = {*subnets, *groups, *images, *reservations, *([vpc.id] if vpc else [])}
         principals = {arn: future.result() for arn, future in self.admins.items()}
         missing_admins = {arn for arn, principal in principals.items() if principal is None}
         return replace(
@@ -348,7 +335,6 @@ class _NamedResources:
             subnets=subnets,
             placement_groups=groups,
             images=images,
-            file_system=file_system,
             reservations=reservations,
             not_found=frozenset(self.ids - existing | missing_admins),
         )

@@ -77,38 +77,31 @@ class CapacityReservation:
 
 @dataclass(frozen=True)
 class FileSystem:
-    """An existing EFS file system."""
+    """An existing shared file system."""
 
     id: str
     state: str
     mount_targets: Mapping[str, str]
-    """Zone -> VPC of the mount target there. EFS allows mount targets in only one VPC at a time."""
+    """Zone -> VPC of the mount target there. All mount targets are in one VPC."""
     admitted: Mapping[str, Mapping[str, frozenset[str]]] | None = None
-    """Zone -> security group of the mount target there -> sources from which the group allows NFS traffic (CIDRs,
-    security groups and prefix lists). None if the security groups could not be read."""
+    """Zone -> security group of the mount target there -> sources from which the group allows clients (CIDRs, security
+    groups and prefix lists). None if the security groups could not be read."""
     nodes_groups: frozenset[str] = frozenset()
     """Existing security groups of this stack's nodes: the stack's own group and, on EKS, the cluster security group."""
 
 
-@dataclass(frozen=True)
-class LustreFileSystem:
-    """An FSx for Lustre file system: the one in the settings, or the one that this stack created."""
+@dataclass(frozen=True, kw_only=True)
+class LustreFileSystem(FileSystem):
+    """An FSx for Lustre file system, whose servers are in one zone: from there, they serve nodes in all zones."""
 
-    id: str
-    state: str
-    vpc_id: str
     subnet_id: str
-    zone: str
     size_gib: int
-    deployment: str
     dns_name: str
     mount_name: str
-    interface_ids: tuple[str, ...] = ()
-    admitted: Mapping[str, frozenset[str]] | None = None
-    """Security group of the file system -> sources from which the group allows Lustre traffic. None if the security
-    groups could not be read."""
-    nodes_groups: frozenset[str] = frozenset()
-    """Existing security groups of this stack's nodes: the stack's own group and, on EKS, the cluster security group."""
+
+    @property
+    def zone(self) -> str:
+        return next(iter(self.mount_targets), "")
 
 
 @dataclass(frozen=True)
@@ -267,9 +260,10 @@ class Facts:
     reservations: Mapping[str, CapacityReservation] = field(default_factory=dict)
     placement_groups: Mapping[str, str] = field(default_factory=dict)
     """Name of each existing placement group in the stack file -> the group's strategy."""
-    file_system: FileSystem | None = None
-    lustre: LustreFileSystem | None = None
-    """FSx for Lustre file system named in the stack file."""
+    efs: Mapping[str, FileSystem] = field(default_factory=dict)
+    """ID of each existing EFS file system in the stack file -> the file system."""
+    lustre: Mapping[str, LustreFileSystem] = field(default_factory=dict)
+    """ID of each existing FSx for Lustre file system in the stack file -> the file system."""
     bucket_region: str | None = None
     """Region of the data repository's bucket; empty if the bucket does not exist, None if it could not be read."""
     lustre_key_state: str | None = None

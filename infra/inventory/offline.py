@@ -7,6 +7,7 @@ from typing import Final
 from infra.facts.instance_types import InstanceType, NetworkCard
 from infra.facts.model import Ami, Caller, Facts, FileSystem, LustreFileSystem, Subnet, Vpc, Zone
 from infra.settings.stack import Settings
+from infra.settings.storage import ExistingEfs, ExistingLustre
 from infra.settings.targets import EksTarget
 
 ACCOUNT: Final = "123456789012"
@@ -24,8 +25,7 @@ def possible_facts(settings: Settings) -> Iterator[Facts]:
 def _facts(settings: Settings, fewest: int) -> Facts:
     names = {settings.target.head_type, *(pool.instance_type for pool in settings.pools)}
     zones = _zones(settings, fewest)
-    storage, vpc = settings.storage, settings.network.vpc_id
-    lustre = storage.lustre.file_system_id if storage.lustre else None
+    efs, lustre, vpc = settings.storage.efs, settings.storage.fsx, settings.network.vpc_id
     return Facts(
         region=settings.region,
         partition="aws",
@@ -39,15 +39,19 @@ def _facts(settings: Settings, fewest: int) -> Facts:
         addon_versions={},
         vpc=Vpc(vpc, (), dns_support=True, dns_hostnames=True) if vpc else None,
         subnets=_subnets(settings, zones),
-        file_system=FileSystem(storage.existing_file_system_id, UNKNOWN, {}) if storage.existing_file_system_id else None,
-        lustre=LustreFileSystem(lustre, UNKNOWN, "", "", zones[0], 0, UNKNOWN, UNKNOWN, UNKNOWN) if lustre else None,
+        efs={efs.file_system_id: FileSystem(efs.file_system_id, UNKNOWN, {})} if isinstance(efs, ExistingEfs) else {},
+        lustre={lustre.file_system_id: _lustre(lustre.file_system_id)} if isinstance(lustre, ExistingLustre) else {},
         ami=Ami(UNKNOWN, "x86_64", "/dev/sda1"),
     )
 
 
+def _lustre(file_system_id: str) -> LustreFileSystem:
+    return LustreFileSystem(file_system_id, UNKNOWN, {}, subnet_id="", size_gib=0, dns_name=UNKNOWN, mount_name=UNKNOWN)
+
+
 def _zones(settings: Settings, fewest: int) -> list[str]:
     """Return the zones that the stack file names, and more of them if there are too few."""
-    lustre = settings.storage.lustre
+    lustre = settings.storage.new_lustre
     named = [*settings.network.zone_names, *(pool.zone for pool in settings.pools), lustre.zone if lustre else None]
     zones = list(dict.fromkeys(zone for zone in named if zone is not None))
     more = (f"{settings.region}{letter}" for letter in ascii_lowercase)

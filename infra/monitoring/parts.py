@@ -5,8 +5,10 @@ from typing import Final
 
 from infra.monitoring.model import KUBE_STATE_METRICS, Alert, Monitored, Part
 from infra.naming import (
+    EFS,
     JOBSET_NAMESPACE,
     KUBE_SYSTEM,
+    LUSTRE,
     MPI_OPERATOR_NAMESPACE,
     PLATFORM_NAMESPACE,
     QUEUE_NAMESPACE,
@@ -78,24 +80,27 @@ EFA_DEVICE_PLUGIN: Final = Part(
     "aws-efa-k8s-device-plugin-daemonset",
     "Nodes without it offer no EFA: running jobs continue, but no new ones start there.",
 )
-EFS_DRIVER: Final = Part(
-    "EfsCsiDriverDown",
-    "EFS's CSI driver",
-    "DaemonSet",
-    KUBE_SYSTEM,
-    "efs-csi-node",
-    "Pods on nodes without it wait for the shared volume. Mounted volumes depend on its mount helper, which may stop with it.",
-    ours=False,
-)
-LUSTRE_DRIVER: Final = Part(
-    "FsxCsiDriverDown",
-    "FSx's CSI driver",
-    "DaemonSet",
-    KUBE_SYSTEM,
-    "fsx-csi-node",
-    "Pods on nodes without it wait for the Lustre volume. Mounted volumes stay.",
-    ours=False,
-)
+CSI_DRIVERS: Final = {
+    EFS: Part(
+        "EfsCsiDriverDown",
+        "EFS's CSI driver",
+        "DaemonSet",
+        KUBE_SYSTEM,
+        "efs-csi-node",
+        "Pods on nodes without it wait for the shared volume. Mounted volumes depend on its mount helper, which may stop with "
+        "it.",
+        ours=False,
+    ),
+    LUSTRE: Part(
+        "FsxCsiDriverDown",
+        "FSx's CSI driver",
+        "DaemonSet",
+        KUBE_SYSTEM,
+        "fsx-csi-node",
+        "Pods on nodes without it wait for the Lustre volume. Mounted volumes stay.",
+        ours=False,
+    ),
+}
 NODE_MONITORING: Final = Part(
     "NodeMonitoringAgentDown",
     "EKS's node monitoring agent (in the local cloud: node-problem-detector)",
@@ -107,7 +112,7 @@ NODE_MONITORING: Final = Part(
 )
 PARTS: Final = (
     *(JOB_CONTROLLER, QUEUE, MPI_OPERATOR, JOBSET, TRAINER, AUTOSCALER),
-    *(NVIDIA_DEVICE_PLUGIN, EFA_DEVICE_PLUGIN, EFS_DRIVER, LUSTRE_DRIVER, NODE_MONITORING),
+    *(NVIDIA_DEVICE_PLUGIN, EFA_DEVICE_PLUGIN, *CSI_DRIVERS.values(), NODE_MONITORING),
 )
 """Every part that a cluster can have."""
 

@@ -7,7 +7,7 @@ from typing import Final, Literal
 from infra.facts.existing_cluster import ClusterFacts, Node
 from infra.facts.model import Facts
 from infra.jobs.cluster import ClusterDescription, NamespaceDescription, PoolDescription, TaintDescription, VolumeDescription
-from infra.naming import JOB_SERVICE_ACCOUNT, LUSTRE_CLAIM, PRIORITIES, QUEUE_NAME, SHARED_CLAIM, SYSTEM_POOL, Naming, Taint
+from infra.naming import JOB_SERVICE_ACCOUNT, PRIORITIES, QUEUE_NAME, SHARED_CLAIM, SYSTEM_POOL, Naming, Taint
 from infra.plan.eks_pools import HUGE_PAGES_MIB, PoolPlan
 from infra.plan.image_repositories import address
 from infra.plan.node_capacity import AGENTS_MIB, AGENTS_MILLIS, SYSTEM_PODS_MIB, SYSTEM_PODS_MILLIS, for_jobs
@@ -22,12 +22,9 @@ less."""
 
 def describe(settings: Settings, facts: Facts, plans: Mapping[str, PoolPlan]) -> ClusterDescription:
     """Describe an EKS cluster."""
-    platform, storage = settings.platform, settings.storage
+    platform = settings.platform
     markets = {pool.name: pool.capacity.kind for pool in settings.pools}
-    mount_paths = {
-        **({SHARED_CLAIM: storage.efs.mount_path} if storage.efs != "none" else {}),
-        **({LUSTRE_CLAIM: storage.lustre.mount_path} if storage.lustre is not None else {}),
-    }
+    mount_paths = {each.kind.claim: each.mount_path for each in settings.storage.file_systems}
     return ClusterDescription(
         cluster=settings.cluster_name,
         region=settings.region,

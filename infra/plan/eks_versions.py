@@ -3,7 +3,7 @@
 from typing import Literal
 
 from infra.facts import Facts
-from infra.naming import ADDONS, EFS_CSI_DRIVER, FSX_CSI_DRIVER, KUBE_PROXY
+from infra.naming import ADDONS, KUBE_PROXY, STORAGE_KINDS
 from infra.settings.stack import Settings
 
 SupportType = Literal["STANDARD", "EXTENDED"]
@@ -11,11 +11,7 @@ SupportType = Literal["STANDARD", "EXTENDED"]
 
 def list_addons(settings: Settings) -> tuple[str, ...]:
     """Return the names of the add-ons that the stack needs."""
-    storage = settings.storage
-    unused = {
-        *((EFS_CSI_DRIVER,) if storage.efs == "none" else ()),
-        *((FSX_CSI_DRIVER,) if storage.lustre is None else ()),
-    }
+    unused = {kind.driver for kind in STORAGE_KINDS} - {each.kind.driver for each in settings.storage.file_systems}
     return tuple(name for name in ADDONS if name not in unused)
 
 

@@ -4,7 +4,6 @@ from infra.cost import prices
 from infra.jobs.cluster import ClusterDescription
 from infra.monitoring import parts
 from infra.monitoring.model import Monitored, RemoteWrite
-from infra.naming import LUSTRE_CLAIM, SHARED_CLAIM
 from infra.settings.platform import CommonPlatformSettings, PlatformSettings
 
 
@@ -24,8 +23,7 @@ def plan(settings: CommonPlatformSettings, description: ClusterDescription) -> M
         parts.NVIDIA_DEVICE_PLUGIN: settings.device_plugin and has_gpus,
         parts.AUTOSCALER: eks and eks.autoscaler,
         parts.EFA_DEVICE_PLUGIN: eks and eks.efa_plugin and any(pool.efa for pool in description.pools),
-        parts.EFS_DRIVER: SHARED_CLAIM in claims,
-        parts.LUSTRE_DRIVER: LUSTRE_CLAIM in claims,
+        **{driver: kind.claim in claims for kind, driver in parts.CSI_DRIVERS.items()},
         parts.NODE_MONITORING: eks,
     }
     url = settings.remote_write

@@ -8,7 +8,7 @@ from typing import Final, Literal
 from infra.boot import eks_node
 from infra.boot.eks_node import ClusterAccess
 from infra.health.faults import RepairOverride
-from infra.naming import Taint
+from infra.naming import StorageKind, Taint
 from infra.plan.efa_interfaces import Interface, efa_count
 
 
@@ -165,3 +165,69 @@ class Ec2ClusterSpec:
     makes_placement_group: bool
     own_placement_group: str | None
     """Name of the user's placement group."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileSystemSpec:
+    """A shared file system of a stack."""
+
+    kind: StorageKind
+    mount_path: str
+    owned: tuple[str, ...] = ()
+    """Directories that must belong to the user of job images, because only root can write to them at first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExistingSpec(FileSystemSpec):
+    """A file system that the stack does not create. The stack changes only its security groups in `admitting_groups`."""
+
+    id: str
+    admitting_groups: tuple[str, ...]
+    """Security groups to which the stack adds rules that admit its nodes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewEfsSpec(FileSystemSpec):
+    """A new EFS file system, with a mount target in each zone."""
+
+    infrequent_access_after_days: int | None
+    backup: bool
+    protect: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExistingLustreSpec(ExistingSpec):
+    """An existing FSx for Lustre file system."""
+
+    dns_name: str
+    mount_name: str
+
+
+@dataclass(frozen=True)
+class LinkedBucket:
+    """S3 data linked to a directory of a Lustre file system."""
+
+    path: str
+    directory: str
+    imports: tuple[str, ...]
+    exports: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewLustreSpec(FileSystemSpec):
+    """A new FSx for Lustre file system."""
+
+    zone: str
+    subnet_id: str | None
+    """Subnet that the file system must keep; None to use the zone's first private subnet."""
+    deployment: str
+    size_gib: int
+    throughput_per_tib: int | None
+    """None for SCRATCH_2, whose throughput is fixed."""
+    compression: bool
+    creates_key: bool
+    """Whether the stack creates the key that encrypts the file system."""
+    key_arn: str | None
+    """ARN of the user's key. If there is no key, AWS encrypts the file system with its own."""
+    linked: LinkedBucket | None
+    protect: bool

@@ -8,40 +8,22 @@ import pulumi_kubernetes as kubernetes
 
 from infra.jobs.model import Job
 from infra.monitoring.model import Monitored
-from infra.naming import COMPONENT, LUSTRE_CLAIM, LUSTRE_VOLUME_LABEL
+from infra.naming import COMPONENT
 from infra.platform import trainer
 from infra.platform.cluster_autoscaler import ClusterAutoscaler
 from infra.platform.cluster_description import DescribedCluster
 from infra.platform.efa_device_plugin import EfaDevicePlugin
 from infra.platform.job_controller.component import JobController
-from infra.platform.lustre_directories import LustreDirectories, LustreDirectoriesArgs
 from infra.platform.monitoring.component import Monitoring
 from infra.platform.mpi_operator import MpiOperator
 from infra.platform.namespaces import Namespaces
 from infra.platform.nvidia_device_plugin import NvidiaDevicePlugin
+from infra.platform.owned_directories import OwnedDirectories
 from infra.platform.queue import Queue
-from infra.platform.shared_volume import (
-    EfsVolume,
-    LustreVolume,
-    NfsVolume,
-    SharedVolume,
-    SharedVolumeArgs,
-    StorageClassVolume,
-)
+from infra.platform.shared_volume import SharedVolume, Volume
 from infra.platform.site import Site
 from infra.platform.stack_jobs import StackJobs
 from infra.platform.webhook_operator import WebhookOperator
-
-
-@dataclass(frozen=True)
-class Lustre:
-    """The FSx for Lustre file system of all jobs."""
-
-    volume: LustreVolume
-    owned: Sequence[str]
-    """Directories of a new file system that the job images' user owns."""
-    needs: Sequence[pulumi.Resource]
-    """Resources that must exist before mounting: CSI driver, file system, security group rules."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +32,8 @@ class PlatformArgs:
     """The target cluster, without a provider."""
     kubeconfig: pulumi.Input[str]
     """Content or path of the kubeconfig."""
-    volume: EfsVolume | NfsVolume | StorageClassVolume | None
-    """Shared volume of all jobs."""
-    volume_needs: Sequence[pulumi.Resource] = ()
-    """Resources that must exist before mounting the volume: CSI driver, mount targets, security group rules."""
-    lustre: Lustre | None = None
+    volumes: Sequence[Volume] = ()
+    """Volumes of all jobs."""
     access: Sequence[pulumi.Resource] = ()
     """Resources that give this program access to the cluster."""
     context: str | None = None
@@ -132,23 +111,15 @@ class Platform(pulumi.ComponentResource):
         """Create the namespaces and volumes. Returns the namespaces, and the resources that jobs need."""
         args, site = self._args, self._site
         # Deleting a namespace ends its jobs and pods, including those that users submitted, and unmounts their volumes.
-        lustre_needs = args.lustre.needs if args.lustre else ()
-        after = [*operators, *args.volume_needs, *lustre_needs, *args.job_roles]
+        before_volumes = [resource for volume in args.volumes for resource in volume.needs]
+        after = [*operators, *before_volumes, *args.job_roles]
         created = Namespaces(self._naming.name("namespaces"), site, args.key_bucket, after, self._child)
-        before_jobs: list[pulumi.Resource] = [created]
-        if args.volume is not None:
-            volume = SharedVolumeArgs(site, args.volume, created.namespaces, args.volume_needs)
-            before_jobs.append(SharedVolume(self._naming.name("shared-volume"), volume, self._child))
-        return created, [*before_jobs, *self._install_lustre(created)]
+        return created, [created, *(self._install_volume(volume, created) for volume in args.volumes)]
 
-    def _install_lustre(self, created: Namespaces) -> list[pulumi.Resource]:
-        """Create the volumes of the Lustre file system. Returns the resources that jobs need."""
-        lustre, site = self._args.lustre, self._site
-        if lustre is None:
-            return []
-        needs: list[pulumi.Resource] = [*lustre.needs]
-        if lustre.owned:
-            directories = LustreDirectoriesArgs(site, lustre.volume, lustre.owned, (*needs, *site.node_groups))
-            needs.append(LustreDirectories(self._naming.name("lustre-directories"), directories, self._child).done)
-        volume = SharedVolumeArgs(site, lustre.volume, created.namespaces, needs, LUSTRE_CLAIM, LUSTRE_VOLUME_LABEL)
-        return [SharedVolume(self._naming.name("lustre-volume"), volume, self._child)]
+    def _install_volume(self, volume: Volume, created: Namespaces) -> SharedVolume:
+        naming, needs = self._naming, list[pulumi.Resource]()
+        if volume.owned:
+            directories = naming.name(f"{volume.claim}-directories")
+            needs.append(OwnedDirectories(directories, self._site, volume, self._child).done)
+        name = naming.name(f"{volume.claim}-volume")
+        return SharedVolume(name, self._site, volume, created.namespaces, needs, self._child)

@@ -10,7 +10,6 @@ from infra.config.problems import Problem, warning
 _RESOURCES = {
     "vpc": "a VPC",
     "subnet": "a subnet",
-    "fs": "an EFS file system",
     "ami": "an AMI",
     "cr": "a capacity reservation",
 }

@@ -1,7 +1,4 @@
-"""Rules for the FSx for Lustre file system.
-
-Sizes and throughput: https://docs.aws.amazon.com/fsx/latest/APIReference/API_CreateFileSystem.html
-"""
+"""Rules for the FSx for Lustre file system."""
 
 import re
 from collections.abc import Iterator
@@ -12,15 +9,12 @@ from infra.facts.model import Facts
 from infra.facts.queries import Query
 from infra.plan.placement import vpc_zones
 from infra.settings.stack import Settings
-from infra.settings.storage import Fsx
-from infra.validation.formats import check_id
-from infra.validation.pool_paths import account_text
+from infra.settings.storage import SMALLEST_GIB, STEP_GIB, ExistingLustre
 from infra.validation.registry import EC2, EKS, Topic, rule
-from infra.validation.storage import admits, check_mount_path, existing_subnets, login_user
+from infra.validation.storage import check_admission, check_file_system
 from infra.versions import KUBERNETES_VERSIONS, WITHOUT_LUSTRE_CLIENT
 
 _WHERE = "storage.fsx"
-_SMALLEST, _STEP = 1200, 2400
 _KEY = re.compile(r"arn:aws[a-z-]*:kms:([a-z0-9-]+):[0-9]{12}:key/[A-Za-z0-9-]+")
 _EXAMPLE_KEY = "arn:aws:kms:us-west-2:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 _WITHOUT_CLIENT = {"Ubuntu 24.04": "7.0"}
@@ -31,71 +25,24 @@ _PATH = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^/]+)*/?")
 
 
 @rule()
-def check_lustre_mount_path(settings: Settings) -> Iterator[Problem]:
-    lustre, efs = settings.storage.lustre, settings.storage.efs
-    if lustre is None:
-        return
-    where = f"{_WHERE}.mountPath"
-    yield from check_mount_path(where, lustre.mount_path, login_user(settings))
-    if efs != "none" and _overlap(lustre.mount_path, efs.mount_path):
-        yield Problem(where, f"{shown(lustre.mount_path)} and storage.efs.mountPath {shown(efs.mount_path)} overlap. Change one.")
-
-
-def _overlap(first: str, second: str) -> bool:
-    return f"{first}/".startswith(f"{second}/") or f"{second}/".startswith(f"{first}/")
-
-
-@rule()
-def check_lustre_settings(settings: Settings) -> Iterator[Problem]:
-    lustre = settings.storage.lustre
-    if lustre is None:
-        return
-    if lustre.file_system_id is None:
-        if lustre.add_ingress_rule:
-            yield Problem(
-                f"{_WHERE}.addIngressRule",
-                "applies only to an existing file system; a new one always admits nodes. Set fileSystemId, or remove it.",
-            )
-        return
-    yield from check_id(f"{_WHERE}.fileSystemId", "fs", lustre.file_system_id, "an FSx file system")
-    for name, is_set in _only_new(lustre):
-        if is_set:
-            yield Problem(
-                f"{_WHERE}.{name}", "applies to a new file system, but fileSystemId names an existing one. Remove one of them."
-            )
-    if not settings.network.is_existing:
-        yield Problem(f"{_WHERE}.fileSystemId", "the existing file system is in its own VPC. Set network.vpcId to that VPC.")
-
-
-def _only_new(lustre: Fsx) -> Iterator[tuple[str, bool]]:
-    yield "deployment", lustre.deployment is not None
-    yield "sizeGib", lustre.size_gib is not None
-    yield "throughputPerTib", lustre.throughput_per_tib is not None
-    yield "compression", lustre.compression is not None
-    yield "kmsKeyArn", lustre.kms_key_arn is not None
-    yield "zone", lustre.zone is not None
-    yield "dataRepository", lustre.data_repository is not None
-    yield "protect", lustre.protect
-
-
-@rule()
 def check_lustre_capacity(settings: Settings) -> Iterator[Problem]:
     """Check size and throughput against the deployment type."""
-    lustre = settings.storage.lustre
+    lustre = settings.storage.new_lustre
     if lustre is None:
         return
     size = lustre.size_gib
-    if size is not None and size != _SMALLEST and (size < _STEP or size % _STEP):
-        nearest = max(_STEP, -(-size // _STEP) * _STEP) if size > _SMALLEST else _SMALLEST
-        yield Problem(f"{_WHERE}.sizeGib", f"must be 1200 or a multiple of 2400 (got {size}). Set {nearest}.")
-    if not lustre.is_persistent and lustre.throughput_per_tib is not None:
+    if size != SMALLEST_GIB and (size < STEP_GIB or size % STEP_GIB):
+        nearest = max(STEP_GIB, -(-size // STEP_GIB) * STEP_GIB) if size > SMALLEST_GIB else SMALLEST_GIB
+        allowed = f"must be {SMALLEST_GIB} or a multiple of {STEP_GIB}"
+        yield Problem(f"{_WHERE}.sizeGib", f"{allowed} (got {size}). Set {nearest}.")
+    if not lustre.is_persistent and "throughput_per_tib" in lustre.model_fields_set:
         yield Problem(f"{_WHERE}.throughputPerTib", "applies to PERSISTENT_2; SCRATCH_2 always has 200 MB/s per TiB. Remove it.")
 
 
 @rule()
 def check_lustre_key_arn(settings: Settings) -> Iterator[Problem]:
     """https://docs.aws.amazon.com/fsx/latest/LustreGuide/encryption-at-rest.html"""
-    lustre, where = settings.storage.lustre, f"{_WHERE}.kmsKeyArn"
+    lustre, where = settings.storage.new_lustre, f"{_WHERE}.kmsKeyArn"
     if lustre is None or lustre.kms_key_arn is None:
         return
     if not lustre.is_persistent:
@@ -109,7 +56,7 @@ def check_lustre_key_arn(settings: Settings) -> Iterator[Problem]:
 
 @rule()
 def check_data_repository(settings: Settings) -> Iterator[Problem]:
-    lustre = settings.storage.lustre
+    lustre = settings.storage.new_lustre
     repository = lustre.data_repository if lustre else None
     if repository is None:
         return
@@ -129,7 +76,7 @@ def check_data_repository(settings: Settings) -> Iterator[Problem]:
 def check_kubernetes_has_lustre(settings: Settings) -> Iterator[Problem]:
     """Check that nodes can mount the file system. System nodes always have EKS's AMI, also if pools have another."""
     version = settings.eks.kubernetes_version
-    if settings.storage.lustre is None or version not in WITHOUT_LUSTRE_CLIENT:
+    if not _has_lustre(settings) or version not in WITHOUT_LUSTRE_CLIENT:
         return
     newest = max(set(KUBERNETES_VERSIONS) - set(WITHOUT_LUSTRE_CLIENT), key=KUBERNETES_VERSIONS.index)
     kernel = f"EKS's AMI for Kubernetes {version} has kernel {WITHOUT_LUSTRE_CLIENT[version]}, which has no Lustre client"
@@ -140,13 +87,13 @@ def check_kubernetes_has_lustre(settings: Settings) -> Iterator[Problem]:
 
 
 def _has_lustre(settings: Settings) -> bool:
-    return settings.storage.lustre is not None
+    return settings.storage.fsx != "none"
 
 
 @rule(Topic.AMIS, target=EC2, reads=(Query.AMI,))
 def check_ami_has_lustre(settings: Settings, facts: Facts) -> Iterator[Problem]:
     """Check that the AMI of an EC2 cluster can mount the file system."""
-    if settings.storage.lustre is None or facts.ami is None:
+    if not _has_lustre(settings) or facts.ami is None:
         return
     for system, kernel in _WITHOUT_CLIENT.items():
         if f"({system})" in facts.ami.source:
@@ -156,42 +103,24 @@ def check_ami_has_lustre(settings: Settings, facts: Facts) -> Iterator[Problem]:
 
 
 @rule(Topic.LUSTRE, reads=(Query.LUSTRE,), applies=_has_lustre)
-def check_lustre_file_system(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    file_system_id, lustre, where = settings.storage.existing_lustre_id, facts.lustre, f"{_WHERE}.fileSystemId"
-    if file_system_id in facts.not_found:
-        yield Problem(
-            where, f"{shown(file_system_id)} is not an FSx for Lustre file system of {account_text(facts)}. Use an existing one."
-        )
-    if lustre is None:
-        return
-    if lustre.state not in ("AVAILABLE", "UPDATING"):
-        yield Problem(where, f"{lustre.id} is {lustre.state}. Use one that is AVAILABLE.")
-    if settings.network.is_existing and lustre.vpc_id != settings.network.vpc_id:
-        yield Problem(where, f"{lustre.id} is in {lustre.vpc_id}, not in {settings.network.vpc_id}. Use the same VPC.")
+def check_existing_lustre(settings: Settings, facts: Facts) -> Iterator[Problem]:
+    if isinstance(settings.storage.fsx, ExistingLustre):
+        yield from check_file_system(settings, facts, settings.storage.fsx, facts.lustre, ("AVAILABLE", "UPDATING"))
 
 
 @rule(Topic.LUSTRE, reads=(Query.LUSTRE, Query.SUBNETS), applies=_has_lustre)
 def check_nodes_can_mount_lustre(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """Check that the security groups of an existing file system allow Lustre traffic from the nodes' subnets."""
-    lustre, file_system = settings.storage.lustre, facts.lustre
-    if lustre is None or file_system is None or file_system.admitted is None or lustre.add_ingress_rule:
-        return
-    sources = frozenset[str]().union(*file_system.admitted.values())
-    subnets = existing_subnets(settings, facts)
-    if closed := [subnet for subnet in subnets if not admits(sources, subnet.cidr, file_system.nodes_groups)]:
-        yield Problem(
-            f"{_WHERE}.fileSystemId",
-            f"{file_system.id} does not admit nodes: no rule of {' or '.join(sorted(file_system.admitted))} allows TCP 988 from "
-            f"{closed[0].id} ({closed[0].cidr}). Add rules for TCP 988 and 1018-1023, or set {_WHERE}.addIngressRule: true.",
-        )
+    if isinstance(settings.storage.fsx, ExistingLustre):
+        ports = ("988", "1018-1023")
+        yield from check_admission(settings, facts, settings.storage.fsx, facts.lustre, ports, within_zone=False)
 
 
 @rule(Topic.LUSTRE, reads=(Query.LUSTRE,), applies=_has_lustre)
 def check_own_lustre(settings: Settings, facts: Facts) -> Iterator[Problem]:
     """Reject changes to the stack's own file system that FSx does not support, or for which Pulumi would silently
     replace the file system."""
-    lustre, existing = settings.storage.lustre, facts.existing.lustre
-    if lustre is None or lustre.is_existing:
+    lustre, existing = settings.storage.new_lustre, facts.existing.lustre
+    if lustre is None:
         return
     zones = vpc_zones(settings, facts)
     if lustre.zone is not None and lustre.zone not in zones:
@@ -202,7 +131,7 @@ def check_own_lustre(settings: Settings, facts: Facts) -> Iterator[Problem]:
     if lustre.zone is not None and lustre.zone != existing.zone:
         there = f"{existing.id} is in {existing.zone} and cannot move"
         yield Problem(f"{_WHERE}.zone", f"{there}. Set {existing.zone}, or remove it.")
-    if (lustre.size_gib or _SMALLEST) < existing.size_gib:
+    if lustre.size_gib < existing.size_gib:
         now = existing.size_gib
         yield Problem(f"{_WHERE}.sizeGib", f"{existing.id} has {now} GiB and cannot shrink. Set {now} or more.")
 
@@ -210,7 +139,7 @@ def check_own_lustre(settings: Settings, facts: Facts) -> Iterator[Problem]:
 @rule(
     Topic.LUSTRE_KEY,
     reads=(Query.LUSTRE_KEY,),
-    applies=lambda settings: settings.storage.lustre is not None and settings.storage.lustre.kms_key_arn is not None,
+    applies=lambda settings: settings.storage.new_lustre is not None and settings.storage.new_lustre.kms_key_arn is not None,
 )
 def check_lustre_key(settings: Settings, facts: Facts) -> Iterator[Problem]:
     state = facts.lustre_key_state
@@ -223,10 +152,10 @@ def check_lustre_key(settings: Settings, facts: Facts) -> Iterator[Problem]:
 @rule(
     Topic.BUCKET,
     reads=(Query.BUCKET,),
-    applies=lambda settings: settings.storage.lustre is not None and settings.storage.lustre.data_repository is not None,
+    applies=lambda settings: settings.storage.new_lustre is not None and settings.storage.new_lustre.data_repository is not None,
 )
 def check_bucket(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    lustre, where = settings.storage.lustre, f"{_WHERE}.dataRepository.path"
+    lustre, where = settings.storage.new_lustre, f"{_WHERE}.dataRepository.path"
     repository = lustre.data_repository if lustre else None
     if repository is None or facts.bucket_region is None or facts.bucket_region == facts.region:
         return

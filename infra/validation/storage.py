@@ -1,22 +1,22 @@
-"""Rules for the shared file system."""
+"""Rules for all shared file systems, and those for EFS."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Network
+from itertools import combinations
 
 from infra.config.messages import shown
 from infra.config.problems import Problem
-from infra.facts.model import Facts, Subnet
+from infra.facts.model import Facts, FileSystem, Subnet
 from infra.facts.queries import Query
 from infra.jobs.volumes import find_home_problem, find_path_problem
 from infra.naming import LOGIN_USER
 from infra.plan.placement import vpc_zones
 from infra.settings.stack import Settings
-from infra.settings.storage import Efs
+from infra.settings.storage import ExistingEfs, ExistingFileSystem
 from infra.validation.formats import check_id
 from infra.validation.pool_paths import account_text
 from infra.validation.registry import Topic, rule
 
-_WHERE = "storage.efs.fileSystemId"
 _ALSO_SYSTEM = ("root", "tmp", "var")
 """Top-level directories where nodes must not mount the shared volume. Jobs may mount volumes there."""
 AMI_USERS = ("ec2-user", "ssm-user", "ubuntu")
@@ -24,15 +24,15 @@ AMI_USERS = ("ec2-user", "ssm-user", "ubuntu")
 
 
 @rule()
-def check_efs_mount_path(settings: Settings) -> Iterator[Problem]:
-    efs = settings.storage.efs
-    if efs != "none":
-        yield from check_mount_path("storage.efs.mountPath", efs.mount_path, login_user(settings))
-
-
-def login_user(settings: Settings) -> str:
-    """Return the user who runs ranks: the login user of an EC2 cluster, or the user in job images."""
-    return LOGIN_USER if settings.is_eks else settings.ec2.user
+def check_mount_paths(settings: Settings) -> Iterator[Problem]:
+    """Check the mount paths. The user who runs ranks is the login user of an EC2 cluster, or the user in job images."""
+    user = LOGIN_USER if settings.is_eks else settings.ec2.user
+    paths = {f"storage.{each.kind.setting}.mountPath": each.mount_path for each in settings.storage.file_systems}
+    for where, path in paths.items():
+        yield from check_mount_path(where, path, user)
+    for (first, above), (second, below) in combinations(paths.items(), 2):
+        if f"{above}/".startswith(f"{below}/") or f"{below}/".startswith(f"{above}/"):
+            yield Problem(second, f"{shown(below)} and {first} {shown(above)} overlap. Change one.")
 
 
 def check_mount_path(where: str, text: str, user: str = LOGIN_USER) -> Iterator[Problem]:
@@ -47,85 +47,73 @@ def check_mount_path(where: str, text: str, user: str = LOGIN_USER) -> Iterator[
 
 
 @rule()
-def check_efs_settings(settings: Settings) -> Iterator[Problem]:
-    efs = settings.storage.efs
-    if efs == "none":
-        return
-    if efs.file_system_id is None:
-        if efs.add_ingress_rule:
-            yield Problem(
-                "storage.efs.addIngressRule",
-                "applies only to an existing file system; a new one always admits nodes. Set fileSystemId, or remove it.",
-            )
-        return
-    yield from check_id(_WHERE, "fs", efs.file_system_id)
-    for name, is_set in _only_new(efs):
-        if is_set:
-            yield Problem(
-                f"storage.efs.{name}", "applies to a new file system, but fileSystemId names an existing one. Remove one of them."
-            )
-    if not settings.network.is_existing:
-        yield Problem(
-            _WHERE, "names an existing file system, which has mount targets in its own VPC. Set network.vpcId to that VPC."
-        )
+def check_existing_file_systems(settings: Settings) -> Iterator[Problem]:
+    for each in settings.storage.file_systems:
+        if isinstance(each, ExistingFileSystem):
+            where = path_of_id(each)
+            yield from check_id(where, "fs", each.file_system_id, f"an {each.kind.title} file system")
+            if not settings.network.is_existing:
+                yield Problem(where, "the existing file system is in its own VPC. Set network.vpcId to that VPC.")
 
 
-def _only_new(efs: Efs) -> Iterator[tuple[str, bool]]:
-    yield "backup", efs.backup is not None
-    yield "infrequentAccessAfterDays", efs.infrequent_access_after_days is not None
-    yield "protect", efs.protect
+def path_of_id(settings: ExistingFileSystem) -> str:
+    return f"storage.{settings.kind.setting}.fileSystemId"
 
 
-def _has_existing_efs(settings: Settings) -> bool:
-    return settings.storage.existing_file_system_id is not None
-
-
-@rule(Topic.FILE_SYSTEM, reads=(Query.FILE_SYSTEM,), applies=_has_existing_efs)
-def check_file_system(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    file_system_id, file_system = settings.storage.existing_file_system_id, facts.file_system
-    if file_system_id in facts.not_found:
-        yield Problem(_WHERE, f"{shown(file_system_id)} does not exist in {account_text(facts)}. Use an existing file system.")
+def check_file_system(
+    settings: Settings,
+    facts: Facts,
+    existing: ExistingFileSystem,
+    file_systems: Mapping[str, FileSystem],
+    usable_states: tuple[str, ...],
+) -> Iterator[Problem]:
+    """Check that an existing file system exists in the stack's VPC, and is ready."""
+    name, where, vpc_id = existing.file_system_id, path_of_id(existing), settings.network.vpc_id
+    file_system = file_systems.get(name)
+    if name in facts.not_found:
+        title, account = existing.kind.title, account_text(facts)
+        yield Problem(where, f"{shown(name)} is not an {title} file system of {account}. Use an existing one.")
     if file_system is None:
         return
-    if file_system.state != "available":
-        yield Problem(_WHERE, f"{file_system_id} is {file_system.state}. Use one that is available.")
-    elsewhere = sorted(set(file_system.mount_targets.values()) - {settings.network.vpc_id})
-    if elsewhere and settings.network.is_existing:
-        yield Problem(
-            _WHERE, f"{file_system_id} has mount targets in {elsewhere[0]}, not in {settings.network.vpc_id}. Use the same VPC."
-        )
-    else:
-        for zone in vpc_zones(settings, facts):
-            if zone not in file_system.mount_targets and settings.network.is_existing:
-                yield Problem(_WHERE, f"{file_system_id} has no mount target in {zone}, where nodes may run. Create one there.")
+    if file_system.state not in usable_states:
+        yield Problem(where, f"{name} is {file_system.state}. Use one that is {usable_states[0]}.")
+    if vpc_id is not None and (elsewhere := sorted(set(file_system.mount_targets.values()) - {vpc_id})):
+        yield Problem(where, f"{name} is in {elsewhere[0]}, not in {vpc_id}. Use the same VPC.")
 
 
-@rule(Topic.FILE_SYSTEM, reads=(Query.MOUNT_TARGETS,), applies=_has_existing_efs)
-def check_nodes_can_mount(settings: Settings, facts: Facts) -> Iterator[Problem]:
-    """Check that the security groups of an existing file system's mount targets allow NFS traffic from the nodes'
-    subnets."""
-    file_system = facts.file_system
-    if file_system is None or file_system.admitted is None or settings.storage.adds_ingress_rule:
+def check_admission(
+    settings: Settings,
+    facts: Facts,
+    existing: ExistingFileSystem,
+    file_systems: Mapping[str, FileSystem],
+    ports: tuple[str, ...],
+    *,
+    within_zone: bool,
+) -> Iterator[Problem]:
+    """Check that the security groups of an existing file system admit the nodes' subnets on the first of the ports.
+    `within_zone`: nodes use only the mount target in their zone."""
+    file_system = file_systems.get(existing.file_system_id)
+    if file_system is None or file_system.admitted is None or existing.add_ingress_rule:
         return
-    subnets = existing_subnets(settings, facts)
     for zone, groups in sorted(file_system.admitted.items()):
         sources = frozenset[str]().union(*groups.values())
-        in_zone = [subnet for subnet in subnets if subnet.zone == zone]
-        if closed := [subnet for subnet in in_zone if not admits(sources, subnet.cidr, file_system.nodes_groups)]:
+        subnets = [subnet for subnet in _existing_subnets(settings, facts) if subnet.zone == zone or not within_zone]
+        if closed := [subnet for subnet in subnets if not _admits(sources, subnet.cidr, file_system.nodes_groups)]:
+            subnet = closed[0]
             yield Problem(
-                _WHERE,
-                f"{file_system.id} has a mount target in {zone} that does not admit nodes: no rule of "
-                f"{' or '.join(groups)} allows TCP 2049 from {closed[0].id} ({closed[0].cidr}). "
-                "Add such a rule, or set storage.efs.addIngressRule: true.",
+                path_of_id(existing),
+                f"{file_system.id} does not admit nodes in {subnet.zone}: no rule of {' or '.join(sorted(groups))} allows TCP "
+                f"{ports[0]} from {subnet.id} ({subnet.cidr}). Add rules for TCP {' and '.join(ports)}, or set "
+                f"storage.{existing.kind.setting}.addIngressRule: true.",
             )
 
 
-def existing_subnets(settings: Settings, facts: Facts) -> list[Subnet]:
+def _existing_subnets(settings: Settings, facts: Facts) -> list[Subnet]:
     """Return the subnets in the settings that exist."""
     return [facts.subnets[subnet_id] for subnet_id in settings.network.subnet_ids if subnet_id in facts.subnets]
 
 
-def admits(sources: frozenset[str], cidr: str, nodes_groups: frozenset[str]) -> bool:
+def _admits(sources: frozenset[str], cidr: str, nodes_groups: frozenset[str]) -> bool:
     """Return whether one of the sources covers the subnet or is a security group of the nodes. The entries of prefix
     lists are unknown, so every prefix list counts as covering the subnet.
     """
@@ -136,3 +124,30 @@ def admits(sources: frozenset[str], cidr: str, nodes_groups: frozenset[str]) -> 
         or ("/" in source and network.subnet_of(IPv4Network(source, strict=False)))
         for source in sources
     )
+
+
+# --- EFS
+
+
+def _has_existing_efs(settings: Settings) -> bool:
+    return isinstance(settings.storage.efs, ExistingEfs)
+
+
+@rule(Topic.FILE_SYSTEM, reads=(Query.FILE_SYSTEM,), applies=_has_existing_efs)
+def check_existing_efs(settings: Settings, facts: Facts) -> Iterator[Problem]:
+    efs = settings.storage.efs
+    if not isinstance(efs, ExistingEfs):
+        return
+    yield from check_file_system(settings, facts, efs, facts.efs, ("available",))
+    file_system = facts.efs.get(efs.file_system_id)
+    if file_system is not None and set(file_system.mount_targets.values()) <= {settings.network.vpc_id}:
+        for zone in vpc_zones(settings, facts):
+            if zone not in file_system.mount_targets:
+                fix = "where nodes may run. Create one there."
+                yield Problem(path_of_id(efs), f"{file_system.id} has no mount target in {zone}, {fix}")
+
+
+@rule(Topic.FILE_SYSTEM, reads=(Query.MOUNT_TARGETS,), applies=_has_existing_efs)
+def check_nodes_can_mount_efs(settings: Settings, facts: Facts) -> Iterator[Problem]:
+    if isinstance(settings.storage.efs, ExistingEfs):
+        yield from check_admission(settings, facts, settings.storage.efs, facts.efs, ("2049",), within_zone=True)

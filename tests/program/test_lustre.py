@@ -28,16 +28,14 @@ def existing(**fsx: Any) -> Deployment:
     file_system = LustreFileSystem(
         id=FILE_SYSTEM,
         state="AVAILABLE",
-        vpc_id=world.VPC,
+        mount_targets={"us-west-2a": world.VPC},
         subnet_id=world.subnet_id("a"),
-        zone="us-west-2a",
         size_gib=1200,
-        deployment="SCRATCH_2",
         dns_name=f"{FILE_SYSTEM}.fsx.us-west-2.amazonaws.com",
         mount_name="abcdefgh",
-        admitted={"sg-lustre": frozenset({"10.0.0.0/16"})},
+        admitted={"us-west-2a": {"sg-lustre": frozenset({"10.0.0.0/16"})}},
     )
-    return deploy(settings, world.facts(settings, lustre=file_system))
+    return deploy(settings, world.facts(settings, lustre={FILE_SYSTEM: file_system}))
 
 
 @pytest.fixture(scope="module")

@@ -58,8 +58,8 @@ def test_the_file_system_rejects_unencrypted_transport(usual: Deployment, tls: b
     assert decide(request, policy) == decision
 
 
-@pytest.mark.parametrize(("backup", "policies"), [(True, 1), (False, 0), (None, 0)])
-def test_backups_are_made_on_request(backup: bool | None, policies: int) -> None:
+@pytest.mark.parametrize(("backup", "policies"), [(True, 1), (False, 0)])
+def test_backups_are_made_on_request(backup: bool, policies: int) -> None:
     assert len(storage(backup=backup).created(engine.BACKUP_POLICY)) == policies
 
 
@@ -140,7 +140,9 @@ def existing(*, adds_rule: bool, ec2: bool = False) -> Deployment:
     make = world.plain_settings if ec2 else world.settings
     settings = make(world.pool(), network=world.existing_network(), storage={"efs": efs})
     zones = dict.fromkeys(GROUPS, world.VPC)
-    return deploy(settings, world.facts(settings, file_system=FileSystem(world.FILE_SYSTEM, "available", zones, GROUPS)))
+    return deploy(
+        settings, world.facts(settings, efs={world.FILE_SYSTEM: FileSystem(world.FILE_SYSTEM, "available", zones, GROUPS)})
+    )
 
 
 def test_nothing_of_an_existing_file_system_changes_by_default() -> None:

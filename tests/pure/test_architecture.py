@@ -41,8 +41,10 @@ ARROWS: dict[str, set[str]] = {
 """Package or module in infra/ -> the others that it may import. CONTRIBUTING.md explains the order."""
 IMAGE_NAMES = INFRA / "jobs" / "images.py"
 """This module may contain `localhost`, which container runtimes treat as a registry in an image name."""
-SHARED_PARTS = ("__init__", "children", "endpoint_policies", "iam", "launch_template", "trust_policies")
+SHARED_PARTS = ("__init__", "children", "endpoint_policies", "file_system", "iam", "launch_template", "trust_policies")
 """Modules in infra/components that several components use."""
+BASES = {"pulumi.ComponentResource", "FileSystem"}
+"""Base classes of components."""
 FOR_COMPONENTS = {
     *("infra.boot", "infra.components", "infra.naming", "infra.versions"),
     *("infra.plan.efa_interfaces", "infra.plan.specs", "infra.plan.subnet_cidrs"),
@@ -143,7 +145,9 @@ def test_components_read_no_configuration_and_look_nothing_up(path: Path) -> Non
 @pytest.mark.parametrize("path", [path for path in COMPONENTS if path.stem not in SHARED_PARTS], ids=name)
 def test_every_component_says_what_it_creates_and_ends_with_its_outputs(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and "ComponentResource" in ast.unparse(node)]
+    classes = [
+        node for node in tree.body if isinstance(node, ast.ClassDef) and BASES & {ast.unparse(base) for base in node.bases}
+    ]
     assert len(classes) == 1, "each file defines one component"
     component = classes[0]
     assert (ast.get_docstring(component) or "").startswith("Creates")

@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 
 from infra.boot import ec2_node
-from infra.boot.ec2_node import ClusterInfo, SharedMount
+from infra.boot.ec2_node import ClusterInfo, Mount
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "boot"
 FACTS = ClusterInfo("x", "us-west-2", "gpumpi-x-keys-1234567", "mpiuser", "gpumpi-x-workers", "AROAMASTER", "AROAWORKER")
 KEYS = ['ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl ada\'s key "$HOME" `id`']
-SHARED = SharedMount("fs-1", "fsap-1", "/shared")
+SHARED = [Mount("/shared", "fs-1:/ /shared efs _netdev,tls,iam,accesspoint=fsap-1 0 0")]
 MASTER = ec2_node.cluster_file(FACTS, "master", slots=0, idle_slots=8, join_seconds=900)
 WORKER = ec2_node.cluster_file(FACTS, "worker", slots=8, idle_slots=0, join_seconds=900)
 
 BOOTS = {
     "ec2-master": ec2_node.user_data(MASTER, KEYS, SHARED),
     "ec2-worker": ec2_node.user_data(WORKER, KEYS, SHARED),
-    "ec2-least": ec2_node.user_data(WORKER, [], None),
+    "ec2-least": ec2_node.user_data(WORKER, [], []),
 }
 
 

@@ -113,6 +113,6 @@ def test_the_full_files_say_everything_that_can_be_said() -> None:
         return set().union(*map(said, value)) if isinstance(value, list) else set()
 
     full = said(read(CONFIGS / "Pulumi.full.yaml").values) | said(read(CONFIGS / "Pulumi.full-ec2.yaml").values)
-    alternatives = {"vpcId", "subnetIds", "fileSystemId", "imageRepository", "file"}
+    alternatives = {"vpcId", "subnetIds", "fileSystemId", "addIngressRule", "imageRepository", "file"}
     only_existing_clusters, rejected = {"rdma"}, {"hostPath", "workdir"}  # infra.validation.jobs: `pulumi up` sends no folders
     assert settable(Settings) - full == alternatives | only_existing_clusters | rejected

@@ -45,7 +45,7 @@ def test_facts_of_a_new_stack(answer: Callable[..., None]) -> None:
     assert found.quotas == {"L-417A185B": 96.0, "L-1216C47A": 96.0}
     assert found.kubernetes_versions == ("1.9", "1.35", "1.36")
     assert (found.existing.cluster_version, found.existing.zones, found.existing.pools) == (None, (), {})
-    assert (found.vpc, found.subnets, found.file_system, found.not_found) == (None, {}, None, frozenset())
+    assert (found.vpc, found.subnets, found.efs, found.not_found) == (None, {}, {}, frozenset())
     assert found.unchecked == {}
 
 
@@ -205,9 +205,9 @@ def test_an_existing_file_system_is_read(answer: Callable[..., None]) -> None:
     )
     stack = settings(network={"vpcId": vpc_id, "subnetIds": [private, public]}, storage={"efs": {"fileSystemId": file_system}})
     admitted = frozenset({nodes, "10.0.0.0/24", "10.1.0.0/24", "10.2.0.0/24"})
-    assert gather(stack).file_system == FileSystem(
-        file_system, "available", {"us-west-2a": vpc_id}, {"us-west-2a": {group: admitted}}, frozenset({nodes})
-    )
+    zone = "us-west-2a"
+    expected = FileSystem(file_system, "available", {zone: vpc_id}, {zone: {group: admitted}}, frozenset({nodes}))
+    assert gather(stack).efs == {file_system: expected}
 
 
 @pytest.mark.usefixtures("aws")
@@ -227,7 +227,7 @@ def test_unreadable_groups_of_mount_targets_stop_only_a_stack_that_adds_rules_to
             gather(stack)
     else:
         facts = gather(stack)
-        assert facts.file_system is not None and facts.file_system.admitted is None
+        assert facts.efs[file_system].admitted is None
         assert [one for one in facts.unchecked_sentences if one.startswith(f"security groups of {file_system}'s mount targets: ")]
 
 

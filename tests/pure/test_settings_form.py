@@ -8,9 +8,11 @@ from infra.config.parse import parse
 from infra.config.problems import Problem, SettingsError, is_unreliable
 from infra.jobs.model import Job
 from infra.settings.stack import Settings
-from tests.pure.world import load, pool, settings, values
+from tests.pure.world import FILE_SYSTEM, load, pool, settings, values
 
 PEM = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmUA\n"
+ONLY_NEW = "applies to a new file system, but fileSystemId names an existing one. Remove one of them."
+ONLY_EXISTING = "applies only to an existing file system; a new one always admits nodes. Set fileSystemId, or remove it."
 
 
 def errors(raw: dict[str, Any]) -> list[str]:
@@ -37,6 +39,26 @@ FORM: dict[str, tuple[dict[str, Any], str]] = {
     "unknown key in one branch of a union": (
         values(storage={"efs": {"mountPth": "/x"}}),
         "storage.efs.mountPth: is not a setting. Did you mean mountPath?",
+    ),
+    "misspelled key that selects a branch of a union": (
+        values(storage={"fsx": {"fileSystemID": FILE_SYSTEM}}),
+        "storage.fsx.fileSystemID: is not a setting. Did you mean fileSystemId?",
+    ),
+    "backup setting for an existing file system": (
+        values(storage={"efs": {"fileSystemId": FILE_SYSTEM, "backup": True}}),
+        f"storage.efs.backup: {ONLY_NEW}",
+    ),
+    "size of an existing Lustre file system": (
+        values(storage={"fsx": {"fileSystemId": FILE_SYSTEM, "sizeGib": 1200}}),
+        f"storage.fsx.sizeGib: {ONLY_NEW}",
+    ),
+    "rule for a new file system": (
+        values(storage={"efs": {"addIngressRule": True}}),
+        f"storage.efs.addIngressRule: {ONLY_EXISTING}",
+    ),
+    "rule for a new Lustre file system": (
+        values(storage={"fsx": {"addIngressRule": False}}),
+        f"storage.fsx.addIngressRule: {ONLY_EXISTING}",
     ),
     "unknown key for a kind of capacity": (
         values(pool(capacity={"kind": "spot", "reservationId": "cr-0123456789abcdef0"})),

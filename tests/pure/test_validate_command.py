@@ -55,7 +55,7 @@ def test_a_good_stack_is_shown_on_one_screen(folder: Path, capsys: pytest.Captur
         "gpumpi-fine: Kubernetes 1.35 in us-west-2",
         "  account 123456789012, as arn:aws:iam::123456789012:user/ada",
         "  network new, 10.0.0.0/16, NAT gateways: one; zones us-west-2a, us-west-2b, us-west-2c",
-        "  storage new, at /shared",
+        "  EFS new, at /shared",
         "pool    type          GPUs  EFA  nodes       zone        capacity   placement",
         "system  m7i.large        0    0  2 (1 to 3)  3 zones     on-demand  none",
         "train   p4d.24xlarge     8    4  2 (0 to 4)  us-west-2a  on-demand  new",

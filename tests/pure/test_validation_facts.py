@@ -131,17 +131,17 @@ FINE: dict[str, tuple[dict[str, Any], list[dict[str, Any]], dict[str, Any]]] = {
     "existing VPC and file system": (
         {"network": existing_network(), "storage": {"efs": {"fileSystemId": FILE_SYSTEM}}},
         [pool()],
-        {"file_system": FileSystem(FILE_SYSTEM, "available", {A: VPC, B: VPC, C: VPC})},
+        {"efs": {FILE_SYSTEM: FileSystem(FILE_SYSTEM, "available", {A: VPC, B: VPC, C: VPC})}},
     ),
     "file system that admits the VPC in one zone, this stack's nodes in another, and a prefix list in the third": (
         {"network": existing_network(), "storage": {"efs": {"fileSystemId": FILE_SYSTEM}}},
         [pool()],
-        {"file_system": closed_file_system({A: "10.0.0.0/16", B: "sg-nodes", C: "pl-1"})},
+        {"efs": {FILE_SYSTEM: closed_file_system({A: "10.0.0.0/16", B: "sg-nodes", C: "pl-1"})}},
     ),
     "file system that admits nobody, and a stack that adds the rule": (
         {"network": existing_network(), "storage": {"efs": {"fileSystemId": FILE_SYSTEM, "addIngressRule": True}}},
         [pool()],
-        {"file_system": closed_file_system({})},
+        {"efs": {FILE_SYSTEM: closed_file_system({})}},
     ),
     "subnet whose addresses the pool already uses": (
         {"network": existing_network()},

@@ -9,7 +9,6 @@ from cli.console import Listing
 from infra.facts import Facts
 from infra.facts.instance_types import InstanceType
 from infra.plan.efa_interfaces import efa_layout
-from infra.plan.lustre import SMALLEST_GIB
 from infra.plan.placement import has_efa, offering_zones, plan_sizes, pool_zone, vpc_zones, wants_placement_group
 from infra.settings.pools import Pool
 from infra.settings.stack import Settings
@@ -113,18 +112,15 @@ def _placement_group(pool: Pool, facts: Facts | None) -> str | None:
 
 
 def show(console: Console, settings: Settings, facts: Facts | None) -> None:
-    network, efs = settings.network, settings.storage.efs
+    network = settings.network
     zones = ", ".join(vpc_zones(settings, facts)) if facts else UNKNOWN
     console.print(f"{settings.cluster_name}: {_kind(settings, facts)} in {settings.region}")
     if facts:
         console.print(f"  account {facts.caller.account}, as {facts.caller.principal_arn or facts.caller.arn}")
     vpc = network.vpc_id or f"new, {network.new_cidr}, NAT gateways: {network.nat}"
     console.print(f"  network {vpc}; zones {zones}")
-    if efs != "none":
-        console.print(f"  storage {efs.file_system_id or 'new'}, at {efs.mount_path}")
-    if (lustre := settings.storage.lustre) is not None:
-        size = "" if lustre.is_existing else f", {lustre.size_gib or SMALLEST_GIB} GiB"
-        console.print(f"  FSx for Lustre {lustre.file_system_id or 'new'}{size}, at {lustre.mount_path}")
+    for file_system in settings.storage.file_systems:
+        console.print(f"  {file_system.kind.title} {file_system.summary}, at {file_system.mount_path}")
     summary = list(list_rows(settings, facts))
     console.print(_table(summary))
     if settings.pools and facts:

@@ -7,23 +7,27 @@ from infra.facts import Existing, LustreFileSystem
 from tests.pure.mistakes.case import WHERE, A, B, C, FactsCase
 from tests.pure.world import FILE_SYSTEM, REGION, VPC, existing_network, subnet_id
 
-FOUND = LustreFileSystem(
+LUSTRE = LustreFileSystem(
     id=FILE_SYSTEM,
     state="AVAILABLE",
-    vpc_id=VPC,
+    mount_targets={A: VPC},
     subnet_id=subnet_id("a"),
-    zone=A,
     size_gib=2400,
-    deployment="PERSISTENT_2",
     dns_name=f"{FILE_SYSTEM}.fsx.{REGION}.amazonaws.com",
     mount_name="abcdefgh",
-    admitted={"sg-lustre": frozenset({"0.0.0.0/0"})},
+    admitted={A: {"sg-lustre": frozenset({"0.0.0.0/0"})}},
 )
 NAMED: dict[str, Any] = {"network": existing_network(), "storage": {"fsx": {"fileSystemId": FILE_SYSTEM}}}
-OWN = {"existing": Existing(lustre=FOUND)}
+OWN = {"existing": Existing(lustre=LUSTRE)}
 LINKED: dict[str, Any] = {"storage": {"fsx": {"dataRepository": {"path": "s3://sets/imagenet"}}}}
 KEY = f"arn:aws:kms:{REGION}:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 ENCRYPTED: dict[str, Any] = {"storage": {"fsx": {"kmsKeyArn": KEY}}}
+
+
+def changed(**values: Any) -> dict[str, Any]:
+    """Return facts with the existing file system, with some values changed."""
+    return {"lustre": {FILE_SYSTEM: replace(LUSTRE, **values)}}
+
 
 CASES: dict[str, FactsCase] = {
     "Lustre file system that does not exist": (
@@ -37,25 +41,25 @@ CASES: dict[str, FactsCase] = {
     "Lustre file system that failed": (
         NAMED,
         [],
-        {"lustre": replace(FOUND, state="FAILED")},
+        changed(state="FAILED"),
         [f"storage.fsx.fileSystemId: {FILE_SYSTEM} is FAILED. Use one that is AVAILABLE."],
     ),
     "Lustre file system in another VPC": (
         NAMED,
         [],
-        {"lustre": replace(FOUND, vpc_id="vpc-99999999")},
+        changed(mount_targets={A: "vpc-99999999"}),
         [f"storage.fsx.fileSystemId: {FILE_SYSTEM} is in vpc-99999999, not in {VPC}. Use the same VPC."],
     ),
     "Lustre file system that does not admit nodes": (
         NAMED,
         [],
-        {"lustre": replace(FOUND, admitted={"sg-lustre": frozenset({"192.168.0.0/16"})})},
+        changed(admitted={A: {"sg-lustre": frozenset({"192.168.0.0/16"})}}),
         [
-            f"storage.fsx.fileSystemId: {FILE_SYSTEM} does not admit nodes: no rule of sg-lustre allows TCP 988 from "
+            f"storage.fsx.fileSystemId: {FILE_SYSTEM} does not admit nodes in {A}: no rule of sg-lustre allows TCP 988 from "
             f"{subnet_id('a')} (10.0.0.0/20). Add rules for TCP 988 and 1018-1023, or set storage.fsx.addIngressRule: true.",
         ],
     ),
-    "Lustre file system that is changing": (NAMED, [], {"lustre": replace(FOUND, state="UPDATING")}, []),
+    "Lustre file system that is changing": (NAMED, [], changed(state="UPDATING"), []),
     "Lustre in a zone without subnets": (
         {"storage": {"fsx": {"zone": "us-west-2f"}}},
         [],

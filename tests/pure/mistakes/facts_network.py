@@ -115,45 +115,46 @@ CASES: dict[str, FactsCase] = {
         {"network": existing_network(), "storage": {"efs": {"fileSystemId": FILE_SYSTEM}}},
         [],
         {"not_found": frozenset({FILE_SYSTEM})},
-        [f'storage.efs.fileSystemId: "{FILE_SYSTEM}" does not exist in {WHERE}. Use an existing file system.'],
+        [f'storage.efs.fileSystemId: "{FILE_SYSTEM}" is not an EFS file system of {WHERE}. Use an existing one.'],
     ),
     "file system without a mount target in a zone": (
         {"network": existing_network(), "storage": {"efs": {"fileSystemId": FILE_SYSTEM}}},
         [],
-        {"file_system": FileSystem(FILE_SYSTEM, "available", {A: VPC})},
+        {"efs": {FILE_SYSTEM: FileSystem(FILE_SYSTEM, "available", {A: VPC})}},
         [f"storage.efs.fileSystemId: {FILE_SYSTEM} has no mount target in us-west-2b, where nodes may run. Create one there."],
     ),
     "file system in another VPC": (
         {"network": existing_network(), "storage": {"efs": {"fileSystemId": FILE_SYSTEM}}},
         [],
-        {"file_system": FileSystem(FILE_SYSTEM, "available", {A: "vpc-99999999", B: "vpc-99999999"})},
-        [f"storage.efs.fileSystemId: {FILE_SYSTEM} has mount targets in vpc-99999999, not in {VPC}. Use the same VPC."],
+        {"efs": {FILE_SYSTEM: FileSystem(FILE_SYSTEM, "available", {A: "vpc-99999999", B: "vpc-99999999"})}},
+        [f"storage.efs.fileSystemId: {FILE_SYSTEM} is in vpc-99999999, not in {VPC}. Use the same VPC."],
     ),
     "file system whose mount target does not admit the nodes": (
         {"network": existing_network(), "storage": {"efs": {"fileSystemId": FILE_SYSTEM}}},
         [],
         {
-            "file_system": FileSystem(
-                FILE_SYSTEM,
-                "available",
-                {A: VPC, B: VPC},
-                {
-                    A: {"sg-1": frozenset({"10.0.0.0/24", "sg-others"}), "sg-2": frozenset()},
-                    B: {"sg-3": frozenset({"10.0.0.0/16"})},
-                },
-                frozenset({"sg-nodes"}),
-            )
+            "efs": {
+                FILE_SYSTEM: FileSystem(
+                    FILE_SYSTEM,
+                    "available",
+                    {A: VPC, B: VPC},
+                    {
+                        A: {"sg-1": frozenset({"10.0.0.0/24", "sg-others"}), "sg-2": frozenset()},
+                        B: {"sg-3": frozenset({"10.0.0.0/16"})},
+                    },
+                    frozenset({"sg-nodes"}),
+                )
+            }
         },
         [
-            f"storage.efs.fileSystemId: {FILE_SYSTEM} has a mount target in us-west-2a that does not admit nodes: no rule of "
-            f"sg-1 or sg-2 allows TCP 2049 from {subnet_id('a')} (10.0.0.0/20). Add such a rule, or set "
-            "storage.efs.addIngressRule: true."
+            f"storage.efs.fileSystemId: {FILE_SYSTEM} does not admit nodes in us-west-2a: no rule of sg-1 or sg-2 allows TCP "
+            f"2049 from {subnet_id('a')} (10.0.0.0/20). Add rules for TCP 2049, or set storage.efs.addIngressRule: true."
         ],
     ),
     "file system that is being deleted": (
         {"network": existing_network(), "storage": {"efs": {"fileSystemId": FILE_SYSTEM}}},
         [],
-        {"file_system": FileSystem(FILE_SYSTEM, "deleting", {A: VPC, B: VPC})},
+        {"efs": {FILE_SYSTEM: FileSystem(FILE_SYSTEM, "deleting", {A: VPC, B: VPC})}},
         [f"storage.efs.fileSystemId: {FILE_SYSTEM} is deleting. Use one that is available."],
     ),
 }

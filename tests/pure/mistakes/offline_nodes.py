@@ -134,22 +134,10 @@ CASES: dict[str, OfflineCase] = {
         [],
         'storage.efs.mountPath: "/" is a system directory. Use a path such as /shared.',
     ),
-    "backup setting for an existing file system": (
-        {"network": existing_network(), "storage": {"efs": {"fileSystemId": FILE_SYSTEM, "backup": True}}},
-        [],
-        "storage.efs.backup: applies to a new file system, but fileSystemId names an existing one. Remove one of them.",
-    ),
     "existing file system in a new VPC": (
         {"storage": {"efs": {"fileSystemId": FILE_SYSTEM}}},
         [],
-        "storage.efs.fileSystemId: names an existing file system, which has mount targets in its own VPC. Set "
-        "network.vpcId to that VPC.",
-    ),
-    "rule for a new file system": (
-        {"storage": {"efs": {"addIngressRule": True}}},
-        [],
-        "storage.efs.addIngressRule: applies only to an existing file system; a new one always admits nodes. Set fileSystemId, "
-        "or remove it.",
+        "storage.efs.fileSystemId: the existing file system is in its own VPC. Set network.vpcId to that VPC.",
     ),
     "fileSystemId that is not a file system ID": (
         {"network": existing_network(), "storage": {"efs": {"fileSystemId": "data"}}},
@@ -193,17 +181,6 @@ CASES: dict[str, OfflineCase] = {
         [],
         'storage.fsx.mountPath: "/shared/fsx" and storage.efs.mountPath "/shared" overlap. Change one.',
     ),
-    "rule for a new Lustre file system": (
-        {"storage": {"fsx": {"addIngressRule": True}}},
-        [],
-        "storage.fsx.addIngressRule: applies only to an existing file system; a new one always admits nodes. Set fileSystemId, "
-        "or remove it.",
-    ),
-    "size of an existing Lustre file system": (
-        {"network": existing_network(), "storage": {"fsx": {"fileSystemId": FILE_SYSTEM, "sizeGib": 1200}}},
-        [],
-        "storage.fsx.sizeGib: applies to a new file system, but fileSystemId names an existing one. Remove one of them.",
-    ),
     "existing Lustre file system in a new VPC": (
         {"storage": {"fsx": {"fileSystemId": FILE_SYSTEM}}},
         [],
@@ -212,7 +189,8 @@ CASES: dict[str, OfflineCase] = {
     "Lustre ID that is not an ID": (
         {"network": existing_network(), "storage": {"fsx": {"fileSystemId": "scratch"}}},
         [],
-        'storage.fsx.fileSystemId: "scratch" is not the ID of an FSx file system. Use one such as fs-0123456789abcdef0.',
+        'storage.fsx.fileSystemId: "scratch" is not the ID of an FSx for Lustre file system. Use one such as '
+        "fs-0123456789abcdef0.",
     ),
     "data repository outside S3": (
         {"storage": {"fsx": {"dataRepository": {"path": "/data"}}}},
