@@ -250,7 +250,8 @@ class _StorageFacts:
         self._ids = {efs_id, lustre_id} - {None}
         new = storage.new_lustre
         own = {STACK_TAG: settings.stack, "Name": naming.name("lustre-file-system")}
-        key, bucket = (new.kms_key_arn, new.data_repository and new.data_repository.bucket) if new else (None, None)
+        key = new.kms_key_arn if new else None
+        bucket = new.data_repository.bucket if new and new.data_repository else None
 
         def read_nodes_groups() -> frozenset[str]:
             nodes = {STACK_TAG: settings.stack, "Name": naming.name("nodes")}

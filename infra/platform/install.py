@@ -117,9 +117,8 @@ class Platform(pulumi.ComponentResource):
         return created, [created, *(self._install_volume(volume, created) for volume in args.volumes)]
 
     def _install_volume(self, volume: Volume, created: Namespaces) -> SharedVolume:
-        naming, needs = self._naming, list[pulumi.Resource]()
+        naming, site, child = self._naming, self._site, self._child
         if volume.owned:
-            directories = naming.name(f"{volume.claim}-directories")
-            needs.append(OwnedDirectories(directories, self._site, volume, self._child).done)
-        name = naming.name(f"{volume.claim}-volume")
-        return SharedVolume(name, self._site, volume, created.namespaces, needs, self._child)
+            directories = OwnedDirectories(naming.name(f"{volume.claim}-directories"), site, volume, child)
+            volume = replace(volume, needs=[*volume.needs, directories.done])
+        return SharedVolume(naming.name(f"{volume.claim}-volume"), site, volume, created.namespaces, child)

@@ -71,18 +71,15 @@ class SharedVolume(pulumi.ComponentResource):
         site: Site,
         volume: Volume,
         namespaces: Sequence[tuple[str, kubernetes.core.v1.Namespace]],
-        needs: Sequence[pulumi.Resource],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        """`namespaces`: name and resource of each job namespace. `needs`: resources that mounts depend on, besides those
-        of the volume."""
+        """`namespaces`: name and Pulumi resource of each job namespace."""
         super().__init__(f"{COMPONENT}:SharedVolume", name, None, opts)
         self._name, self._site, self._volume = name, site, volume
-        self._needs = (*volume.needs, *needs)
         for namespace, resource in namespaces:
             self._create_claim(namespace, resource)
         if volume.storage_class is not None:
-            kubernetes.storage.v1.StorageClass(f"{name}-class", **volume.storage_class, opts=site.options(self, *self._needs))
+            kubernetes.storage.v1.StorageClass(f"{name}-class", **volume.storage_class, opts=site.options(self, *volume.needs))
         self.register_outputs({})
 
     def _create_claim(self, namespace: str, namespace_resource: kubernetes.core.v1.Namespace) -> None:
@@ -121,5 +118,5 @@ class SharedVolume(pulumi.ComponentResource):
             f"{self._name}-{namespace}-volume",
             metadata={"name": f"{site.naming.cluster}-{namespace}-{volume.claim}", "labels": {label: namespace}},
             spec=volume_spec(volume, namespace, volume.claim),
-            opts=pulumi.ResourceOptions.merge(site.options(self, *self._needs), recreated),
+            opts=pulumi.ResourceOptions.merge(site.options(self, *volume.needs), recreated),
         )

@@ -41,8 +41,16 @@ class ExistingFileSystem(FileSystem):
     """A file system that exists already."""
 
     wrong_variant = "applies to a new file system, but fileSystemId names an existing one. Remove one of them."
-    file_system_id: str
-    add_ingress_rule: bool
+    file_system_id: str = Field(
+        description="ID of an existing file system. Only `addIngressRule` changes its security groups. "
+        "Change: a file system that the stack created is deleted with its data; the access point of EFS is replaced.",
+        json_schema_extra=SELECTS,
+    )
+    add_ingress_rule: bool = Field(
+        False,
+        description="Let nodes mount an existing file system: adds rules for its ports to one security group of each mount "
+        "target, and removes them with the stack. Change: in place.",
+    )
 
     @property
     def summary(self) -> str:
@@ -61,16 +69,6 @@ class ExistingEfs(ExistingFileSystem):
 
     kind = EFS
     mount_path: MountPath = Field("/shared", description=MOUNT_PATH)
-    file_system_id: str = Field(
-        description="ID of an existing file system. Only `addIngressRule` changes its security groups. "
-        "Change: replaces the access point; a file system that the stack created is deleted with its data.",
-        json_schema_extra=SELECTS,
-    )
-    add_ingress_rule: bool = Field(
-        False,
-        description="Let nodes mount an existing file system: adds a rule for TCP 2049 to one security group of each mount "
-        "target, and removes it with the stack. Change: in place.",
-    )
 
 
 class NewEfs(NewFileSystem):
@@ -119,16 +117,6 @@ class ExistingLustre(ExistingFileSystem):
 
     kind = LUSTRE
     mount_path: MountPath = Field("/fsx", description=MOUNT_PATH)
-    file_system_id: str = Field(
-        description="ID of an existing file system. Only `addIngressRule` changes its security groups. "
-        "Change: a file system that the stack created is deleted with its data.",
-        json_schema_extra=SELECTS,
-    )
-    add_ingress_rule: bool = Field(
-        False,
-        description="Let nodes mount an existing file system: adds rules for TCP 988 and 1018-1023 to one of its security "
-        "groups, and removes them with the stack. Change: in place.",
-    )
 
 
 class NewLustre(NewFileSystem):

@@ -9,7 +9,6 @@ ROOT = Path(__file__).parent.parent.parent
 WORDS = {"found", "one", "wanted", "made", "known", "given", "held", "mine", "kept", "seen", "told", "others", "them", "it"}
 LIMIT = 1.0
 ABOVE = {
-    "infra/clusters": 1.1,
     "tests": 2.5,
     "tests/cli": 6.0,
     "tests/docs": 5.3,
