@@ -12,20 +12,11 @@ from infra.components.network import Subnets
 from infra.components.node_pool import NodePool
 from infra.components.node_security_group import NodeSecurityGroup
 from infra.jobs.cluster import ClusterDescription
-from infra.kubernetes.eks_kubeconfig import kubeconfig
+from infra.kubernetes.eks_credentials import kubeconfig
 from infra.kubernetes.reachability import ApiServer, Check
-from infra.plan.ec2_cluster import Ec2ClusterPlan
 from infra.plan.efa_interfaces import efa_count
 from infra.plan.eks_pools import PoolPlan
-
-
-def connect(*, cluster: str, stack: str, region: str) -> dict[str, str]:
-    """Return the commands that connect to the cluster, keyed by purpose."""
-    return {
-        "kubectl": f"aws eks update-kubeconfig --region {region} --name {cluster}",
-        "kubeconfig": f"pulumi stack output kubeconfig --show-secrets --stack {stack} > kubeconfig.json",
-        "nodeShell": f"aws ssm start-session --region {region} --target <instance id>",
-    }
+from infra.plan.specs import Ec2ClusterSpec
 
 
 def pool(plan: PoolPlan, group: NodePool) -> dict[str, object]:
@@ -55,13 +46,14 @@ def network(subnets: Subnets, nodes: NodeSecurityGroup) -> dict[str, object]:
     }
 
 
-def kubeconfig_once_usable(control_plane: EksCluster, *, name: str, region: str, check: Check) -> pulumi.Output[str]:
-    """Return the kubeconfig for this program, after checking that the API server accepts this program's credentials."""
-    granted = [entry.id for entry in control_plane.access]  # the check must not start before AWS has granted the access
+def eks_kubeconfig(control_plane: EksCluster, *, name: str, region: str, check: Check | None = None) -> pulumi.Output[str]:
+    """Return the kubeconfig. Run `check` first, if given: that the API server accepts this program's credentials."""
+    granted = [entry.id for entry in control_plane.access] if check else ()  # the check needs the access
     parts = pulumi.Output.all(control_plane.endpoint, control_plane.certificate_authority, *granted)
 
     def config(values: Sequence[str]) -> str:
-        check(ApiServer(name, region, values[0], values[1]))
+        if check:
+            check(ApiServer(name, region, values[0], values[1]))
         return kubeconfig(name=name, endpoint=values[0], certificate_authority=values[1], region=region)
 
     return pulumi.Output.secret(parts.apply(config))
@@ -94,30 +86,28 @@ NOT_INSTALLED = (
 
 
 def eks_cluster(control_plane: EksCluster, *, name: str, stack: str, region: str) -> dict[str, object]:
-    parts = pulumi.Output.all(control_plane.endpoint, control_plane.certificate_authority)
-    config = parts.apply(lambda values: kubeconfig(name=name, endpoint=values[0], certificate_authority=values[1], region=region))
     return {
         "clusterName": control_plane.name,
         "clusterEndpoint": control_plane.endpoint,
         "clusterSecurityGroupId": control_plane.security_group_id,
-        "kubeconfig": _secret(config),
-        "connect": connect(cluster=name, stack=stack, region=region),
+        "kubeconfig": eks_kubeconfig(control_plane, name=name, region=region),
+        "connect": {
+            "kubectl": f"aws eks update-kubeconfig --region {region} --name {name}",
+            "kubeconfig": f"pulumi stack output kubeconfig --show-secrets --stack {stack} > kubeconfig.json",
+            "nodeShell": f"aws ssm start-session --region {region} --target <instance id>",
+        },
     }
 
 
-def ec2_cluster(cluster: Ec2Cluster, plan: Ec2ClusterPlan, *, name: str, stack: str, region: str) -> dict[str, object]:
+def ec2_cluster(cluster: Ec2Cluster, spec: Ec2ClusterSpec, *, name: str, stack: str, region: str) -> dict[str, object]:
     """Return the properties of an EC2 cluster that users and `scripts/cluster` need."""
-    head_node, workers, address = cluster.head_node, plan.workers, cluster.head_node.public_address
-    public = {} if address is None else {"headNodePublicAddress": address, "masterPublicAddress": address}
+    head_node, workers, address = cluster.head_node, spec.workers, cluster.head_node.public_address
+    public = {} if address is None else {"headNodePublicAddress": address}
     return {
         "clusterName": name,
         "headNodeId": head_node.instance_id,
         "headNodeAddress": head_node.private_address,
-        "headNodeSlots": plan.head_node_slots,
-        # The `master` names of these outputs are older aliases, kept for scripts that read them.
-        "masterId": head_node.instance_id,
-        "masterAddress": head_node.private_address,
-        "masterSlots": plan.head_node_slots,
+        "headNodeSlots": spec.head_node.slots,
         **public,
         "autoScalingGroup": cluster.workers.group_name,
         "roleIds": cluster.role_ids,
@@ -126,13 +116,13 @@ def ec2_cluster(cluster: Ec2Cluster, plan: Ec2ClusterPlan, *, name: str, stack: 
             "name": workers.pool,
             "instanceType": workers.instance_type,
             "capacity": workers.market,
-            "gpus": plan.worker_type.gpus,
-            "slots": plan.worker_type.slots,
+            "gpus": workers.gpus,
+            "slots": workers.slots,
             "efa": efa_count(workers.interfaces),
-            "zone": plan.zone,
-            "minSize": workers.minimum,
-            "desiredSize": workers.desired,
-            "maxSize": workers.maximum,
+            "zone": spec.zone,
+            "minSize": workers.sizes.minimum,
+            "desiredSize": workers.sizes.desired,
+            "maxSize": workers.sizes.maximum,
         },
         "connect": {
             "wait": f"scripts/cluster wait -s {stack}",
@@ -141,13 +131,6 @@ def ec2_cluster(cluster: Ec2Cluster, plan: Ec2ClusterPlan, *, name: str, stack: 
             "shell": pulumi.Output.concat(f"aws ssm start-session --region {region} --target ", head_node.instance_id),
         },
     }
-
-
-def _secret(text: pulumi.Output[str]) -> object:
-    """Mark an output as secret: encrypted in the state, masked on screen. The output is only exported, so its type does
-    not matter."""
-    secret: object = pulumi.Output.secret(text)  # type: ignore[arg-type]  # the SDK's overloads end in Never
-    return secret
 
 
 def storage(file_systems: Sequence[FileSystem], keys: KeyBucket) -> dict[str, object]:

@@ -18,11 +18,11 @@ from infra.config import stack_file
 from infra.config.problems import Problem, SettingsError
 from infra.config.stack_file import RawStack
 from infra.config.stopping import stop
+from infra.facts.clients import Clients, Denied, query
 from infra.facts.model import Facts, FactsError
 from infra.kubernetes.reachability import Check, assume_usable, must_be_usable
 from infra.naming import Naming
 from infra.preflight import Examined, examine_aws, examine_existing
-from infra.recovery import leftover_logs
 from infra.settings.stack import Settings
 
 SKIP_CHECKS: Final = "GPUMPI_SKIP_CHECKS"
@@ -67,11 +67,29 @@ def _build_aws(raw: RawStack) -> Mapping[str, object]:
 
 
 def _delete_leftover_logs(settings: Settings, facts: Facts) -> None:
-    """Delete the log group that EKS recreated after `destroy`; in a preview, only report it."""
-    log_group = Naming(settings.stack).control_plane_logs
+    """Delete the log group that EKS recreated after `destroy`, so that this `up` can create it; in a preview, only report
+    it.
+
+    EKS delivers the last audit logs of a deleted cluster late, and creates the log group for them again: without
+    retention, key or tags (docs/adr/0047).
+    """
+    log_group, clients = Naming(settings.stack).control_plane_logs, Clients(facts.region)
     pulumi.log.info(f"EKS recreated {log_group} after the deletion of the last cluster; `pulumi up` replaces it")
-    if not pulumi.runtime.is_dry_run():
-        leftover_logs.delete(log_group, facts)
+    if pulumi.runtime.is_dry_run():
+        return
+
+    def delete() -> None:
+        try:
+            clients.logs.delete_log_group(logGroupName=log_group)
+        except clients.logs.exceptions.ResourceNotFoundException:
+            return
+
+    try:
+        query(facts.region, delete)
+    except Denied as denied:
+        problem = f"{log_group} is left from a deleted cluster, but {facts.caller.arn} may not call {denied}"
+        fix = f"Allow it, or run: aws logs delete-log-group --region {facts.region} --log-group-name {log_group}"
+        raise FactsError(f"{problem}. {fix}") from None
 
 
 def _without_checks(examined: Examined[Settings, Facts]) -> Examined[Settings, Facts]:

@@ -129,7 +129,7 @@ def _kueue_crd(kind: str, sha256: str) -> Pinned:
 
 
 # Kueue's Git tag does not contain the single-file manifest, only its parts. The program fetches the long parts from the
-# tag. `infra.platform.kueue_upstream` and `infra.platform.queue` add what `config/default` would add.
+# tag. `infra.platform.queue` adds what `config/default` would add.
 KUEUE_CRDS: Final = (
     _kueue_crd("admissionchecks", "ef8b9850a104a556c6328fc3506970ec4817d333923be1688fa75a6c33a08d0c"),
     _kueue_crd("clusterqueues", "df80f55b9d52e5f2f5ac85fdb817bc4a275b2dc23f409ad4080b336bfbce7d68"),

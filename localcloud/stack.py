@@ -22,7 +22,7 @@ from typing import Any, Literal, TextIO
 import yaml
 
 from infra.config import stack_file
-from infra.recovery import file_backend, recover_stack
+from infra.recovery import recover_stack
 from infra.recovery.pending_operations import Report
 from localcloud.engine_events import EventLog, Step
 from localcloud.instance import PROJECT, LocalCloud
@@ -123,7 +123,7 @@ class LocalStack:
 
     def mend(self) -> None:
         """Repair state files that a killed engine left truncated."""
-        file_backend.mend(self.cloud.environment()["PULUMI_BACKEND_URL"], PROJECT, self.name)
+        recover_stack.mend_backend(self.cloud.environment()["PULUMI_BACKEND_URL"], PROJECT, self.name)
 
     def unlock(self) -> None:
         """Remove the lock left by a killed engine. `pulumi cancel` alone works only if the state file is intact."""

@@ -64,7 +64,7 @@ def connect_to_described(description: EksDescription, region: str, scratch: Path
 
 
 def build_kubeconfig(cluster: EksDescription, region: str) -> str:
-    from infra.kubernetes.eks_kubeconfig import kubeconfig  # slow, because it loads Pulumi's SDK
+    from infra.kubernetes.eks_credentials import kubeconfig
 
     authority = cluster.certificate_authority
     return kubeconfig(name=cluster.name, endpoint=cluster.endpoint, certificate_authority=authority, region=region)

@@ -20,7 +20,7 @@ from cli.exit_codes import FAILED, OK, REFUSED
 from cli.installation import command as program
 
 DEFAULT_MINUTES: Final = 40.0
-"""Default time limit. It exceeds the join time limit of workers with 4 TiB of memory (`infra.plan.join_time`)."""
+"""Default time limit. It exceeds the join time limit of workers with 4 TiB of memory (`infra.plan.ec2_cluster`)."""
 POLL_SECONDS: Final = 5.0
 HOSTFILE_SECONDS: Final = 120.0
 """Time allowed for the head node to update its hostfile. The join service polls AWS every ten seconds."""

@@ -8,8 +8,7 @@ from cli.console import print_result
 from cli.errors import CommandError, NotFound
 from cli.stacks import pulumi_program
 from infra.naming import PROJECT
-from infra.recovery import file_backend
-from infra.recovery.recover_stack import Recovered, clients, recover
+from infra.recovery.recover_stack import Recovered, clients, mend_backend, recover
 
 
 def command(stack: options.Stack, as_json: options.Json = False) -> int:
@@ -17,7 +16,7 @@ def command(stack: options.Stack, as_json: options.Json = False) -> int:
 
     The next `pulumi up` or `pulumi destroy` continues from there and creates no duplicates.
     """
-    file_backend.mend(json.loads(pulumi_program.run("whoami", "--json"))["url"], PROJECT, stack)
+    mend_backend(json.loads(pulumi_program.run("whoami", "--json"))["url"], PROJECT, stack)
     _unlock(stack)
     recovered = recover(pulumi_program.run, stack, clients, lambda line: print(line, file=sys.stderr))
     return print_result(recovered._asdict(), lambda: _print(recovered), as_json=as_json)

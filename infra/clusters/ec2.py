@@ -4,12 +4,10 @@ from collections.abc import Mapping
 
 from infra import outputs
 from infra.clusters.foundation import Foundation, create_foundation, create_placement
-from infra.components.ec2_cluster import Ec2Cluster, Ec2ClusterArgs, MountedFileSystem, MountedLustre
-from infra.facts.model import Facts
 from infra.components.ec2_cluster import Ec2Cluster, Ec2ClusterArgs
-from infra.facts import Facts
+from infra.facts.model import Facts
 from infra.plan import ec2_cluster
-from infra.plan.ec2_cluster import Ec2ClusterPlan
+from infra.plan.specs import Ec2ClusterSpec
 from infra.settings.stack import Settings
 
 
@@ -19,38 +17,30 @@ def build(settings: Settings, facts: Facts) -> Mapping[str, object]:
     Network and storage are created in the same way as for EKS clusters.
     """
     base = create_foundation(settings, facts)
-    plan = ec2_cluster.plan(settings, facts)
-    cluster = Ec2Cluster(base.naming.name("cluster"), _cluster_args(settings, plan, base))
+    spec = ec2_cluster.plan(settings, facts)
+    cluster = Ec2Cluster(base.naming.name("cluster"), _cluster_args(settings, spec, base))
     return {
-        **outputs.ec2_cluster(cluster, plan, name=base.naming.cluster, stack=settings.stack, region=settings.region),
+        **outputs.ec2_cluster(cluster, spec, name=base.naming.cluster, stack=settings.stack, region=settings.region),
         **outputs.network(base.network, base.nodes),
         **outputs.storage(base.file_systems, base.keys),
         "user": settings.ec2.user,
     }
 
 
-def _cluster_args(settings: Settings, plan: Ec2ClusterPlan, base: Foundation) -> Ec2ClusterArgs:
-    public, private = base.network.public_subnets, base.network.private_subnets[plan.zone]
-    placement = create_placement(plan.workers.pool, plan.zone, base.naming) if plan.makes_placement_group else None
+def _cluster_args(settings: Settings, spec: Ec2ClusterSpec, base: Foundation) -> Ec2ClusterArgs:
+    public, private = base.network.public_subnets, base.network.private_subnets[spec.zone]
+    placement = create_placement(spec.workers.pool, spec.zone, base.naming) if spec.makes_placement_group else None
     return Ec2ClusterArgs(
         base.naming,
         base.account,
-        plan.head_node,
-        plan.workers,
-        head_node_slots=plan.head_node_slots,
-        head_node_idle_slots=plan.head_node_type.slots,
-        worker_slots=plan.worker_type.slots,
-        user=settings.ec2.user,
-        public_keys=settings.ec2.ssh.public_keys,
-        key_bucket=base.keys.name,
-        key_bucket_arn=base.keys.arn,
+        spec,
+        keys=base.keys,
         file_systems=base.file_systems,
         vpc_id=base.network.vpc_id,
         security_group_id=base.nodes.id,
-        head_node_subnet_id=public[plan.zone][0] if plan.head_node.ssh_cidrs else private[0],
-        worker_subnet_ids=[private[0]],
-        placement_group=placement.group_name if placement else plan.own_placement_group,
-        head_node_in_placement_group=plan.head_node_runs_ranks,
+        head_node_subnet_id=public[spec.zone][0] if spec.head_node.ssh_cidrs else private[0],
+        worker_subnet_id=private[0],
+        placement_group=placement.group_name if placement else spec.own_placement_group,
         after=[
             *base.network.routes,
             *base.endpoints,

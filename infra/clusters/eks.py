@@ -1,7 +1,6 @@
 """An EKS cluster: network -> storage -> control plane -> node pools -> add-ons -> platform -> outputs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import pulumi
 
@@ -11,13 +10,12 @@ from infra.components import iam
 from infra.components.eks_addons import NEEDED_BY_NODES, RUN_ON_NODES, EksAddons, EksAddonsArgs
 from infra.components.eks_cluster import EksCluster, EksClusterArgs
 from infra.components.iam import Account
-from infra.components.image_repositories import ImageRepositories, ImageRepositoriesArgs
-from infra.components.job_logs import JobLogs, JobLogsArgs
+from infra.components.image_repositories import ImageRepositories
+from infra.components.job_logs import JobLogs
 from infra.components.node_pool import NodePool, NodePoolArgs
-from infra.components.node_role import NodeRole, NodeRoleArgs
-from infra.components.pod_role import PodRole, PodRoleArgs
+from infra.components.node_role import NodeRole
+from infra.components.pod_role import ManagedPolicy, PodRole, PodRoleArgs
 from infra.facts.model import Facts
-from infra.facts.registries import eks_registry
 from infra.jobs.cluster import ClusterDescription
 from infra.kubernetes.reachability import Check
 from infra.naming import (
@@ -27,11 +25,11 @@ from infra.naming import (
     KUBE_SYSTEM,
     Naming,
 )
-from infra.plan import addons, eks_pools, image_repositories, monitoring
+from infra.plan import eks_pools, image_repositories, monitoring
 from infra.plan.cluster_description import describe
 from infra.plan.eks_pools import PoolPlan
+from infra.plan.eks_versions import choose_versions, support_type
 from infra.plan.placement import control_plane_zones
-from infra.plan.support import support_type
 from infra.settings.network import SERVICE_CIDR
 from infra.settings.stack import Settings
 
@@ -43,8 +41,8 @@ def build(settings: Settings, facts: Facts, check: Check | None) -> Mapping[str,
     """
     base = create_foundation(settings, facts)
     naming, account = base.naming, base.account
-    versions = addons.choose_versions(settings, facts)
-    role = NodeRole(naming.name("node"), NodeRoleArgs(naming, account, base.keys.arn))
+    versions = choose_versions(settings, facts)
+    role = NodeRole(naming.name("node"), naming, account, base.keys.arn)
 
     cluster = EksCluster(naming.name("cluster"), _cluster_args(settings, facts, base))
     first = EksAddons(naming.name("addon"), EksAddonsArgs(naming, account, cluster.name, NEEDED_BY_NODES, versions))
@@ -57,13 +55,13 @@ def build(settings: Settings, facts: Facts, check: Check | None) -> Mapping[str,
         naming.name("service"),
         EksAddonsArgs(naming, account, cluster.name, RUN_ON_NODES, versions, after=[groups[system].node_group]),
     )
-    roles = PodRoles(_job_roles(settings, base, cluster), _autoscaler_role(settings, naming, account, cluster))
+    job_roles = _job_roles(settings, base, cluster)
+    autoscaler_role = _autoscaler_role(settings, naming, account, cluster)
     description = describe(settings, facts, plans)
     if settings.platform.image_repositories:
-        repositories = image_repositories.names(settings.jobs)
-        ImageRepositories(naming.name("images"), ImageRepositoriesArgs(naming, repositories))
+        ImageRepositories(naming.name("images"), naming, image_repositories.names(settings.jobs))
     if settings.installs_platform and check is not None:
-        _platform(settings, facts, base, description, cluster, groups[system], services, roles, check)
+        _platform(settings, facts, base, description, cluster, groups[system], services, job_roles, autoscaler_role, check)
     return {
         **outputs.eks_cluster(cluster, name=naming.cluster, stack=settings.stack, region=settings.region),
         **outputs.network(base.network, base.nodes),
@@ -112,17 +110,8 @@ def _node_pool(
     return NodePool(base.naming.name(name), args)
 
 
-@dataclass(frozen=True)
-class PodRoles:
-    """IAM roles of pods."""
-
-    jobs: Sequence[PodRole]
-    autoscaler: PodRole | None
-
-
 def _job_roles(settings: Settings, base: Foundation, cluster: EksCluster) -> list[PodRole]:
-    naming, account = base.naming, base.account
-    logs = _job_logs(settings, base)
+    naming, account, logs = base.naming, base.account, _job_logs(settings, base)
     roles: list[PodRole] = []
     for namespace in settings.platform.namespace_names:
         paths = [
@@ -130,17 +119,19 @@ def _job_roles(settings: Settings, base: Foundation, cluster: EksCluster) -> lis
             for policy in settings.platform.job_policies
             if policy.namespace in (None, namespace)
         ]
-        more: dict[str, pulumi.Input[str]] = {"buckets": iam.to_json(iam.use_buckets(account, paths))} if paths else {}
+        keys = base.keys.arn.apply(lambda arn: iam.to_json(iam.exchange_job_keys(arn)))
+        policies: dict[str, pulumi.Input[str] | ManagedPolicy] = {"policy": keys}
+        if paths:
+            policies["buckets"] = iam.to_json(iam.use_buckets(account, paths))
         if logs is not None:
-            more["logs"] = logs.arn.apply(lambda arn: iam.to_json(iam.write_job_logs(arn)))
+            policies["logs"] = logs.arn.apply(lambda arn: iam.to_json(iam.write_job_logs(arn)))
         args = PodRoleArgs(
             naming,
             account=account,
             description=f"Job pods of {naming.cluster} in {namespace}: exchange of public SSH keys",
             namespace=namespace,
             service_account=JOB_SERVICE_ACCOUNT,
-            policy=base.keys.arn.apply(lambda arn: iam.to_json(iam.exchange_job_keys(arn))),
-            more=more,
+            policies=policies,
             cluster_name=cluster.name,
         )
         roles.append(PodRole(naming.name(f"{namespace}-job"), args))
@@ -150,8 +141,8 @@ def _job_roles(settings: Settings, base: Foundation, cluster: EksCluster) -> lis
 def _job_logs(settings: Settings, base: Foundation) -> JobLogs | None:
     if not settings.platform.keeps_logs_in_cloudwatch:
         return None
-    args = JobLogsArgs(base.naming, base.logs_key.arn, settings.target.log_retention_days)
-    return JobLogs(base.naming.name("job-logs"), args)
+    retention = settings.target.log_retention_days
+    return JobLogs(base.naming.name("job-logs"), base.naming, base.logs_key.arn, retention)
 
 
 def _autoscaler_role(settings: Settings, naming: Naming, account: Account, cluster: EksCluster) -> PodRole | None:
@@ -163,7 +154,7 @@ def _autoscaler_role(settings: Settings, naming: Naming, account: Account, clust
         description=f"Cluster autoscaler of {naming.cluster}",
         namespace=KUBE_SYSTEM,
         service_account=AUTOSCALER_ACCOUNT,
-        policy=iam.to_json(iam.scale_groups(account, naming.cluster, AUTOSCALER_TAG)),
+        policies={"policy": iam.to_json(iam.scale_groups(account, naming.cluster, AUTOSCALER_TAG))},
         cluster_name=cluster.name,
     )
     return PodRole(naming.name("autoscaler"), args)
@@ -177,15 +168,17 @@ def _platform(
     cluster: EksCluster,
     system: NodePool,
     services: EksAddons,
-    roles: PodRoles,
+    job_roles: Sequence[PodRole],
+    autoscaler_role: PodRole | None,
     check: Check,
 ) -> None:
     """Install the platform into the cluster."""
     # Imported here because pulumi_kubernetes is slow to load and not needed without a platform.
-    from infra.platform.install import AutoscalerSpec, JobKeys, Parts, Platform, PlatformArgs
+    from infra.platform.install import Platform, PlatformArgs
     from infra.platform.shared_volume import Volume
+    from infra.platform.site import Site
 
-    platform, naming, scaler = settings.platform, base.naming, roles.autoscaler
+    naming, platform = base.naming, settings.platform
     volumes = [
         Volume(
             each.volume,
@@ -196,29 +189,16 @@ def _platform(
         )
         for each in base.file_systems
     ]
-    has_efa = platform.efa_plugin and any(pool.efa for pool in description.pools)
+    version, manifests = settings.eks.kubernetes_version, facts.manifests
     args = PlatformArgs(
-        naming,
-        settings.eks.kubernetes_version,
-        kubeconfig=outputs.kubeconfig_once_usable(cluster, name=naming.cluster, region=settings.region, check=check),
-        parts=Parts(
-            device_plugin=platform.device_plugin,
-            mpi_operator=platform.mpi_operator,
-            trainer=platform.trainer,
-            broken_nodes="heal" if platform.node_healing else "leave",
-            queue=platform.queue,
-            strict_queue=platform.queue_order == "strict",
-            start_attempts=platform.start_attempts,
-        ),
-        manifests=facts.manifests,
-        description=description,
-        efa_registry=eks_registry(settings.region) if has_efa else None,
+        Site(naming, version, platform, manifests, description, node_groups=[system.node_group]),
+        kubeconfig=outputs.eks_kubeconfig(cluster, name=naming.cluster, region=settings.region, check=check),
         volumes=volumes,
         access=cluster.access,
-        system_nodes=(system.node_group,),
-        autoscaler=AutoscalerSpec(settings.region, platform.idle_minutes, scaler.association) if scaler else None,
-        monitoring=monitoring.of_eks(settings, description),
-        job_keys=JobKeys(base.keys.name, roles.jobs),
+        autoscaler_role=autoscaler_role.association if autoscaler_role else None,
+        monitoring=monitoring.plan(platform, description),
+        key_bucket=base.keys.name,
+        job_roles=job_roles,
         jobs=settings.jobs,
     )
     Platform(naming.name("platform"), args)

@@ -7,14 +7,15 @@ from infra.facts.existing_cluster import ClusterFacts, kubeconfig_file
 from infra.kubernetes import kubeconfigs
 from infra.naming import Naming
 from infra.plan import monitoring
-from infra.plan.existing_cluster_description import describe
+from infra.plan.cluster_description import describe_existing
 from infra.settings.existing import ClassOfStorage, ExistingSettings, Nfs
 
 
 def build(settings: ExistingSettings, facts: ClusterFacts) -> Mapping[str, object]:
     """Register all objects and return the outputs."""
-    from infra.platform.install import Parts, Platform, PlatformArgs  # loads pulumi_kubernetes
+    from infra.platform.install import Platform, PlatformArgs  # loads pulumi_kubernetes
     from infra.platform.shared_volume import Volume, nfs_volume
+    from infra.platform.site import Site
 
     match settings.storage:
         case Nfs(server=server, path=path):
@@ -23,27 +24,15 @@ def build(settings: ExistingSettings, facts: ClusterFacts) -> Mapping[str, objec
             volumes = [Volume(provisioner=name, size=size)]
         case _:
             volumes = []
-    naming, platform, description = Naming(settings.stack), settings.platform, describe(settings, facts)
+    naming, platform, description = Naming(settings.stack), settings.platform, describe_existing(settings, facts)
     file = kubeconfigs.file_of(kubeconfig_file(settings.target.kubeconfig), facts.context)
+    system = settings.target.system.node_selector
     args = PlatformArgs(
-        naming,
-        facts.version,
+        Site(naming, facts.version, platform, facts.manifests, description, system_nodes=system),
         kubeconfig=file,
         context=facts.context,
-        parts=Parts(
-            device_plugin=platform.device_plugin and any(pool.gpus_per_node for pool in settings.pools),
-            mpi_operator=platform.mpi_operator,
-            trainer=platform.trainer,
-            broken_nodes="cordon" if platform.node_healing else "leave",
-            queue=platform.queue,
-            strict_queue=platform.queue_order == "strict",
-            start_attempts=platform.start_attempts,
-        ),
-        manifests=facts.manifests,
-        description=description,
         volumes=volumes,
-        system_selector=settings.target.system.node_selector,
-        monitoring=monitoring.of_existing(settings, description),
+        monitoring=monitoring.plan(platform, description),
         jobs=settings.jobs,
     )
     Platform(naming.name("platform"), args)

@@ -6,19 +6,17 @@ from dataclasses import dataclass
 import pulumi
 
 from infra.components import iam
-from infra.components.encryption_key import EncryptionKey, EncryptionKeyArgs
+from infra.components.encryption_key import EncryptionKey
 from infra.components.file_system import FileSystem, FileSystemArgs
 from infra.components.iam import Account
-from infra.components.key_bucket import KeyBucket, KeyBucketArgs
+from infra.components.key_bucket import KeyBucket
 from infra.components.lustre_storage import LustreStorage
-from infra.components.network import ExistingNetwork, Network, NetworkArgs, Subnets
+from infra.components.network import Network, NetworkArgs, Subnets
 from infra.components.node_security_group import NodeSecurityGroup, NodeSecurityGroupArgs
-from infra.components.placement import Placement, PlacementArgs
+from infra.components.placement import Placement
 from infra.components.private_endpoints import PrivateEndpoints, PrivateEndpointsArgs
-from infra.components.shared_storage import ExistingFileSystem, NewFileSystem, SharedStorage, SharedStorageArgs
-from infra.facts.model import Facts
 from infra.components.shared_storage import SharedStorage
-from infra.facts import Facts
+from infra.facts.model import Facts
 from infra.naming import Naming
 from infra.plan.aws_services import endpoint_names
 from infra.plan.placement import nat_zones, subnets_by_zone, vpc_zones
@@ -45,7 +43,7 @@ def create_foundation(settings: Settings, facts: Facts) -> Foundation:
     naming = Naming(settings.stack, settings.cost_center, settings.tags)
     account = Account(facts.caller.account, facts.region, facts.partition)
     logs_policy = iam.to_json(iam.logs_key(account, _log_groups(settings, naming)))
-    logs_key = EncryptionKey(naming.name("logs-key"), EncryptionKeyArgs(naming, "logs", logs_policy))
+    logs_key = EncryptionKey(naming.name("logs-key"), naming, "logs", logs_policy)
     network = _network(settings, facts, naming, account, logs_key)
     nodes = NodeSecurityGroup(
         naming.name("nodes"),
@@ -53,7 +51,7 @@ def create_foundation(settings: Settings, facts: Facts) -> Foundation:
     )
     endpoints = _private_endpoints(settings, naming, network, nodes, services=endpoint_names(settings, facts))
     file_systems = tuple(_create_file_systems(settings, facts, naming, account, network, nodes))
-    keys = KeyBucket(naming.name("keys"), KeyBucketArgs(naming))
+    keys = KeyBucket(naming.name("keys"), naming)
     return Foundation(naming, account, logs_key, network, nodes, endpoints, file_systems, keys)
 
 
@@ -68,7 +66,7 @@ def _network(settings: Settings, facts: Facts, naming: Naming, account: Account,
     """Create the VPC, or use the one named in the settings."""
     network = settings.network
     if network.vpc_id is not None:
-        return ExistingNetwork(network.vpc_id, subnets_by_zone(settings, facts))
+        return Subnets(network.vpc_id, subnets_by_zone(settings, facts))
     args = NetworkArgs(
         naming,
         account,
@@ -78,7 +76,7 @@ def _network(settings: Settings, facts: Facts, naming: Naming, account: Account,
         logs_key_arn=logs_key.arn,
         log_retention_days=settings.target.log_retention_days,
     )
-    return Network(naming.name("network"), args)
+    return Network(naming.name("network"), args).subnets
 
 
 def _private_endpoints(
@@ -91,7 +89,7 @@ def _private_endpoints(
         network.vpc_id,
         subnet_ids=flatten(network.private_subnets),
         client_security_group_id=nodes.id,
-        client_cidrs=settings.eks.endpoint_access.private_cidrs if settings.is_eks else (),
+        client_cidrs=settings.target.private_cidrs,
         services=services,
     )
     return PrivateEndpoints(naming.name("endpoint"), args).endpoints
@@ -112,7 +110,7 @@ def _create_file_systems(
 def create_placement(pool: str, zone: str, naming: Naming) -> Placement:
     """Create a placement group. While a group contains a node, the group is bound to the node's zone, so a pool in
     another zone needs another group."""
-    return Placement(naming.name(f"{pool}-{zone}-placement-group"), PlacementArgs(naming))
+    return Placement(naming.name(f"{pool}-{zone}-placement-group"), naming)
 
 
 def flatten(subnets: Mapping[str, Sequence[pulumi.Input[str]]]) -> list[pulumi.Input[str]]:

@@ -9,40 +9,30 @@ from infra.boot import ec2_node
 from infra.boot.ec2_node import ClusterInfo, Mount
 from infra.boot.eks_node import encoded
 from infra.components import iam
-from infra.components.ec2_head_node import Ec2HeadNode, Ec2HeadNodeArgs
-from infra.components.ec2_workers import Ec2Workers, Ec2WorkersArgs
+from infra.components.ec2_head_node import Ec2HeadNode
+from infra.components.ec2_workers import Ec2Workers
 from infra.components.file_system import FileSystem
 from infra.components.iam import Account
-from infra.components.instance_role import InstanceRole, InstanceRoleArgs
+from infra.components.instance_role import InstanceRole
+from infra.components.key_bucket import KeyBucket
+from infra.components.launch_template import Ec2NodeArgs
 from infra.naming import COMPONENT, HEAD_NODE, WORKER, Naming
-from infra.plan.specs import HeadNodeSpec, WorkersSpec
+from infra.plan.specs import Ec2ClusterSpec
 
 
 @dataclass(frozen=True)
 class Ec2ClusterArgs:
     naming: Naming
     account: Account
-    head_node: HeadNodeSpec
-    workers: WorkersSpec
-    # ranks
-    head_node_slots: int
-    """0 if the head node only launches jobs."""
-    head_node_idle_slots: int
-    """Number of slots on the head node while the cluster has no workers."""
-    worker_slots: int
-    # login
-    user: str
-    public_keys: Sequence[str]
+    spec: Ec2ClusterSpec
     # resources that the nodes use
-    key_bucket: pulumi.Input[str]
-    key_bucket_arn: pulumi.Input[str]
+    keys: KeyBucket
     file_systems: Sequence[FileSystem]
     vpc_id: pulumi.Input[str]
     security_group_id: pulumi.Input[str]
     head_node_subnet_id: pulumi.Input[str]
-    worker_subnet_ids: Sequence[pulumi.Input[str]]
+    worker_subnet_id: pulumi.Input[str]
     placement_group: pulumi.Input[str] | None
-    head_node_in_placement_group: bool
     after: Sequence[pulumi.Resource] = ()
     """Resources that a node needs to boot: routes, endpoints, mount targets."""
 
@@ -61,32 +51,34 @@ class Ec2Cluster(pulumi.ComponentResource):
         join = iam.to_json(iam.complete_join(args.account, naming.workers))
         self._head_node_role = self._create_role(HEAD_NODE, {}, child)
         self._worker_role = self._create_role(WORKER, {"join": join}, child)
-        self._head_node = Ec2HeadNode(
+        head_node, workers, placement_group = args.spec.head_node, args.spec.workers, args.placement_group
+        self.head_node = Ec2HeadNode(
             naming.name(HEAD_NODE),
-            Ec2HeadNodeArgs(
+            head_node,
+            Ec2NodeArgs(
                 naming,
-                args.head_node,
-                profile_arn=self._head_node_role.profile_arn,
-                vpc_id=args.vpc_id,
-                security_group_id=args.security_group_id,
-                subnet_id=args.head_node_subnet_id,
-                user_data=self._user_data(HEAD_NODE, slots=args.head_node_slots, idle_slots=args.head_node_idle_slots),
-                placement_group=args.placement_group if args.head_node_in_placement_group else None,
-                after=[*args.after, *self._head_node_role.permissions],
+                self._head_node_role,
+                args.security_group_id,
+                args.head_node_subnet_id,
+                self._user_data(HEAD_NODE, slots=head_node.slots, idle_slots=head_node.idle_slots),
+                # It belongs next to the workers only if it runs ranks.
+                placement_group if head_node.slots else None,
+                args.after,
             ),
+            args.vpc_id,
             child,
         )
-        self._workers = Ec2Workers(
+        self.workers = Ec2Workers(
             naming.workers,
-            Ec2WorkersArgs(
+            workers,
+            Ec2NodeArgs(
                 naming,
-                args.workers,
-                profile_arn=self._worker_role.profile_arn,
-                security_group_id=args.security_group_id,
-                subnet_ids=args.worker_subnet_ids,
-                user_data=self._user_data(WORKER, slots=args.worker_slots, idle_slots=0),
-                placement_group=args.placement_group,
-                after=[*args.after, *self._worker_role.permissions],
+                self._worker_role,
+                args.security_group_id,
+                args.worker_subnet_id,
+                self._user_data(WORKER, slots=workers.slots, idle_slots=0),
+                placement_group,
+                args.after,
             ),
             child,
         )
@@ -94,9 +86,8 @@ class Ec2Cluster(pulumi.ComponentResource):
 
     def _create_role(self, role: str, more: Mapping[str, pulumi.Input[str]], child: pulumi.ResourceOptions) -> InstanceRole:
         args, account = self._args, self._args.account
-        keys = pulumi.Output.from_input(args.key_bucket_arn)
         permissions: dict[str, pulumi.Input[str]] = {
-            "keys": keys.apply(lambda arn: iam.to_json(iam.exchange_node_keys(arn))),
+            "keys": args.keys.arn.apply(lambda arn: iam.to_json(iam.exchange_node_keys(arn))),
             "members": iam.to_json(iam.find_members()),
             **more,
         }
@@ -104,14 +95,17 @@ class Ec2Cluster(pulumi.ComponentResource):
             permissions |= file_system.mount_policies
         return InstanceRole(
             args.naming.name(f"{role}-role"),
-            InstanceRoleArgs(args.naming, account, f"{role.capitalize()} of {args.naming.cluster}", permissions),
+            args.naming,
+            account,
+            f"{role.capitalize()} of {args.naming.cluster}",
+            permissions,
             child,
         )
 
     def _user_data(self, role: ec2_node.NodeRole, *, slots: int, idle_slots: int) -> pulumi.Output[str]:
         args, mounts = self._args, [each.mount for each in self._args.file_systems]
         lines = [mount.fstab for mount in mounts]
-        values = pulumi.Output.all(args.key_bucket, self._head_node_role.unique_id, self._worker_role.unique_id, *lines)
+        values = pulumi.Output.all(args.keys.name, self._head_node_role.unique_id, self._worker_role.unique_id, *lines)
 
         def render(values: Sequence[str]) -> str:
             bucket, head_node_role, worker_role, *lines = values
@@ -119,26 +113,18 @@ class Ec2Cluster(pulumi.ComponentResource):
                 stack=args.naming.stack,
                 region=args.account.region,
                 bucket=bucket,
-                user=args.user,
+                user=args.spec.user,
                 auto_scaling_group=args.naming.workers,
                 head_node_role_id=head_node_role,
                 worker_role_id=worker_role,
             )
             content = ec2_node.cluster_file(
-                cluster, role, slots=slots, idle_slots=idle_slots, join_seconds=args.workers.join_seconds
+                cluster, role, slots=slots, idle_slots=idle_slots, join_seconds=args.spec.workers.join_seconds
             )
             resolved = [Mount(mount.path, line, mount.owned) for mount, line in zip(mounts, lines, strict=True)]
-            return encoded(ec2_node.user_data(content, args.public_keys, resolved))
+            return encoded(ec2_node.user_data(content, args.spec.public_keys, resolved))
 
         return values.apply(render)
-
-    @property
-    def head_node(self) -> Ec2HeadNode:
-        return self._head_node
-
-    @property
-    def workers(self) -> Ec2Workers:
-        return self._workers
 
     @property
     def role_ids(self) -> dict[str, pulumi.Output[str]]:

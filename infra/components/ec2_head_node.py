@@ -1,16 +1,16 @@
 """Head node of an EC2 cluster: users log in and start jobs here."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import pulumi
 import pulumi_aws as aws
 
 from infra.components import launch_template
-from infra.components.launch_template import LaunchTemplateArgs
+from infra.components.children import child
+from infra.components.launch_template import Ec2NodeArgs
 from infra.components.node_security_group import admit_cidr
-from infra.naming import COMPONENT, HEAD_NODE, ROLE_TAG, Naming
+from infra.naming import COMPONENT, HEAD_NODE, ROLE_TAG
 from infra.plan.efa_interfaces import Interface
 from infra.plan.specs import HeadNodeSpec
 
@@ -22,22 +22,6 @@ PRIMARY: Final = Interface(0, 0, "interface")
 """The only interface of a head node without EFA."""
 
 
-@dataclass(frozen=True)
-class Ec2HeadNodeArgs:
-    naming: Naming
-    spec: HeadNodeSpec
-    profile_arn: pulumi.Input[str]
-    vpc_id: pulumi.Input[str]
-    security_group_id: pulumi.Input[str]
-    subnet_id: pulumi.Input[str]
-    """A public subnet if SSH is open, otherwise a private one."""
-    user_data: pulumi.Input[str]
-    """Base64-encoded."""
-    placement_group: pulumi.Input[str] | None = None
-    after: Sequence[pulumi.Resource] = ()
-    """Resources that the node needs to boot."""
-
-
 class Ec2HeadNode(pulumi.ComponentResource):
     """Creates:
     - a launch template with interfaces, an encrypted disk and IMDSv2
@@ -45,12 +29,19 @@ class Ec2HeadNode(pulumi.ComponentResource):
     - if SSH is open: a security group for the given addresses only, and an Elastic IP address
     """
 
-    def __init__(self, name: str, args: Ec2HeadNodeArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        spec: HeadNodeSpec,
+        args: Ec2NodeArgs,
+        vpc_id: pulumi.Input[str],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
         super().__init__(TYPE, name, None, opts)
-        self._name, self._args = name, args
+        self._name, self._spec, self._args = name, spec, args
         self._child = pulumi.ResourceOptions(parent=self)
         self._tags = args.naming.tags({ROLE_TAG: HEAD_NODE}, Name=name)
-        ssh_groups = [self._create_ssh_security_group()] if args.spec.ssh_cidrs else []
+        ssh_groups = [self._create_ssh_security_group(vpc_id)] if spec.ssh_cidrs else []
         template = self._create_launch_template(ssh_groups)
         self._instance = aws.ec2.Instance(
             name,
@@ -64,38 +55,36 @@ class Ec2HeadNode(pulumi.ComponentResource):
             tags=self._tags,
             opts=pulumi.ResourceOptions(
                 parent=self,
-                depends_on=list(args.after),
+                depends_on=args.needs,
                 replace_on_changes=["launchTemplate"],
                 # Creating the replacement first would need a second reserved instance.
-                delete_before_replace=args.spec.reservation is not None,
+                delete_before_replace=spec.reservation is not None,
             ),
         )
-        self._address = self._create_address() if args.spec.ssh_cidrs else None
+        self.instance_id, self.private_address = self._instance.id, self._instance.private_ip
+        self.public_address = self._create_address().public_ip if spec.ssh_cidrs else None
         self.register_outputs({"instanceId": self.instance_id})
 
-    def _create_ssh_security_group(self) -> pulumi.Output[str]:
+    def _create_ssh_security_group(self, vpc_id: pulumi.Input[str]) -> pulumi.Output[str]:
         args, name = self._args, f"{self._name}-ssh"
         group = aws.ec2.SecurityGroup(
-            name,
-            vpc_id=args.vpc_id,
-            description=f"SSH to {args.naming.cluster}",
-            tags=args.naming.tags(Name=name),
-            opts=self._child,
+            **child(self, args.naming, name), vpc_id=vpc_id, description=f"SSH to {args.naming.cluster}"
         )
-        for cidr in args.spec.ssh_cidrs:
+        for cidr in self._spec.ssh_cidrs:
             purpose = "SSH from an address that the stack names"
             admit_cidr(name, args.naming, group.id, cidr, port=SSH, description=purpose, opts=self._child)
         return group.id
 
     def _create_launch_template(self, ssh_groups: Sequence[pulumi.Input[str]]) -> aws.ec2.LaunchTemplate:
-        spec, args = self._args.spec, self._args
+        spec, args = self._spec, self._args
         primary, *secondary = spec.interfaces or (PRIMARY,)
         first = launch_template.interface(primary, [args.security_group_id, *ssh_groups])
         first["subnet_id"] = args.subnet_id
         rest = [launch_template.interface(interface, [args.security_group_id]) for interface in secondary]
         for interface in rest:
             interface["subnet_id"] = args.subnet_id
-        launch = LaunchTemplateArgs(
+        return launch_template.create(
+            f"{self._name}-launch-template",
             description=f"Master of {args.naming.cluster}",
             tags=self._tags,
             root_device=spec.root_device,
@@ -104,33 +93,18 @@ class Ec2HeadNode(pulumi.ComponentResource):
             network_interfaces=[first, *rest],
             image_id=spec.ami_id,
             instance_type=spec.instance_type,
-            market="capacity-block" if spec.capacity_block else None,
+            market=spec.market,
             reservation=spec.reservation,
             placement_group=args.placement_group,
-            profile_arn=args.profile_arn,
+            profile_arn=args.role.profile_arn,
             tagged=("volume", "network-interface"),
+            # Changing a tag would create a template version, and Pulumi would replace the head node.
+            opts=pulumi.ResourceOptions(parent=self, ignore_changes=["tagSpecifications"]),
         )
-        # Changing a tag would create a template version, and Pulumi would replace the head node.
-        opts = pulumi.ResourceOptions(parent=self, ignore_changes=["tagSpecifications"])
-        return launch_template.create(f"{self._name}-launch-template", launch, opts)
 
     def _create_address(self) -> aws.ec2.Eip:
         return aws.ec2.Eip(
-            f"{self._name}-address",
+            **child(self, self._args.naming, f"{self._name}-address"),
             domain="vpc",
             network_interface=self._instance.primary_network_interface_id,
-            tags=self._args.naming.tags(Name=f"{self._name}-address"),
-            opts=self._child,
         )
-
-    @property
-    def instance_id(self) -> pulumi.Output[str]:
-        return self._instance.id
-
-    @property
-    def private_address(self) -> pulumi.Output[str]:
-        return self._instance.private_ip
-
-    @property
-    def public_address(self) -> pulumi.Output[str] | None:
-        return self._address.public_ip if self._address else None

@@ -108,7 +108,7 @@ class EksAddons(pulumi.ComponentResource):
             tags=args.naming.tags(Name=f"{args.naming.cluster}-{addon.name}"),
             opts=pulumi.ResourceOptions(
                 parent=self,
-                depends_on=[*args.after, *([role.permission] if role else [])],
+                depends_on=[*args.after, *(role.permissions if role else [])],
                 delete_before_replace=True,  # a cluster cannot have two add-ons with the same name
             ),
         )
@@ -126,7 +126,7 @@ class EksAddons(pulumi.ComponentResource):
                 description=f"Add-on {addon.name} of {args.naming.cluster}",
                 namespace=KUBE_SYSTEM,
                 service_account=addon.service_account,
-                policy=ManagedPolicy(args.account.managed_policy(addon.managed_policy)),
+                policies={"policy": ManagedPolicy(args.account.managed_policy(addon.managed_policy))},
             ),
             pulumi.ResourceOptions(parent=self),
         )

@@ -8,7 +8,8 @@ import pulumi
 import pulumi_aws as aws
 
 from infra.components import iam, trust_policies
-from infra.components.encryption_key import EncryptionKey, EncryptionKeyArgs
+from infra.components.children import child
+from infra.components.encryption_key import EncryptionKey
 from infra.components.iam import Account
 from infra.components.node_security_group import HTTPS, admit_cidr
 from infra.naming import COMPONENT, Naming, principal
@@ -59,24 +60,32 @@ class EksCluster(pulumi.ComponentResource):
         self._child = pulumi.ResourceOptions(parent=self)
         key = EncryptionKey(
             f"{name}-secrets-key",
-            EncryptionKeyArgs(args.naming, "Kubernetes secrets", iam.to_json(iam.secrets_key(args.account))),
+            args.naming,
+            "Kubernetes secrets",
+            iam.to_json(iam.secrets_key(args.account)),
             self._child,
         )
-        self._cluster = self._create_cluster(key)
-        self._access = [
+        cluster = self._create_cluster(key)
+        self.name, self.endpoint, self.service_cidr = cluster.name, cluster.endpoint, args.service_cidr
+        self.version = cluster.version
+        """Kubernetes version of the control plane. Resources that use this output wait for a control plane upgrade."""
+        self.certificate_authority = cluster.certificate_authority.data.apply(lambda data: data or "")
+        """Base64-encoded certificate authority, in the form that kubeconfigs and nodes expect."""
+        self.security_group_id = cluster.vpc_config.cluster_security_group_id.apply(lambda group: group or "")
+        """The cluster security group, which EKS creates for traffic between the control plane and the nodes."""
+        self.access: Sequence[pulumi.CustomResource] = [
             *(self._create_admin(arn) for arn in args.admins),
             *(self._open_private_endpoint(cidr) for cidr in args.private_cidrs),
         ]
+        """Resources that give admins access, and that open the private endpoint to their networks."""
         self.register_outputs({"name": self.name, "endpoint": self.endpoint})
 
     def _create_cluster(self, key: EncryptionKey) -> aws.eks.Cluster:
         args, naming = self._args, self._args.naming
         role = aws.iam.Role(
-            f"{self._name}-role",
+            **child(self, naming, f"{self._name}-role"),
             description=f"Control plane of {naming.cluster}",
             assume_role_policy=iam.to_json(trust_policies.assumed_by_cluster(args.account, naming.cluster)),
-            tags=naming.tags(Name=f"{self._name}-role"),
-            opts=self._child,
         )
         permission = aws.iam.RolePolicyAttachment(
             f"{self._name}-role-policy",
@@ -85,12 +94,10 @@ class EksCluster(pulumi.ComponentResource):
             opts=self._child,
         )
         logs = aws.cloudwatch.LogGroup(
-            f"{self._name}-logs",
+            **child(self, naming, f"{self._name}-logs"),
             name=naming.control_plane_logs,
             retention_in_days=args.log_retention_days,
             kms_key_id=args.logs_key_arn,
-            tags=naming.tags(Name=f"{self._name}-logs"),
-            opts=self._child,
         )
         return aws.eks.Cluster(
             self._name,
@@ -119,12 +126,7 @@ class EksCluster(pulumi.ComponentResource):
     def _create_admin(self, arn: str) -> pulumi.CustomResource:
         key = f"{self._name}-{principal(arn)}"
         entry = aws.eks.AccessEntry(
-            f"{key}-access",
-            cluster_name=self.name,
-            principal_arn=arn,
-            type="STANDARD",
-            tags=self._args.naming.tags(Name=key),
-            opts=self._child,
+            **child(self, self._args.naming, key, "access"), cluster_name=self.name, principal_arn=arn, type="STANDARD"
         )
         return aws.eks.AccessPolicyAssociation(
             f"{key}-admin",
@@ -138,35 +140,3 @@ class EksCluster(pulumi.ComponentResource):
     def _open_private_endpoint(self, cidr: str) -> pulumi.CustomResource:
         purpose, group = "Kubernetes API for a network that the stack names", self.security_group_id
         return admit_cidr(self._name, self._args.naming, group, cidr, port=HTTPS, description=purpose, opts=self._child)
-
-    @property
-    def name(self) -> pulumi.Output[str]:
-        return self._cluster.name
-
-    @property
-    def version(self) -> pulumi.Output[str]:
-        """Kubernetes version of the control plane. Resources that use this output wait for a control plane upgrade."""
-        return self._cluster.version
-
-    @property
-    def endpoint(self) -> pulumi.Output[str]:
-        return self._cluster.endpoint
-
-    @property
-    def certificate_authority(self) -> pulumi.Output[str]:
-        """Base64-encoded certificate authority, in the form that kubeconfigs and nodes expect."""
-        return self._cluster.certificate_authority.data.apply(lambda data: data or "")
-
-    @property
-    def access(self) -> Sequence[pulumi.CustomResource]:
-        """Resources that give admins access, and that open the private endpoint to their networks."""
-        return self._access
-
-    @property
-    def service_cidr(self) -> str:
-        return self._args.service_cidr
-
-    @property
-    def security_group_id(self) -> pulumi.Output[str]:
-        """The cluster security group, which EKS creates for traffic between the control plane and the nodes."""
-        return self._cluster.vpc_config.cluster_security_group_id.apply(lambda group: group or "")

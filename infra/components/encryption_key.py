@@ -1,24 +1,16 @@
 """Customer managed KMS key."""
 
-from dataclasses import dataclass
 from typing import Final
 
 import pulumi
 import pulumi_aws as aws
 
+from infra.components.children import child
 from infra.naming import COMPONENT, Naming
 
 DELETION_WINDOW_DAYS: Final = 30
 """Number of days during which a deleted key, and the backups that it encrypts, can be recovered. A key pending deletion
 costs nothing."""
-
-
-@dataclass(frozen=True)
-class EncryptionKeyArgs:
-    naming: Naming
-    purpose: str
-    """Name of the data that the key encrypts, for the key's description."""
-    policy: str
 
 
 class EncryptionKey(pulumi.ComponentResource):
@@ -27,21 +19,16 @@ class EncryptionKey(pulumi.ComponentResource):
     - an alias, so that users can tell keys apart
     """
 
-    def __init__(self, name: str, args: EncryptionKeyArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, naming: Naming, purpose: str, policy: str, opts: pulumi.ResourceOptions | None = None) -> None:
+        """`purpose` names the data that the key encrypts."""
         super().__init__(f"{COMPONENT}:EncryptionKey", name, None, opts)
-        child = pulumi.ResourceOptions(parent=self)
-        self._key = aws.kms.Key(
-            name,
-            description=f"{args.naming.cluster}: {args.purpose}",
-            policy=args.policy,
+        key = aws.kms.Key(
+            **child(self, naming, name),
+            description=f"{naming.cluster}: {purpose}",
+            policy=policy,
             enable_key_rotation=True,
             deletion_window_in_days=DELETION_WINDOW_DAYS,
-            tags=args.naming.tags(Name=name),
-            opts=child,
         )
-        aws.kms.Alias(f"{name}-alias", target_key_id=self._key.key_id, opts=child)
+        aws.kms.Alias(f"{name}-alias", target_key_id=key.key_id, opts=pulumi.ResourceOptions(parent=self))
+        self.arn = key.arn
         self.register_outputs({"arn": self.arn})
-
-    @property
-    def arn(self) -> pulumi.Output[str]:
-        return self._key.arn

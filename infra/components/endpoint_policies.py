@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from infra.components.iam import Account, Policy, document
+from infra.components.iam import Account, Policy, document, statement
 
 READ: Final = ("s3:GetBucketLocation", "s3:GetObject", "s3:GetObjectVersion", "s3:ListBucket")
 
@@ -19,15 +19,8 @@ def s3_endpoint(account: Account, *, has_internet: bool) -> Policy:
     """
     readable = ["*"] if has_internet else aws_buckets(account)
     return document(
-        {
-            "Sid": "OwnPrincipals",
-            "Effect": "Allow",
-            "Principal": "*",
-            "Action": "s3:*",
-            "Resource": "*",
-            "Condition": {"StringEquals": {"aws:PrincipalAccount": account.id}},
-        },
-        {"Sid": "Reads", "Effect": "Allow", "Principal": "*", "Action": list(READ), "Resource": readable},
+        statement("OwnPrincipals", "s3:*", "*", principal="*", condition={"StringEquals": {"aws:PrincipalAccount": account.id}}),
+        statement("Reads", list(READ), readable, principal="*"),
     )
 
 

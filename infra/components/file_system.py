@@ -10,7 +10,7 @@ import pulumi_aws as aws
 
 from infra.boot.ec2_node import Mount
 from infra.components import iam
-from infra.components.encryption_key import EncryptionKey, EncryptionKeyArgs
+from infra.components.encryption_key import EncryptionKey
 from infra.components.iam import Account
 from infra.naming import COMPONENT, Naming
 from infra.plan.specs import FileSystemSpec
@@ -54,7 +54,7 @@ class FileSystem(pulumi.ComponentResource):
 
     def _create_key(self, purpose: str, service: str) -> EncryptionKey:
         policy = iam.to_json(iam.file_system_key(self._args.account, service))
-        return EncryptionKey(f"{self._name}-key", EncryptionKeyArgs(self._args.naming, purpose, policy), self._child)
+        return EncryptionKey(f"{self._name}-key", self._args.naming, purpose, policy, self._child)
 
     def _create_security_group(self, description: str) -> aws.ec2.SecurityGroup:
         return aws.ec2.SecurityGroup(

@@ -7,7 +7,7 @@ Policies that AWS prescribes link to its documentation. `tests/pure/test_iam.py`
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from infra.naming import WORKDIR_KEYS
 
@@ -78,18 +78,31 @@ def document(*statements: Statement) -> Policy:
     return {"Version": "2012-10-17", "Statement": list(statements)}
 
 
+def statement(
+    sid: str,
+    action: str | Sequence[str],
+    resource: str | Sequence[str] | None = None,
+    *,
+    principal: str | Mapping[str, str] | None = None,
+    condition: Mapping[str, Mapping[str, object]] | None = None,
+    effect: Literal["Allow", "Deny"] = "Allow",
+) -> Statement:
+    """Return a statement. Policies of identities have no principal, trust policies no resource."""
+    elements = {"Principal": principal, "Action": action, "Resource": resource, "Condition": condition}
+    return {"Sid": sid, "Effect": effect, **{name: value for name, value in elements.items() if value is not None}}
+
+
 # --- logs --------------------------------------------------------------------------------------------------------------
 
 
 def deliver_flow_logs(log_group_arn: str) -> Policy:
     """Allow writing to one log group. Omits logs:CreateLogGroup, so that a deleted group stays deleted."""
     return document(
-        {
-            "Sid": "Deliver",
-            "Effect": "Allow",
-            "Action": ["logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"],
-            "Resource": [log_group_arn, f"{log_group_arn}:*"],
-        }
+        statement(
+            "Deliver",
+            ["logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"],
+            [log_group_arn, f"{log_group_arn}:*"],
+        )
     )
 
 
@@ -99,14 +112,7 @@ def write_job_logs(log_group_arn: str) -> Policy:
     Pod Identity sets both names as session tags: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-abac.html
     """
     stream = "${aws:PrincipalTag/kubernetes-namespace}/*/${aws:PrincipalTag/kubernetes-pod-name}"
-    return document(
-        {
-            "Sid": "WriteOwn",
-            "Effect": "Allow",
-            "Action": ["logs:CreateLogStream", "logs:PutLogEvents"],
-            "Resource": f"{log_group_arn}:log-stream:{stream}",
-        }
-    )
+    return document(statement("WriteOwn", ["logs:CreateLogStream", "logs:PutLogEvents"], f"{log_group_arn}:log-stream:{stream}"))
 
 
 # --- keys --------------------------------------------------------------------------------------------------------------
@@ -117,13 +123,7 @@ def _administered_by_account(account: Account) -> Statement:
 
     https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-default.html
     """
-    return {
-        "Sid": "Administration",
-        "Effect": "Allow",
-        "Principal": {"AWS": account.root},
-        "Action": list(_KEY_ADMINISTRATION),
-        "Resource": "*",
-    }
+    return statement("Administration", list(_KEY_ADMINISTRATION), "*", principal={"AWS": account.root})
 
 
 def secrets_key(account: Account) -> Policy:
@@ -133,13 +133,7 @@ def secrets_key(account: Account) -> Policy:
     """
     return document(
         _administered_by_account(account),
-        {
-            "Sid": "GrantToEks",
-            "Effect": "Allow",
-            "Principal": {"AWS": account.root},
-            "Action": ["kms:CreateGrant", "kms:DescribeKey"],
-            "Resource": "*",
-        },
+        statement("GrantToEks", ["kms:CreateGrant", "kms:DescribeKey"], "*", principal={"AWS": account.root}),
     )
 
 
@@ -151,14 +145,13 @@ def logs_key(account: Account, log_groups: Sequence[str]) -> Policy:
     groups = [account.arn("logs", f"log-group:{name}") for name in log_groups]
     return document(
         _administered_by_account(account),
-        {
-            "Sid": "CloudWatchLogs",
-            "Effect": "Allow",
-            "Principal": {"Service": f"logs.{account.region}.amazonaws.com"},
-            "Action": ["kms:Decrypt*", "kms:Describe*", "kms:Encrypt*", "kms:GenerateDataKey*", "kms:ReEncrypt*"],
-            "Resource": "*",
-            "Condition": {"ArnEquals": {"kms:EncryptionContext:aws:logs:arn": groups}},
-        },
+        statement(
+            "CloudWatchLogs",
+            ["kms:Decrypt*", "kms:Describe*", "kms:Encrypt*", "kms:GenerateDataKey*", "kms:ReEncrypt*"],
+            "*",
+            principal={"Service": f"logs.{account.region}.amazonaws.com"},
+            condition={"ArnEquals": {"kms:EncryptionContext:aws:logs:arn": groups}},
+        ),
     )
 
 
@@ -171,19 +164,18 @@ def file_system_key(account: Account, service: str = "elasticfilesystem") -> Pol
     names = {"elasticfilesystem": "ThroughEfs", "fsx": "ThroughFsx"}
     return document(
         _administered_by_account(account),
-        {
-            "Sid": names[service],
-            "Effect": "Allow",
-            "Principal": {"AWS": account.root},
-            "Action": ["kms:CreateGrant", "kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKeyWithoutPlaintext"],
-            "Resource": "*",
-            "Condition": {
+        statement(
+            names[service],
+            ["kms:CreateGrant", "kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKeyWithoutPlaintext"],
+            "*",
+            principal={"AWS": account.root},
+            condition={
                 "StringEquals": {
                     "kms:CallerAccount": account.id,
                     "kms:ViaService": f"{service}.{account.region}.amazonaws.com",
                 }
             },
-        },
+        ),
     )
 
 
@@ -193,14 +185,14 @@ def file_system_key(account: Account, service: str = "elasticfilesystem") -> Pol
 def tls_only_bucket(bucket_arn: str) -> Policy:
     """Bucket policy that denies requests without TLS. IAM roles grant access to the bucket."""
     return document(
-        {
-            "Sid": "TlsOnly",
-            "Effect": "Deny",
-            "Principal": "*",
-            "Action": "s3:*",
-            "Resource": [bucket_arn, f"{bucket_arn}/*"],
-            "Condition": {"Bool": {"aws:SecureTransport": "false"}},
-        }
+        statement(
+            "TlsOnly",
+            "s3:*",
+            [bucket_arn, f"{bucket_arn}/*"],
+            principal="*",
+            condition={"Bool": {"aws:SecureTransport": "false"}},
+            effect="Deny",
+        )
     )
 
 
@@ -220,21 +212,14 @@ def exchange_job_keys(bucket_arn: str) -> Policy:
     namespace = f"{JOB_KEYS}/{tag}"
     exchange = _exchange(bucket_arn, namespace, own=f"{namespace}/${{aws:PrincipalTag/kubernetes-pod-name}}")
     folders = f"{bucket_arn}/{WORKDIR_KEYS}/{tag}/*"
-    read: Statement = {"Sid": "ReadWorkdirs", "Effect": "Allow", "Action": "s3:GetObject", "Resource": folders}
-    return document(*exchange, read)
+    return document(*exchange, statement("ReadWorkdirs", "s3:GetObject", folders))
 
 
 def _exchange(bucket_arn: str, shared: str, *, own: str) -> tuple[Statement, ...]:
     return (
-        {"Sid": "WriteOwn", "Effect": "Allow", "Action": "s3:PutObject", "Resource": f"{bucket_arn}/{own}/*"},
-        {"Sid": "ReadAll", "Effect": "Allow", "Action": "s3:GetObject", "Resource": f"{bucket_arn}/{shared}/*"},
-        {
-            "Sid": "List",
-            "Effect": "Allow",
-            "Action": "s3:ListBucket",
-            "Resource": bucket_arn,
-            "Condition": {"StringLike": {"s3:prefix": f"{shared}/*"}},
-        },
+        statement("WriteOwn", "s3:PutObject", f"{bucket_arn}/{own}/*"),
+        statement("ReadAll", "s3:GetObject", f"{bucket_arn}/{shared}/*"),
+        statement("List", "s3:ListBucket", bucket_arn, condition={"StringLike": {"s3:prefix": f"{shared}/*"}}),
     )
 
 
@@ -272,10 +257,9 @@ def use_buckets(account: Account, paths: Sequence[BucketPath]) -> Policy:
     for number, path in enumerate(paths):
         bucket = f"arn:{account.partition}:s3:::{path.bucket}"
         actions = [*_READ_OBJECTS, *(_WRITE_OBJECTS if path.writes else ())]
-        use = {"Sid": f"Use{number}", "Effect": "Allow", "Action": actions, "Resource": [f"{bucket}/{key}" for key in path.keys]}
-        prefixes = {"StringLike": {"s3:prefix": path.keys}}
-        listing: Statement = {"Sid": f"List{number}", "Effect": "Allow", "Action": "s3:ListBucket", "Resource": bucket}
-        statements += [use, listing if path.keys == ["*"] else {**listing, "Condition": prefixes}]
+        use = statement(f"Use{number}", actions, [f"{bucket}/{key}" for key in path.keys])
+        prefixes = {"StringLike": {"s3:prefix": path.keys}} if path.keys != ["*"] else None
+        statements += [use, statement(f"List{number}", "s3:ListBucket", bucket, condition=prefixes)]
     return document(*statements)
 
 
@@ -285,7 +269,7 @@ def use_buckets(account: Account, paths: Sequence[BucketPath]) -> Policy:
 def find_members() -> Policy:
     """Allow looking up which instances belong to the cluster. Nodes trust only AWS's list, not each other."""
     actions = ["autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeAutoScalingInstances", "ec2:DescribeInstances"]
-    return document({"Sid": "FindMembers", "Effect": "Allow", "Action": actions, "Resource": "*"})
+    return document(statement("FindMembers", actions, "*"))
 
 
 def complete_join(account: Account, group: str) -> Policy:
@@ -294,12 +278,11 @@ def complete_join(account: Account, group: str) -> Policy:
     https://docs.aws.amazon.com/autoscaling/ec2/userguide/lifecycle-hooks.html
     """
     return document(
-        {
-            "Sid": "CompleteJoin",
-            "Effect": "Allow",
-            "Action": "autoscaling:CompleteLifecycleAction",
-            "Resource": account.arn("autoscaling", f"autoScalingGroup:*:autoScalingGroupName/{group}"),
-        }
+        statement(
+            "CompleteJoin",
+            "autoscaling:CompleteLifecycleAction",
+            account.arn("autoscaling", f"autoScalingGroup:*:autoScalingGroupName/{group}"),
+        )
     )
 
 
@@ -310,13 +293,12 @@ def mount_through(account: Account, file_system_id: str, access_point_id: str) -
     """
     access_point = account.arn("elasticfilesystem", f"access-point/{access_point_id}")
     return document(
-        {
-            "Sid": "MountThroughAccessPoint",
-            "Effect": "Allow",
-            "Action": ["elasticfilesystem:ClientMount", "elasticfilesystem:ClientWrite"],
-            "Resource": account.arn("elasticfilesystem", f"file-system/{file_system_id}"),
-            "Condition": {"StringEquals": {"elasticfilesystem:AccessPointArn": access_point}},
-        }
+        statement(
+            "MountThroughAccessPoint",
+            ["elasticfilesystem:ClientMount", "elasticfilesystem:ClientWrite"],
+            account.arn("elasticfilesystem", f"file-system/{file_system_id}"),
+            condition={"StringEquals": {"elasticfilesystem:AccessPointArn": access_point}},
+        )
     )
 
 
@@ -330,22 +312,21 @@ def encrypted_file_system(file_system_arn: str) -> Policy:
     https://docs.aws.amazon.com/efs/latest/ug/iam-access-control-nfs-efs.html
     """
     return document(
-        {
-            "Sid": "ThroughMountTargets",
-            "Effect": "Allow",
-            "Principal": {"AWS": "*"},
-            "Action": ["elasticfilesystem:ClientMount", "elasticfilesystem:ClientWrite"],
-            "Resource": file_system_arn,
-            "Condition": {"Bool": {"elasticfilesystem:AccessedViaMountTarget": "true"}},
-        },
-        {
-            "Sid": "TlsOnly",
-            "Effect": "Deny",
-            "Principal": {"AWS": "*"},
-            "Action": "*",
-            "Resource": file_system_arn,
-            "Condition": {"Bool": {"aws:SecureTransport": "false"}},
-        },
+        statement(
+            "ThroughMountTargets",
+            ["elasticfilesystem:ClientMount", "elasticfilesystem:ClientWrite"],
+            file_system_arn,
+            principal={"AWS": "*"},
+            condition={"Bool": {"elasticfilesystem:AccessedViaMountTarget": "true"}},
+        ),
+        statement(
+            "TlsOnly",
+            "*",
+            file_system_arn,
+            principal={"AWS": "*"},
+            condition={"Bool": {"aws:SecureTransport": "false"}},
+            effect="Deny",
+        ),
     )
 
 
@@ -358,10 +339,9 @@ def scale_groups(account: Account, cluster: str, autoscaler_tag: str) -> Policy:
     https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/aws/README.md
     """
     return document(
-        {
-            "Sid": "Read",
-            "Effect": "Allow",
-            "Action": [
+        statement(
+            "Read",
+            [
                 "autoscaling:DescribeAutoScalingGroups",
                 "autoscaling:DescribeAutoScalingInstances",
                 "autoscaling:DescribeLaunchConfigurations",
@@ -372,19 +352,13 @@ def scale_groups(account: Account, cluster: str, autoscaler_tag: str) -> Policy:
                 "ec2:DescribeLaunchTemplateVersions",
                 "ec2:GetInstanceTypesFromInstanceRequirements",
             ],
-            "Resource": "*",
-        },
-        {
-            "Sid": "ReadNodeGroups",
-            "Effect": "Allow",
-            "Action": "eks:DescribeNodegroup",
-            "Resource": account.arn("eks", f"nodegroup/{cluster}/*"),
-        },
-        {
-            "Sid": "Scale",
-            "Effect": "Allow",
-            "Action": ["autoscaling:SetDesiredCapacity", "autoscaling:TerminateInstanceInAutoScalingGroup"],
-            "Resource": account.arn("autoscaling", "autoScalingGroup:*:autoScalingGroupName/*"),
-            "Condition": {"StringEquals": {f"aws:ResourceTag/{autoscaler_tag}/{cluster}": "owned"}},
-        },
+            "*",
+        ),
+        statement("ReadNodeGroups", "eks:DescribeNodegroup", account.arn("eks", f"nodegroup/{cluster}/*")),
+        statement(
+            "Scale",
+            ["autoscaling:SetDesiredCapacity", "autoscaling:TerminateInstanceInAutoScalingGroup"],
+            account.arn("autoscaling", "autoScalingGroup:*:autoScalingGroupName/*"),
+            condition={"StringEquals": {f"aws:ResourceTag/{autoscaler_tag}/{cluster}": "owned"}},
+        ),
     )

@@ -2,50 +2,40 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import pulumi
 import pulumi_aws as aws
 
+from infra.components.children import child
 from infra.naming import COMPONENT, Naming
 
 UNTAGGED_DAYS: Final = 14
 KEPT_IMAGES: Final = 50
 
 
-@dataclass(frozen=True)
-class ImageRepositoriesArgs:
-    naming: Naming
-    names: Sequence[str]
-    """Names of the repositories, without the `CLUSTER/` prefix."""
-
-
 class ImageRepositories(pulumi.ComponentResource):
-    """Creates one ECR repository per name. Each repository
+    """Creates one ECR repository `CLUSTER/IMAGE` per image. Each repository
     - has immutable tags, is encrypted, and scans images on push
     - expires untagged images after UNTAGGED_DAYS, and keeps only the newest KEPT_IMAGES
     - cannot be deleted while it contains images
     """
 
-    def __init__(self, name: str, args: ImageRepositoriesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, naming: Naming, images: Sequence[str], opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(f"{COMPONENT}:ImageRepositories", name, None, opts)
-        child = pulumi.ResourceOptions(parent=self)
-        for image in args.names:
+        for image in images:
             repository = aws.ecr.Repository(
-                f"{name}-{image}",
-                name=f"{args.naming.cluster}/{image}",
+                **child(self, naming, f"{name}-{image}"),
+                name=f"{naming.cluster}/{image}",
                 image_tag_mutability="IMMUTABLE",
                 image_scanning_configuration={"scan_on_push": True},
                 # Encrypt with the AWS managed key `aws/ecr`, so that nodes need no key permissions to pull images.
                 # https://docs.aws.amazon.com/AmazonECR/latest/userguide/encryption-at-rest.html
                 encryption_configurations=[{"encryption_type": "KMS"}],
-                tags=args.naming.tags(Name=f"{name}-{image}"),
-                opts=child,
             )
-            aws.ecr.LifecyclePolicy(
-                f"{name}-{image}-lifecycle", repository=repository.name, policy=json.dumps(EXPIRY), opts=child
-            )
+            options = pulumi.ResourceOptions(parent=self)
+            policy = json.dumps(EXPIRY)
+            aws.ecr.LifecyclePolicy(f"{name}-{image}-lifecycle", repository=repository.name, policy=policy, opts=options)
         self.register_outputs({})
 
 

@@ -1,23 +1,14 @@
 """IAM role of EC2 cluster instances."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import pulumi
 import pulumi_aws as aws
 
 from infra.components import iam, trust_policies
+from infra.components.children import child
 from infra.components.iam import Account
 from infra.naming import COMPONENT, Naming
-
-
-@dataclass(frozen=True)
-class InstanceRoleArgs:
-    naming: Naming
-    account: Account
-    description: str
-    policies: Mapping[str, pulumi.Input[str]]
-    """Policies in addition to the Session Manager policy, keyed by name."""
 
 
 class InstanceRole(pulumi.ComponentResource):
@@ -26,39 +17,33 @@ class InstanceRole(pulumi.ComponentResource):
     - its instance profile
     """
 
-    def __init__(self, name: str, args: InstanceRoleArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        naming: Naming,
+        account: Account,
+        description: str,
+        policies: Mapping[str, pulumi.Input[str]],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """`policies` are added to the Session Manager policy, keyed by name."""
         super().__init__(f"{COMPONENT}:InstanceRole", name, None, opts)
-        child = pulumi.ResourceOptions(parent=self)
-        self._role = aws.iam.Role(
-            name,
-            description=args.description,
+        role = aws.iam.Role(
+            **child(self, naming, name),
+            description=description,
             assume_role_policy=iam.to_json(trust_policies.assumed_by_instances()),
-            tags=args.naming.tags(Name=name),
-            opts=child,
         )
-        managed = args.account.managed_policy(iam.SESSION_MANAGER)
-        self._permissions: list[pulumi.Resource] = [
-            aws.iam.RolePolicyAttachment(f"{name}-{iam.SESSION_MANAGER}", role=self._role.name, policy_arn=managed, opts=child),
+        options = pulumi.ResourceOptions(parent=self)
+        managed = account.managed_policy(iam.SESSION_MANAGER)
+        self.permissions: Sequence[pulumi.Resource] = [
+            aws.iam.RolePolicyAttachment(f"{name}-{iam.SESSION_MANAGER}", role=role.name, policy_arn=managed, opts=options),
             *(
-                aws.iam.RolePolicy(f"{name}-{key}", role=self._role.name, policy=policy, opts=child)
-                for key, policy in args.policies.items()
+                aws.iam.RolePolicy(f"{name}-{key}", role=role.name, policy=policy, opts=options)
+                for key, policy in policies.items()
             ),
         ]
-        self._profile = aws.iam.InstanceProfile(
-            f"{name}-profile", role=self._role.name, tags=args.naming.tags(Name=f"{name}-profile"), opts=child
-        )
-        self.register_outputs({"arn": self._role.arn})
-
-    @property
-    def unique_id(self) -> pulumi.Output[str]:
-        """Unique ID of the role (AROA...). The `aws:userid` of every instance with this role starts with this ID."""
-        return self._role.unique_id
-
-    @property
-    def profile_arn(self) -> pulumi.Output[str]:
-        return self._profile.arn
-
-    @property
-    def permissions(self) -> Sequence[pulumi.Resource]:
         """Policies of the role. They must be created before the first instance and deleted after the last one."""
-        return self._permissions
+        profile = aws.iam.InstanceProfile(**child(self, naming, f"{name}-profile"), role=role.name)
+        self.profile_arn, self.unique_id = profile.arn, role.unique_id
+        """The ID (AROA...) with which the `aws:userid` of every instance with this role starts."""
+        self.register_outputs({"arn": role.arn})

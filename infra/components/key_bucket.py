@@ -1,23 +1,18 @@
 """S3 bucket for the public SSH keys of nodes and job pods, and for the folders that `submit` sends to jobs without a
 shared volume. Private keys never leave the node or pod that generated them."""
 
-from dataclasses import dataclass
 from typing import Final
 
 import pulumi
 import pulumi_aws as aws
 
 from infra.components import iam
+from infra.components.children import child
 from infra.naming import COMPONENT, WORKDIR_DAYS, WORKDIR_KEYS, Naming
 
 EXPIRY_DAYS: Final = 1
 """Number of days after which uploaded public keys expire. One day is enough: nodes and pods exchange keys within
 minutes, and running nodes upload their keys again."""
-
-
-@dataclass(frozen=True)
-class KeyBucketArgs:
-    naming: Naming
 
 
 class KeyBucket(pulumi.ComponentResource):
@@ -26,35 +21,36 @@ class KeyBucket(pulumi.ComponentResource):
     - not versioned, and deleted together with its content; keys expire after a day, folders of jobs after a month
     """
 
-    def __init__(self, name: str, args: KeyBucketArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, naming: Naming, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(f"{COMPONENT}:KeyBucket", name, None, opts)
-        child = pulumi.ResourceOptions(parent=self)
-        self._bucket = aws.s3.Bucket(name, force_destroy=True, tags=args.naming.tags(Name=name), opts=child)
+        bucket = aws.s3.Bucket(**child(self, naming, name), force_destroy=True)
+        self.name, self.arn = bucket.bucket, bucket.arn
+        options = pulumi.ResourceOptions(parent=self)
         block = aws.s3.BucketPublicAccessBlock(
             f"{name}-public-access-block",
-            bucket=self._bucket.id,
+            bucket=bucket.id,
             block_public_acls=True,
             block_public_policy=True,
             ignore_public_acls=True,
             restrict_public_buckets=True,
-            opts=child,
+            opts=options,
         )
         aws.s3.BucketOwnershipControls(
             f"{name}-ownership",
-            bucket=self._bucket.id,
+            bucket=bucket.id,
             rule={"object_ownership": "BucketOwnerEnforced"},
-            opts=child,
+            opts=options,
         )
         aws.s3.BucketServerSideEncryptionConfiguration(
             f"{name}-encryption",
-            bucket=self._bucket.id,
+            bucket=bucket.id,
             # With a KMS key, every reader would also need permission to use that key.
             rules=[{"apply_server_side_encryption_by_default": {"sse_algorithm": "AES256"}}],
-            opts=child,
+            opts=options,
         )
         aws.s3.BucketLifecycleConfiguration(
             f"{name}-lifecycle",
-            bucket=self._bucket.id,
+            bucket=bucket.id,
             rules=[
                 _expire("expire", iam.NODE_KEYS, EXPIRY_DAYS),
                 _expire("expire-job-keys", iam.JOB_KEYS, EXPIRY_DAYS),
@@ -66,24 +62,16 @@ class KeyBucket(pulumi.ComponentResource):
                     "abort_incomplete_multipart_upload": {"days_after_initiation": 1},
                 },
             ],
-            opts=child,
+            opts=options,
         )
         aws.s3.BucketPolicy(
             f"{name}-policy",
-            bucket=self._bucket.id,
-            policy=self._bucket.arn.apply(lambda arn: iam.to_json(iam.tls_only_bucket(arn))),
+            bucket=bucket.id,
+            policy=bucket.arn.apply(lambda arn: iam.to_json(iam.tls_only_bucket(arn))),
             # S3 rejects a policy while the public access block is changing (OperationAborted).
             opts=pulumi.ResourceOptions(parent=self, depends_on=[block]),
         )
         self.register_outputs({"bucket": self.name})
-
-    @property
-    def name(self) -> pulumi.Output[str]:
-        return self._bucket.bucket
-
-    @property
-    def arn(self) -> pulumi.Output[str]:
-        return self._bucket.arn
 
 
 def _expire(id: str, prefix: str, days: int) -> aws.s3.BucketLifecycleConfigurationRuleArgsDict:

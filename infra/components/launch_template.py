@@ -7,8 +7,10 @@ from typing import Final, Literal
 import pulumi
 import pulumi_aws as aws
 
+from infra.components.instance_role import InstanceRole
+from infra.naming import Naming
 from infra.plan.efa_interfaces import Interface
-from infra.plan.specs import ReservationTarget
+from infra.plan.specs import Market, ReservationTarget
 
 IMDS_HOP_LIMIT: Final = 1
 """With one hop, only processes in the host network can reach instance metadata and the credentials of the node role.
@@ -26,48 +28,68 @@ TaggedKind = Literal["instance", "volume", "network-interface"]
 
 
 @dataclass(frozen=True)
-class LaunchTemplateArgs:
-    """Settings that differ between launch templates."""
+class Ec2NodeArgs:
+    """What the head node and the workers of an EC2 cluster need."""
 
-    description: str
-    tags: Mapping[str, str]
-    root_device: str
-    root_volume_gib: int
-    security_groups: Sequence[pulumi.Input[str]]
-    """Used if `network_interfaces` is empty. EC2 accepts security groups on the instance or on each interface, never
-    both: https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html"""
-    network_interfaces: Sequence[NetworkInterface] = ()
-    user_data: pulumi.Input[str] | None = None
+    naming: Naming
+    role: InstanceRole
+    security_group_id: pulumi.Input[str]
+    subnet_id: pulumi.Input[str]
+    """A public subnet if SSH is open to the node, otherwise a private one."""
+    user_data: pulumi.Input[str]
     """Base64-encoded."""
-    image_id: pulumi.Input[str] | None = None
-    instance_type: str | None = None
-    market: Literal["spot", "capacity-block"] | None = None
-    reservation: ReservationTarget | None = None
-    placement_group: pulumi.Input[str] | None = None
-    profile_arn: pulumi.Input[str] | None = None
-    tagged: Sequence[TaggedKind] = ("instance", "volume", "network-interface")
+    placement_group: pulumi.Input[str] | None
+    after: Sequence[pulumi.Resource]
+    """Resources that the node needs to boot."""
+
+    @property
+    def needs(self) -> list[pulumi.Resource]:
+        """Resources that must exist before the node, its permissions included."""
+        return [*self.after, *self.role.permissions]
 
 
-def create(name: str, args: LaunchTemplateArgs, opts: pulumi.ResourceOptions) -> aws.ec2.LaunchTemplate:
-    """Create a launch template with an encrypted root volume, IMDSv2 and detailed monitoring."""
+def create(
+    name: str,
+    *,
+    description: str,
+    tags: Mapping[str, str],
+    root_device: str,
+    root_volume_gib: int,
+    security_groups: Sequence[pulumi.Input[str]],
+    network_interfaces: Sequence[NetworkInterface],
+    image_id: str | None,
+    instance_type: str | None,
+    market: Market,
+    reservation: ReservationTarget | None,
+    placement_group: pulumi.Input[str] | None,
+    user_data: pulumi.Input[str] | None = None,
+    profile_arn: pulumi.Input[str] | None = None,
+    tagged: Sequence[TaggedKind] = ("instance", "volume", "network-interface"),
+    opts: pulumi.ResourceOptions,
+) -> aws.ec2.LaunchTemplate:
+    """Create a launch template with an encrypted root volume, IMDSv2 and detailed monitoring. `user_data` is in base64.
+
+    EC2 accepts security groups on the instance or on each interface, never both. `security_groups` are used if there are
+    no `network_interfaces`: https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html
+    """
     return aws.ec2.LaunchTemplate(
         name,
-        description=args.description,
+        description=description,
         update_default_version=True,
-        image_id=args.image_id,
-        instance_type=args.instance_type,
-        iam_instance_profile={"arn": args.profile_arn} if args.profile_arn is not None else None,
-        instance_market_options={"market_type": args.market} if args.market else None,
-        capacity_reservation_specification=_reservation(args.reservation),
-        placement={"group_name": args.placement_group} if args.placement_group is not None else None,
-        vpc_security_group_ids=None if args.network_interfaces else list(args.security_groups),
-        network_interfaces=list(args.network_interfaces) or None,
-        block_device_mappings=[_root_volume(args.root_device, args.root_volume_gib)],
+        image_id=image_id,
+        instance_type=instance_type,
+        iam_instance_profile={"arn": profile_arn} if profile_arn is not None else None,
+        instance_market_options={"market_type": market} if market != "on-demand" else None,
+        capacity_reservation_specification=_reservation(reservation),
+        placement={"group_name": placement_group} if placement_group is not None else None,
+        vpc_security_group_ids=None if network_interfaces else list(security_groups),
+        network_interfaces=list(network_interfaces) or None,
+        block_device_mappings=[_root_volume(root_device, root_volume_gib)],
         metadata_options=METADATA,
         monitoring={"enabled": True},
-        tag_specifications=[{"resource_type": kind, "tags": args.tags} for kind in args.tagged],
-        user_data=args.user_data,
-        tags=args.tags,
+        tag_specifications=[{"resource_type": kind, "tags": tags} for kind in tagged],
+        user_data=user_data,
+        tags=tags,
         opts=opts,
     )
 

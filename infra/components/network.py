@@ -2,58 +2,32 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import pulumi
 import pulumi_aws as aws
 
 from infra.components import endpoint_policies, iam, trust_policies
+from infra.components.children import child
 from infra.components.iam import Account
 from infra.naming import ANYWHERE, COMPONENT, PRIVATE_SUBNET_TAG, PUBLIC_SUBNET_TAG, Naming, cluster_tag
 from infra.plan.subnet_cidrs import zone_addresses
 
 
-class Subnets(Protocol):
-    """Properties of a new or existing network that other components need."""
-
-    @property
-    def vpc_id(self) -> pulumi.Input[str]: ...
-
-    @property
-    def private_subnets(self) -> Mapping[str, Sequence[pulumi.Input[str]]]:
-        """Zone -> subnets for nodes."""
-        ...
-
-    @property
-    def public_subnets(self) -> Mapping[str, Sequence[pulumi.Input[str]]]: ...
-
-    @property
-    def reachable_cidrs(self) -> Sequence[str]:
-        """Addresses that nodes can reach: all addresses if the network has a route to the internet, otherwise only the
-        VPC."""
-        ...
-
-    @property
-    def reachable_prefix_lists(self) -> Mapping[str, pulumi.Input[str]]:
-        """Prefix lists of AWS services that nodes can also reach, keyed by service name."""
-        ...
-
-    @property
-    def routes(self) -> Sequence[pulumi.Resource]:
-        """Resources that provide egress for instances in private subnets."""
-        ...
-
-
 @dataclass(frozen=True)
-class ExistingNetwork:
-    """Existing VPC, which the stack does not change. It must already provide the egress that nodes need."""
+class Subnets:
+    """What other components need of a network: the stack's own, or an existing VPC, which the stack does not change and
+    which must already provide the egress that nodes need."""
 
-    vpc_id: str
-    private_subnets: Mapping[str, Sequence[str]]
-    public_subnets: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    vpc_id: pulumi.Input[str]
+    private_subnets: Mapping[str, Sequence[pulumi.Input[str]]]
+    """Zone -> subnets for nodes."""
+    public_subnets: Mapping[str, Sequence[pulumi.Input[str]]] = field(default_factory=dict)
     reachable_cidrs: Sequence[str] = (ANYWHERE,)
-    reachable_prefix_lists: Mapping[str, str] = field(default_factory=dict)
+    """Addresses that nodes can reach: all addresses if the network has a route to the internet, otherwise only the VPC."""
+    reachable_prefix_lists: Mapping[str, pulumi.Input[str]] = field(default_factory=dict)
+    """Prefix lists of AWS services that nodes can also reach, keyed by service name."""
     routes: Sequence[pulumi.Resource] = ()
+    """Resources that provide egress for instances in private subnets."""
 
 
 @dataclass(frozen=True)
@@ -89,19 +63,25 @@ class Network(pulumi.ComponentResource):
         private_tables = {zone: self._create_route_table(f"private-{zone}", self._private[zone]) for zone in args.zones}
         if args.nat_zones:
             self._create_internet_access(private_tables)
-        self._s3 = self._create_s3_endpoint(private_tables)
+        s3 = self._create_s3_endpoint(private_tables)
         self._create_flow_logs()
-        self.register_outputs({"vpcId": self.vpc_id})
+        self.subnets = Subnets(
+            self._vpc.id,
+            {zone: [subnet.id] for zone, subnet in self._private.items()},
+            {zone: [subnet.id] for zone, subnet in self._public.items()},
+            reachable_cidrs=[ANYWHERE] if args.nat_zones else [args.cidr],
+            reachable_prefix_lists={} if args.nat_zones else {"s3": s3.prefix_list_id},
+            routes=self._routes,
+        )
+        self.register_outputs({"vpcId": self._vpc.id})
 
     def _create_vpc(self) -> aws.ec2.Vpc:
         naming = self._args.naming
         vpc = aws.ec2.Vpc(
-            f"{self._name}-vpc",
+            **child(self, naming, f"{self._name}-vpc"),
             cidr_block=self._args.cidr,
             enable_dns_support=True,
             enable_dns_hostnames=True,  # the private EKS endpoint, interface endpoints and EFS need both DNS settings
-            tags=naming.tags(Name=f"{self._name}-vpc"),
-            opts=self._child,
         )
         aws.ec2.DefaultSecurityGroup(
             f"{self._name}-default-security-group",
@@ -114,27 +94,18 @@ class Network(pulumi.ComponentResource):
     def _create_subnet(self, zone: str, *, public: bool) -> aws.ec2.Subnet:
         naming, kind = self._args.naming, "public" if public else "private"
         addresses = zone_addresses(self._args.cidr, zone)
+        tags = {**cluster_tag(naming.cluster), **(PUBLIC_SUBNET_TAG if public else PRIVATE_SUBNET_TAG)}
         return aws.ec2.Subnet(
-            f"{self._name}-{kind}-{zone}-subnet",
+            **child(self, naming, f"{self._name}-{kind}-{zone}", "subnet", tags=tags),
             vpc_id=self._vpc.id,
             availability_zone=zone,
             cidr_block=addresses.public if public else addresses.private,
             map_public_ip_on_launch=False,
-            tags=naming.tags(
-                {**cluster_tag(naming.cluster), **(PUBLIC_SUBNET_TAG if public else PRIVATE_SUBNET_TAG)},
-                Name=f"{self._name}-{kind}-{zone}",
-            ),
-            opts=self._child,
         )
 
     def _create_route_table(self, key: str, *subnets: aws.ec2.Subnet) -> aws.ec2.RouteTable:
         """Create a route table. Each private subnet has its own, so that new NAT gateways change only routes."""
-        table = aws.ec2.RouteTable(
-            f"{self._name}-{key}-route-table",
-            vpc_id=self._vpc.id,
-            tags=self._args.naming.tags(Name=f"{self._name}-{key}"),
-            opts=self._child,
-        )
+        table = aws.ec2.RouteTable(**child(self, self._args.naming, f"{self._name}-{key}", "route-table"), vpc_id=self._vpc.id)
         for subnet in subnets:
             self._associate(key, table, subnet)
         return table
@@ -147,12 +118,7 @@ class Network(pulumi.ComponentResource):
 
     def _create_internet_access(self, private_tables: Mapping[str, aws.ec2.RouteTable]) -> None:
         args, name = self._args, self._name
-        gateway = aws.ec2.InternetGateway(
-            f"{name}-internet-gateway",
-            vpc_id=self._vpc.id,
-            tags=args.naming.tags(Name=f"{name}-internet-gateway"),
-            opts=self._child,
-        )
+        gateway = aws.ec2.InternetGateway(**child(self, args.naming, f"{name}-internet-gateway"), vpc_id=self._vpc.id)
         public_table = self._create_route_table("public")
         internet = aws.ec2.Route(
             f"{name}-public-internet-route",
@@ -176,51 +142,40 @@ class Network(pulumi.ComponentResource):
             self._routes.append(route)
 
     def _create_nat_gateway(self, zone: str, internet: pulumi.Resource) -> aws.ec2.NatGateway:
-        address = aws.ec2.Eip(
-            f"{self._name}-nat-{zone}-address",
-            domain="vpc",
-            tags=self._args.naming.tags(Name=f"{self._name}-nat-{zone}"),
-            opts=self._child,
-        )
+        naming, name = self._args.naming, f"{self._name}-nat-{zone}"
+        address = aws.ec2.Eip(**child(self, naming, name, "address"), domain="vpc")
         return aws.ec2.NatGateway(
-            f"{self._name}-nat-{zone}-gateway",
+            # EC2 rejects a NAT gateway in a VPC without an internet route, and the route must outlive the gateway.
+            **child(self, naming, name, "gateway", after=[internet]),
             subnet_id=self._public[zone].id,
             allocation_id=address.id,
-            tags=self._args.naming.tags(Name=f"{self._name}-nat-{zone}"),
-            # EC2 rejects a NAT gateway in a VPC without an internet route, and the route must outlive the gateway.
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[internet]),
         )
 
     def _create_s3_endpoint(self, private_tables: Mapping[str, aws.ec2.RouteTable]) -> aws.ec2.VpcEndpoint:
         endpoint = aws.ec2.VpcEndpoint(
-            f"{self._name}-s3-endpoint",
+            **child(self, self._args.naming, f"{self._name}-s3", "endpoint"),
             vpc_id=self._vpc.id,
             service_name=f"com.amazonaws.{self._args.account.region}.s3",
             vpc_endpoint_type="Gateway",
             policy=iam.to_json(endpoint_policies.s3_endpoint(self._args.account, has_internet=bool(self._args.nat_zones))),
             route_table_ids=[table.id for table in private_tables.values()],
-            tags=self._args.naming.tags(Name=f"{self._name}-s3"),
-            opts=self._child,
         )
         self._routes.append(endpoint)
         return endpoint
 
     def _create_flow_logs(self) -> None:
         args, name = self._args, self._name
+        logs = f"{name}-flow-logs"
         group = aws.cloudwatch.LogGroup(
-            f"{name}-flow-logs-group",
+            **child(self, args.naming, logs, "group"),
             name=args.naming.flow_logs,
             retention_in_days=args.log_retention_days,
             kms_key_id=args.logs_key_arn,
-            tags=args.naming.tags(Name=f"{name}-flow-logs"),
-            opts=self._child,
         )
         role = aws.iam.Role(
-            f"{name}-flow-logs-role",
+            **child(self, args.naming, logs, "role"),
             description=f"Delivers the flow logs of {args.naming.cluster}",
             assume_role_policy=iam.to_json(trust_policies.assumed_by_flow_logs(args.account)),
-            tags=args.naming.tags(Name=f"{name}-flow-logs"),
-            opts=self._child,
         )
         delivery = aws.iam.RolePolicy(
             f"{name}-flow-logs-policy",
@@ -229,36 +184,10 @@ class Network(pulumi.ComponentResource):
             opts=self._child,
         )
         aws.ec2.FlowLog(
-            f"{name}-flow-log",
+            **child(self, args.naming, f"{name}-flow-log", after=[delivery]),
             vpc_id=self._vpc.id,
             traffic_type="ALL",
             log_destination_type="cloud-watch-logs",
             log_destination=group.arn,
             iam_role_arn=role.arn,
-            tags=args.naming.tags(Name=f"{name}-flow-log"),
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[delivery]),
         )
-
-    @property
-    def vpc_id(self) -> pulumi.Output[str]:
-        return self._vpc.id
-
-    @property
-    def private_subnets(self) -> dict[str, list[pulumi.Input[str]]]:
-        return {zone: [subnet.id] for zone, subnet in self._private.items()}
-
-    @property
-    def public_subnets(self) -> dict[str, list[pulumi.Input[str]]]:
-        return {zone: [subnet.id] for zone, subnet in self._public.items()}
-
-    @property
-    def reachable_cidrs(self) -> list[str]:
-        return [ANYWHERE] if self._args.nat_zones else [self._args.cidr]
-
-    @property
-    def reachable_prefix_lists(self) -> dict[str, pulumi.Input[str]]:
-        return {} if self._args.nat_zones else {"s3": self._s3.prefix_list_id}
-
-    @property
-    def routes(self) -> Sequence[pulumi.Resource]:
-        return self._routes

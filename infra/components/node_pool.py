@@ -10,9 +10,7 @@ import pulumi_aws as aws
 from infra.boot.eks_node import ClusterAccess
 from infra.components import launch_template
 from infra.components.eks_cluster import EksCluster
-from infra.components.launch_template import LaunchTemplateArgs
 from infra.naming import COMPONENT, PLACEMENT_TAG, POOL_TAG, Naming
-from infra.plan.node_user_data import encoded_user_data
 from infra.plan.specs import NodePoolSpec
 
 ROOT_DEVICE: Final = "/dev/xvda"
@@ -48,7 +46,8 @@ class NodePool(pulumi.ComponentResource):
         self._name, self._args, self._spec = name, args, args.spec
         self._tags = args.naming.tags({POOL_TAG: args.spec.name}, Name=name)
         self._template = self._create_launch_template()
-        self._group = self._create_node_group()
+        self.node_group = self._create_node_group()
+        self.node_group_name = self.node_group.node_group_name
         self._tag_auto_scaling_group()
         self._follow_block()
         self.register_outputs({"nodeGroupName": self.node_group_name})
@@ -59,7 +58,8 @@ class NodePool(pulumi.ComponentResource):
         spec = self._spec
         groups = [self._args.cluster.security_group_id, self._args.node_security_group_id]
         is_block = spec.capacity == "CAPACITY_BLOCK"
-        args = LaunchTemplateArgs(
+        return launch_template.create(
+            f"{self._name}-launch-template",
             description=f"Nodes of pool {spec.name}",
             tags=self._tags,
             root_device=ROOT_DEVICE,
@@ -71,21 +71,20 @@ class NodePool(pulumi.ComponentResource):
             image_id=spec.ami_id,
             # EKS requires the instance type in the template for Capacity Blocks, and on the node group for other capacity.
             instance_type=spec.instance_type if is_block else None,
-            market="capacity-block" if is_block else None,
+            market="capacity-block" if is_block else "on-demand",
             reservation=spec.reservation,
             placement_group=self._args.placement_group,
+            # Changing a tag would create a template version, and EKS would replace every node of the pool. Instances get
+            # their tags from the Auto Scaling group.
+            opts=pulumi.ResourceOptions(parent=self, ignore_changes=["tagSpecifications"]),
         )
-        # Changing a tag would create a template version, and EKS would replace every node of the pool. Instances get
-        # their tags from the Auto Scaling group.
-        opts = pulumi.ResourceOptions(parent=self, ignore_changes=["tagSpecifications"])
-        return launch_template.create(f"{self._name}-launch-template", args, opts)
 
     def _user_data(self) -> pulumi.Input[str]:
         if self._spec.ami_id is None:
-            return encoded_user_data(self._spec, None)
+            return self._spec.user_data(None)
         cluster = self._args.cluster
         access = pulumi.Output.all(cluster.name, cluster.endpoint, cluster.certificate_authority, cluster.service_cidr)
-        return access.apply(lambda values: encoded_user_data(self._spec, ClusterAccess(*values)))
+        return access.apply(lambda values: self._spec.user_data(ClusterAccess(*values)))
 
     # --- node group
 
@@ -117,7 +116,7 @@ class NodePool(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(
                 parent=self,
                 depends_on=list(args.after),
-                ignore_changes=["scalingConfig.desiredSize"] if spec.sizes.autoscaler_owns_desired else None,
+                ignore_changes=["scalingConfig.desiredSize"] if spec.sizes.keeps_desired else None,
                 # Replace a group that EKS failed to create; otherwise, the next `pulumi up` would only clear the error in
                 # Pulumi's state. If this were always set, a failed resize would replace a running group.
                 replace_on_changes=["#initerror"] if spec.failed else None,
@@ -166,15 +165,7 @@ class NodePool(pulumi.ComponentResource):
 
     @property
     def _auto_scaling_group(self) -> pulumi.Output[str]:
-        return self._group.resources[0].autoscaling_groups[0].name.apply(lambda name: name or "")
-
-    @property
-    def node_group(self) -> pulumi.Resource:
-        return self._group
-
-    @property
-    def node_group_name(self) -> pulumi.Output[str]:
-        return self._group.node_group_name
+        return self.node_group.resources[0].autoscaling_groups[0].name.apply(lambda name: name or "")
 
 
 def _repair(spec: NodePoolSpec) -> aws.eks.NodeGroupNodeRepairConfigArgsDict:

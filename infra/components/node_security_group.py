@@ -7,6 +7,7 @@ from typing import Final
 import pulumi
 import pulumi_aws as aws
 
+from infra.components.children import child
 from infra.naming import ANYWHERE, COMPONENT, Naming
 
 HTTPS: Final = 443
@@ -35,26 +36,20 @@ class NodeSecurityGroup(pulumi.ComponentResource):
     def __init__(self, name: str, args: NodeSecurityGroupArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(f"{COMPONENT}:NodeSecurityGroup", name, None, opts)
         self._name, self._naming = name, args.naming
-        self._child = pulumi.ResourceOptions(parent=self)
-        self._group = aws.ec2.SecurityGroup(
-            name,
-            vpc_id=args.vpc_id,
-            description=f"Nodes of {args.naming.cluster}",
-            tags=args.naming.tags(Name=name),
-            opts=self._child,
+        group = aws.ec2.SecurityGroup(
+            **child(self, args.naming, name), vpc_id=args.vpc_id, description=f"Nodes of {args.naming.cluster}"
         )
-        self._rules: list[pulumi.Resource] = []
+        self.id = group.id
         ingress = aws.vpc.SecurityGroupIngressRule(
-            f"{name}-self-ingress",
-            security_group_id=self._group.id,
-            referenced_security_group_id=self._group.id,
+            **child(self, args.naming, f"{name}-self-ingress"),
+            security_group_id=self.id,
+            referenced_security_group_id=self.id,
             ip_protocol=ALL_PROTOCOLS,
             description=AMONG_NODES,
-            tags=args.naming.tags(Name=f"{name}-self-ingress"),
-            opts=self._child,
         )
-        self._rules.append(ingress)
-        self._egress("self", AMONG_NODES, to_group=self._group.id)
+        self.rules: list[pulumi.Resource] = [ingress]
+        """They must be created before the first node and deleted after the last one."""
+        self._egress("self", AMONG_NODES, to_group=self.id)
         for cidr in args.egress_cidrs:
             purpose = "Images, packages and AWS over NAT" if cidr == ANYWHERE else "Endpoints, file system and control plane"
             self._egress(cidr, purpose, to_cidr=cidr)
@@ -73,8 +68,8 @@ class NodeSecurityGroup(pulumi.ComponentResource):
     ) -> None:
         port = HTTPS if to_prefix_list is not None else None
         rule = aws.vpc.SecurityGroupEgressRule(
-            f"{self._name}-{key}-egress",
-            security_group_id=self._group.id,
+            **child(self, self._naming, f"{self._name}-{key}-egress"),
+            security_group_id=self.id,
             referenced_security_group_id=to_group,
             cidr_ipv4=to_cidr,
             prefix_list_id=to_prefix_list,
@@ -82,19 +77,8 @@ class NodeSecurityGroup(pulumi.ComponentResource):
             from_port=port,
             to_port=port,
             description=description,
-            tags=self._naming.tags(Name=f"{self._name}-{key}-egress"),
-            opts=self._child,
         )
-        self._rules.append(rule)
-
-    @property
-    def id(self) -> pulumi.Output[str]:
-        return self._group.id
-
-    @property
-    def rules(self) -> Sequence[pulumi.Resource]:
-        """Rules of the group. They must be created before the first node and deleted after the last one."""
-        return self._rules
+        self.rules.append(rule)
 
 
 def admit_cidr(

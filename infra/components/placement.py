@@ -1,35 +1,18 @@
 """Placement group of a pool."""
 
-from dataclasses import dataclass
-
 import pulumi
 import pulumi_aws as aws
 
+from infra.components.children import child
 from infra.naming import COMPONENT, Naming
-
-
-@dataclass(frozen=True)
-class PlacementArgs:
-    naming: Naming
 
 
 class Placement(pulumi.ComponentResource):
     """Creates a cluster placement group, which places instances close together on the network, in one zone."""
 
-    def __init__(self, name: str, args: PlacementArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, naming: Naming, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(f"{COMPONENT}:Placement", name, None, opts)
-        self._group = aws.ec2.PlacementGroup(
-            name,
-            strategy=aws.ec2.PlacementStrategy.CLUSTER,
-            tags=args.naming.tags(Name=name),
-            opts=pulumi.ResourceOptions(parent=self),
-        )
+        strategy = aws.ec2.PlacementStrategy.CLUSTER
+        self.group = aws.ec2.PlacementGroup(**child(self, naming, name), strategy=strategy)
+        self.group_name = self.group.name
         self.register_outputs({"groupName": self.group_name})
-
-    @property
-    def group(self) -> pulumi.Resource:
-        return self._group
-
-    @property
-    def group_name(self) -> pulumi.Output[str]:
-        return self._group.name

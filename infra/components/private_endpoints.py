@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
+from infra.components.children import child
 from infra.components.node_security_group import HTTPS, admit_cidr
 from infra.naming import COMPONENT, Naming
 
@@ -30,47 +31,38 @@ class PrivateEndpoints(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: PrivateEndpointsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(f"{COMPONENT}:PrivateEndpoints", name, None, opts)
-        child = pulumi.ResourceOptions(parent=self)
+        naming = args.naming
         group = aws.ec2.SecurityGroup(
-            f"{name}-security-group",
+            **child(self, naming, name, "security-group"),
             vpc_id=args.vpc_id,
-            description=f"Private endpoints of {args.naming.cluster}",
-            tags=args.naming.tags(Name=name),
-            opts=child,
+            description=f"Private endpoints of {naming.cluster}",
         )
         rule = aws.vpc.SecurityGroupIngressRule(
-            f"{name}-nodes-ingress",
+            **child(self, naming, f"{name}-nodes-ingress"),
             security_group_id=group.id,
             referenced_security_group_id=args.client_security_group_id,
             ip_protocol="tcp",
             from_port=HTTPS,
             to_port=HTTPS,
             description="Nodes call AWS",
-            tags=args.naming.tags(Name=f"{name}-nodes-ingress"),
-            opts=child,
         )
+        options = pulumi.ResourceOptions(parent=self)
         for cidr in args.client_cidrs:
             purpose = "AWS for a network that the stack names"
-            admit_cidr(name, args.naming, group.id, cidr, port=HTTPS, description=purpose, opts=child)
-        self._endpoints: list[pulumi.Resource] = [rule]
-        self._endpoints += [
+            admit_cidr(name, naming, group.id, cidr, port=HTTPS, description=purpose, opts=options)
+        endpoints = (
             aws.ec2.VpcEndpoint(
-                f"{name}-{service}-endpoint",
+                **child(self, naming, f"{name}-{service}", "endpoint"),
                 vpc_id=args.vpc_id,
                 service_name=service_name,
                 vpc_endpoint_type="Interface",
                 private_dns_enabled=True,
                 subnet_ids=list(args.subnet_ids),
                 security_group_ids=[group.id],
-                tags=args.naming.tags(Name=f"{name}-{service}"),
-                opts=child,
             )
             for service, service_name in args.services.items()
-        ]
+        )
+        self.endpoints: Sequence[pulumi.Resource] = [rule, *endpoints]
+        """VPC endpoints and their ingress rule. In a private network, they must be created before the first node and
+        deleted after the last one."""
         self.register_outputs({})
-
-    @property
-    def endpoints(self) -> Sequence[pulumi.Resource]:
-        """VPC endpoints and their ingress rule. In a private network, they must be created before the first
-        node and deleted after the last one."""
-        return self._endpoints

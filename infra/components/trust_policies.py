@@ -5,7 +5,7 @@ that this is the stack's account:
 https://docs.aws.amazon.com/IAM/latest/UserGuide/confused-deputy.html#cross-service-confused-deputy-prevention
 """
 
-from infra.components.iam import Account, Policy, document
+from infra.components.iam import Account, Policy, document, statement
 
 
 def assumed_by_instances() -> Policy:
@@ -14,9 +14,7 @@ def assumed_by_instances() -> Policy:
     The policy needs no condition on the source account: EC2 reports none, and only principals with iam:PassRole in this
     account can attach the role to an instance.
     """
-    return document(
-        {"Sid": "Service", "Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}
-    )
+    return document(statement("Service", "sts:AssumeRole", principal={"Service": "ec2.amazonaws.com"}))
 
 
 def assumed_by_cluster(account: Account, cluster: str) -> Policy:
@@ -38,13 +36,12 @@ def assumed_by_flow_logs(account: Account) -> Policy:
 def _assumed_for(sid: str, service: str, account: Account, source: str) -> Policy:
     """Trust policy of a role that a service may assume only on behalf of this account's resources named by `source`."""
     return document(
-        {
-            "Sid": sid,
-            "Effect": "Allow",
-            "Principal": {"Service": service},
-            "Action": "sts:AssumeRole",
-            "Condition": {"StringEquals": {"aws:SourceAccount": account.id}, "ArnLike": {"aws:SourceArn": source}},
-        }
+        statement(
+            sid,
+            "sts:AssumeRole",
+            principal={"Service": service},
+            condition={"StringEquals": {"aws:SourceAccount": account.id}, "ArnLike": {"aws:SourceArn": source}},
+        )
     )
 
 
@@ -57,12 +54,11 @@ def assumed_by_pods(account: Account, cluster: str, namespace: str, service_acco
     (https://github.com/awslabs/mountpoint-s3-csi-driver/issues/781, which also shows that aws:SourceAccount works).
     """
     return document(
-        {
-            "Sid": "PodIdentity",
-            "Effect": "Allow",
-            "Principal": {"Service": "pods.eks.amazonaws.com"},
-            "Action": ["sts:AssumeRole", "sts:TagSession"],
-            "Condition": {
+        statement(
+            "PodIdentity",
+            ["sts:AssumeRole", "sts:TagSession"],
+            principal={"Service": "pods.eks.amazonaws.com"},
+            condition={
                 "StringEquals": {
                     "aws:SourceAccount": account.id,
                     "aws:RequestTag/eks-cluster-arn": account.arn("eks", f"cluster/{cluster}"),
@@ -70,5 +66,5 @@ def assumed_by_pods(account: Account, cluster: str, namespace: str, service_acco
                     "aws:RequestTag/kubernetes-service-account": service_account,
                 }
             },
-        }
+        )
     )

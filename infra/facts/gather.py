@@ -225,7 +225,7 @@ def _read_named(settings: Settings, clients: Clients, caller: Caller, queries: _
     in_account = re.compile(rf"arn:[a-z-]+:iam::{caller.account}:(role|user)/.+")
     return {
         arn: queries.optional(Query.ADMINS, partial(account.principal_arn, clients, arn), arn, f"whether {arn} exists")
-        for arn in (settings.eks.admins if settings.is_eks else ())
+        for arn in settings.target.admins
         if in_account.fullmatch(arn)
     }
 

@@ -6,9 +6,9 @@ from typing import Final
 
 from infra.facts.instance_types import InstanceType
 from infra.facts.model import Ami, Caller, Facts, FileSystem, LustreFileSystem, Subnet, Vpc, Zone
-from infra.plan.placement import DEFAULT_ZONES, MINIMUM_ZONES
 from infra.settings.stack import Settings
 from infra.settings.storage import ExistingEfs, ExistingLustre
+from infra.settings.targets import EksTarget
 
 ACCOUNT: Final = "123456789012"
 UNKNOWN: Final = "unknown"
@@ -17,9 +17,9 @@ UNKNOWN: Final = "unknown"
 def possible_facts(settings: Settings) -> Iterator[Facts]:
     """Yield the facts of an account. If the number of zones depends on the Region, also yield the facts of a Region with
     the fewest zones in which EKS works."""
-    yield _facts(settings, DEFAULT_ZONES)
+    yield _facts(settings, EksTarget.default_zones)
     if settings.is_eks and not settings.network.is_existing and settings.network.zone_count is None:
-        yield _facts(settings, MINIMUM_ZONES)
+        yield _facts(settings, EksTarget.minimum_zones)
 
 
 def _facts(settings: Settings, fewest: int) -> Facts:

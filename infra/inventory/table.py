@@ -47,4 +47,13 @@ ENTRIES: Final[Mapping[str, Entry]] = {
 }
 
 TABLE: Final[Mapping[str, Entry]] = {**network.ENTRIES, **storage.ENTRIES, **ENTRIES, **compute.ENTRIES}
-"""Resource type -> entry. `tests/program/test_every_stack.py` fails if a stack registers a type without an entry."""
+"""Resource type -> entry. `tests/program/test_every_stack.py` fails if a stack registers a type that is not covered."""
+
+KUBERNETES: Final = "kubernetes:"
+"""Prefix of the types of Kubernetes objects. They cost nothing and need no AWS permission, and so do Pulumi's providers.
+Their names are their IDs, so recovery needs no lookup."""
+
+
+def is_covered(resource_type: str) -> bool:
+    """Return whether the table, or the rule for Kubernetes objects, covers a resource type."""
+    return resource_type in TABLE or resource_type.startswith((KUBERNETES, "pulumi:providers:"))

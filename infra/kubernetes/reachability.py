@@ -15,7 +15,7 @@ import pulumi
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from infra.config.stopping import stop
-from infra.kubernetes.eks_token import token
+from infra.kubernetes.eks_credentials import token
 
 CONNECT_SECONDS: Final = 60.0
 """Time limit for a connection: the DNS name of a new endpoint may not resolve at first."""

@@ -49,12 +49,16 @@ def essential(settings: Settings, services: Iterable[str]) -> list[str]:
     return [service for service in services if service not in NOT_ESSENTIAL - logs]
 
 
+def called_services(settings: Settings) -> tuple[str, ...]:
+    return FOR_EKS if settings.is_eks else FOR_EC2
+
+
 def wanted_endpoints(settings: Settings) -> tuple[str, ...]:
     """Return the services that get an interface endpoint in the stack's VPC. The stack creates no endpoints in an
     existing VPC."""
     if settings.network.is_existing or not settings.network.has_interface_endpoints:
         return ()
-    return FOR_EKS if settings.is_eks else FOR_EC2
+    return called_services(settings)
 
 
 def endpoint_names(settings: Settings, facts: Facts) -> dict[str, str]:

@@ -1,27 +1,36 @@
-"""Description of an EKS cluster for jobs, from settings and pools. Pure."""
+"""Description of a cluster for jobs: of an EKS cluster from settings and pools, of an existing one from settings and its
+nodes. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Literal
 
+from infra.facts.existing_cluster import ClusterFacts, Node
 from infra.facts.model import Facts
 from infra.jobs.cluster import ClusterDescription, NamespaceDescription, PoolDescription, TaintDescription, VolumeDescription
-from infra.naming import JOB_SERVICE_ACCOUNT, PRIORITIES, QUEUE_NAME, SYSTEM_POOL, Naming
-from infra.plan.allocatable import for_jobs
+from infra.naming import JOB_SERVICE_ACCOUNT, PRIORITIES, QUEUE_NAME, SHARED_CLAIM, SYSTEM_POOL, Naming, Taint
 from infra.plan.eks_pools import HUGE_PAGES_MIB, PoolPlan
 from infra.plan.image_repositories import address
-from infra.settings.platform import JobNamespace, TransportChoice
+from infra.plan.node_capacity import AGENTS_MIB, AGENTS_MILLIS, SYSTEM_PODS_MIB, SYSTEM_PODS_MILLIS, for_jobs
+from infra.settings.existing import ExistingSettings, LabeledPool
+from infra.settings.platform import CommonPlatformSettings, TransportChoice
 from infra.settings.stack import Settings
+
+MINIMUM_SHARE: Final = 0.5
+"""Minimum share of an existing node's memory and CPUs for jobs. On small nodes, the estimate for agents would leave
+less."""
 
 
 def describe(settings: Settings, facts: Facts, plans: Mapping[str, PoolPlan]) -> ClusterDescription:
+    """Describe an EKS cluster."""
     platform = settings.platform
     markets = {pool.name: pool.capacity.kind for pool in settings.pools}
+    mount_paths = {each.kind.claim: each.mount_path for each in settings.storage.file_systems}
     return ClusterDescription(
         cluster=settings.cluster_name,
         region=settings.region,
         account=facts.caller.account,
         pools=tuple(_pool(plan, platform.transport, markets.get(plan.spec.name, "on-demand")) for plan in plans.values()),
-        launcher_pool=SYSTEM_POOL,
-        namespaces=tuple(_namespace(namespace, settings) for namespace in platform.job_namespaces),
+        namespaces=_namespaces(platform, mount_paths, key_bucket=True),
         mpi_operator=platform.mpi_operator,
         log_group=Naming(settings.stack).job_logs if platform.keeps_logs_in_cloudwatch else "",
         image_registry=platform.image_registry or "",
@@ -29,6 +38,43 @@ def describe(settings: Settings, facts: Facts, plans: Mapping[str, PoolPlan]) ->
         image_pull_secrets=platform.image_pull_secrets,
         cpu_request_factor=platform.cpu_request_factor,
     )
+
+
+def describe_existing(settings: ExistingSettings, facts: ClusterFacts) -> ClusterDescription:
+    platform = settings.platform
+    pools = (_labeled_pool(pool, facts.matching(pool.node_selector), platform.transport) for pool in settings.pools)
+    return ClusterDescription(
+        cluster=settings.cluster_name,
+        pools=(_system_pool(settings, facts), *pools),
+        namespaces=_namespaces(platform, {SHARED_CLAIM: settings.mount_path} if settings.mount_path else {}),
+        mpi_operator=platform.mpi_operator,
+        image_registry=platform.image_registry or "",
+        image_repository=platform.image_repository or "",
+        image_pull_secrets=platform.image_pull_secrets,
+        cpu_request_factor=platform.cpu_request_factor,
+    )
+
+
+def _namespaces(
+    platform: CommonPlatformSettings, mount_paths: Mapping[str, str], *, key_bucket: bool = False
+) -> tuple[NamespaceDescription, ...]:
+    volumes = tuple(VolumeDescription(name=claim, claim=claim, mount_path=path) for claim, path in mount_paths.items())
+    return tuple(
+        NamespaceDescription(
+            name=namespace.name,
+            pod_security=namespace.pod_security,
+            service_account=JOB_SERVICE_ACCOUNT,
+            queue=QUEUE_NAME if platform.queue else None,
+            volumes=volumes,
+            priority_classes=tuple(PRIORITIES),
+            key_bucket=key_bucket,
+        )
+        for namespace in platform.job_namespaces
+    )
+
+
+def _taints(taints: Iterable[Taint]) -> tuple[TaintDescription, ...]:
+    return tuple(TaintDescription(key=taint.key, value=taint.value, effect=taint.effect) for taint in dict.fromkeys(taints))
 
 
 def _pool(plan: PoolPlan, transport: TransportChoice, market: str) -> PoolDescription:
@@ -46,7 +92,7 @@ def _pool(plan: PoolPlan, transport: TransportChoice, market: str) -> PoolDescri
         memory_mib=available.memory_mib,
         cpu_millis=available.cpu_millis,
         labels=dict(spec.labels),
-        taints=tuple(TaintDescription(key=taint.key, value=taint.value, effect=taint.effect) for taint in spec.taints),
+        taints=_taints(spec.taints),
         max_size=spec.sizes.maximum,
         line_rate_gbps=instance.line_rate_gbps,
         transport="efa" if transport == "auto" and spec.efa_interfaces else "tcp",
@@ -54,17 +100,44 @@ def _pool(plan: PoolPlan, transport: TransportChoice, market: str) -> PoolDescri
     )
 
 
-def _namespace(namespace: JobNamespace, settings: Settings) -> NamespaceDescription:
-    volumes = tuple(
-        VolumeDescription(name=each.kind.claim, claim=each.kind.claim, mount_path=each.mount_path)
-        for each in settings.storage.file_systems
+def system_nodes(settings: ExistingSettings, facts: ClusterFacts) -> tuple[Node, ...]:
+    """Return the nodes for operators and launchers: those without taints, because these pods have no tolerations."""
+    return tuple(node for node in facts.matching(settings.target.system.node_selector) if not node.repels_pods)
+
+
+def _system_pool(settings: ExistingSettings, facts: ClusterFacts) -> PoolDescription:
+    nodes = system_nodes(settings, facts)
+    cpu, memory = _available(nodes, AGENTS_MILLIS + SYSTEM_PODS_MILLIS, AGENTS_MIB + SYSTEM_PODS_MIB)
+    return PoolDescription(
+        name=SYSTEM_POOL,
+        slots=max(1, cpu // 1000),
+        memory_mib=memory,
+        cpu_millis=cpu,
+        labels=settings.target.system.node_selector,
+        max_size=len(nodes),
     )
-    return NamespaceDescription(
-        name=namespace.name,
-        pod_security=namespace.pod_security,
-        service_account=JOB_SERVICE_ACCOUNT,
-        queue=QUEUE_NAME if settings.platform.queue else None,
-        volumes=volumes,
-        priority_classes=tuple(PRIORITIES),
-        key_bucket=True,
+
+
+def _labeled_pool(pool: LabeledPool, nodes: Sequence[Node], transport: Literal["tcp", "infiniband"]) -> PoolDescription:
+    cpu, memory = _available(nodes, AGENTS_MILLIS, AGENTS_MIB)
+    rdma = pool.rdma_resource if transport == "infiniband" and pool.rdma_resource else ""
+    return PoolDescription(
+        name=pool.name,
+        gpus=pool.gpus_per_node,
+        slots=pool.gpus_per_node or max(1, cpu // 1000),
+        memory_mib=memory,
+        cpu_millis=cpu,
+        labels=pool.node_selector,
+        taints=_taints(taint for node in nodes for taint in node.taints),
+        max_size=pool.nodes,
+        rdma_resource=rdma,
+        rdma_devices=min((node.rdma.get(rdma, 0) for node in nodes), default=0),
+        transport="infiniband" if rdma else "tcp",
     )
+
+
+def _available(nodes: Sequence[Node], agents_millis: int, agents_mib: int) -> tuple[int, int]:
+    """Return the CPU and memory that a pod can request on any of the nodes, in millicores and MiB."""
+    cpu = min((node.cpu_millis for node in nodes), default=0)
+    memory = min((node.memory_mib for node in nodes), default=0)
+    return max(int(cpu * MINIMUM_SHARE), cpu - agents_millis), max(int(memory * MINIMUM_SHARE), memory - agents_mib)

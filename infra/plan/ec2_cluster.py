@@ -1,80 +1,73 @@
 """Plan of an EC2 cluster: all decisions about its nodes, made before the first resource is registered."""
 
-from dataclasses import dataclass
+from typing import Final
 
 from infra.facts.instance_types import InstanceType
 from infra.facts.model import Facts
 from infra.plan.efa_interfaces import efa_layout
 from infra.plan.eks_pools import reservation_of
-from infra.plan.join_time import join_seconds
-from infra.plan.placement import desired_size, has_efa, placement_choice, pool_zone, wants_placement_group
-from infra.plan.specs import HeadNodeSpec, Market, WorkersSpec
+from infra.plan.placement import has_efa, placement_choice, plan_sizes, pool_zone, wants_placement_group
+from infra.plan.specs import Ec2ClusterSpec, HeadNodeSpec, Market, WorkersSpec
 from infra.settings.pools import Capacity, CapacityBlock, OnDemand, Spot, TargetedOdcr
 from infra.settings.stack import Settings
 
+BASE_SECONDS: Final = 900
+"""Enough for types with little memory: most EC2 instances boot within two minutes."""
+SECONDS_PER_TIB: Final = 300
+"""Large instances boot more slowly, because firmware and kernel initialize their memory. AWS publishes no figures: NOT
+VERIFIED (2026-11-23). With this value, a p5.48xlarge (2 TiB) gets 25 minutes. AWS ParallelCluster allows 30 minutes for
+every type:
+https://docs.aws.amazon.com/parallelcluster/latest/ug/DevSettings-cluster-v3.html"""
+BARE_METAL_SECONDS: Final = 1800
+"""Bare metal instances "can take over 20 minutes to start": https://github.com/canonical/pycloudlib/pull/192"""
+LONGEST_SECONDS: Final = 7200
+"""Maximum timeout of a lifecycle hook:
+https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_PutLifecycleHook.html"""
 
-@dataclass(frozen=True)
-class Ec2ClusterPlan:
-    """Head node, workers, and their location."""
-
-    head_node: HeadNodeSpec
-    workers: WorkersSpec
-    head_node_type: InstanceType
-    worker_type: InstanceType
-    zone: str
-    head_node_runs_ranks: bool
-    """Whether the head node runs ranks like a worker, in the workers' placement group."""
-    makes_placement_group: bool
-    own_placement_group: str | None
-    """Name of the user's placement group."""
-
-    @property
-    def head_node_slots(self) -> int:
-        return self.head_node_type.slots if self.head_node_runs_ranks else 0
+TIB_MIB: Final = 1024**2
 
 
-def plan(settings: Settings, facts: Facts) -> Ec2ClusterPlan:
-    pool, ami = settings.pools[0], facts.ami
+def plan(settings: Settings, facts: Facts) -> Ec2ClusterSpec:
+    pool, ami, target = settings.pools[0], facts.ami, settings.ec2
     zone = pool_zone(pool, settings, facts)
     if zone is None or ami is None:
         raise LookupError("the cluster has no zone or no AMI; validation should have reported that")
-    worker_type = facts.instance_types[pool.instance_type]
-    interfaces = efa_layout(worker_type) if has_efa(pool, worker_type) else ()
-    runs_ranks = settings.ec2.head_node_type == pool.instance_type
-    reserved = reservation_of(pool.capacity) if runs_ranks else None
-    desired, keep = desired_size(pool, settings, facts)
+    head_type, worker_type = facts.instance_types[target.head_node_type], facts.instance_types[pool.instance_type]
     existing = facts.existing.pools.get(pool.name)
-    return Ec2ClusterPlan(
-        head_node=HeadNodeSpec(
-            instance_type=settings.ec2.head_node_type,
-            ami_id=ami.id,
-            root_device=ami.root_device,
-            root_volume_gib=pool.root_volume_gib,
-            ssh_cidrs=settings.ec2.ssh.cidrs,
-            capacity_block=runs_ranks and isinstance(pool.capacity, CapacityBlock),
-            reservation=reserved,
-            interfaces=interfaces if runs_ranks else (),
-        ),
-        workers=WorkersSpec(
-            pool=pool.name,
-            instance_type=pool.instance_type,
-            ami_id=ami.id,
-            root_device=ami.root_device,
-            root_volume_gib=pool.root_volume_gib,
-            minimum=pool.min_size,
-            desired=desired,
-            maximum=pool.max_size,
-            keep_desired=keep,
-            join_seconds=(existing.join_seconds if existing else None) or join_seconds(worker_type),
-            market=_market(pool.capacity),
-            reservation=reservation_of(pool.capacity),
-            interfaces=interfaces,
-            placement=placement_choice(pool, facts),
-        ),
-        head_node_type=facts.instance_types[settings.ec2.head_node_type],
-        worker_type=worker_type,
+    workers = WorkersSpec(
+        ami_id=ami.id,
+        root_device=ami.root_device,
+        root_volume_gib=pool.root_volume_gib,
+        instance_type=pool.instance_type,
+        slots=worker_type.slots,
+        market=_market(pool.capacity),
+        reservation=reservation_of(pool.capacity),
+        interfaces=efa_layout(worker_type) if has_efa(pool, worker_type) else (),
+        pool=pool.name,
+        gpus=worker_type.gpus,
+        sizes=plan_sizes(pool, settings, facts),
+        join_seconds=(existing.join_seconds if existing else None) or join_seconds(worker_type),
+        placement=placement_choice(pool, facts),
+    )
+    runs_ranks = target.head_node_type == pool.instance_type
+    head_node = HeadNodeSpec(
+        ami_id=ami.id,
+        root_device=ami.root_device,
+        root_volume_gib=pool.root_volume_gib,
+        instance_type=target.head_node_type,
+        slots=head_type.slots if runs_ranks else 0,
+        market="capacity-block" if runs_ranks and workers.market == "capacity-block" else "on-demand",
+        reservation=workers.reservation if runs_ranks else None,
+        interfaces=workers.interfaces if runs_ranks else (),
+        idle_slots=head_type.slots,
+        ssh_cidrs=target.ssh.cidrs,
+    )
+    return Ec2ClusterSpec(
+        head_node=head_node,
+        workers=workers,
         zone=zone,
-        head_node_runs_ranks=runs_ranks,
+        user=target.user,
+        public_keys=target.ssh.public_keys,
         makes_placement_group=wants_placement_group(pool, facts),
         own_placement_group=pool.own_placement_group,
     )
@@ -88,3 +81,11 @@ def _market(capacity: Capacity) -> Market:
             return "capacity-block"
         case OnDemand() | TargetedOdcr():
             return "on-demand"
+
+
+def join_seconds(instance: InstanceType) -> int:
+    """Return the time limit of a worker from launch to join: 15 minutes plus 5 minutes per TiB of memory."""
+    seconds = BASE_SECONDS + SECONDS_PER_TIB * instance.memory_mib // TIB_MIB
+    if instance.is_bare_metal:
+        seconds = max(seconds, BARE_METAL_SECONDS)
+    return min(seconds, LONGEST_SECONDS) // 60 * 60

@@ -3,9 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from infra.boot.eks_node import HUGE_PAGES
+from infra.boot import eks_node
+from infra.boot.eks_node import HUGE_PAGES, ClusterAccess
 from infra.facts.instance_types import InstanceType
-from infra.facts.model import Facts
+from infra.facts.model import Facts, NodeTemplate
+from infra.health.faults import RepairOverride, list_repair_overrides
 from infra.naming import (
     EFA_RESOURCE,
     GPU_RESOURCE,
@@ -16,11 +18,11 @@ from infra.naming import (
     autoscaler_tags,
     pool_labels,
 )
-from infra.plan import block_clock, node_repair
+from infra.plan import block_clock
 from infra.plan.efa_interfaces import Interface, efa_count, efa_layout
-from infra.plan.placement import desired_size, has_efa, placement_choice, pool_zone, system_zones, wants_placement_group
-from infra.plan.pod_limits import max_pods
-from infra.plan.specs import CapacityType, NodePoolSpec, ReservationTarget, Sizes
+from infra.plan.node_capacity import max_pods
+from infra.plan.placement import has_efa, placement_choice, plan_sizes, pool_zone, system_zones, wants_placement_group
+from infra.plan.specs import CapacityType, NodePoolSpec, ReservationTarget
 from infra.settings.pools import Capacity, CapacityBlock, OnDemand, Pool, Spot, TargetedOdcr
 from infra.settings.stack import Settings
 from infra.settings.targets import SystemPool
@@ -62,7 +64,7 @@ def _system_plan(settings: Settings, facts: Facts) -> PoolPlan:
         name=pool.name,
         instance_type=pool.instance_type,
         ami_type=f"AL2023_{_ami_architecture(instance)}_STANDARD",
-        sizes=_sizes(pool, settings, facts),
+        sizes=plan_sizes(pool, settings, facts),
         root_volume_gib=SYSTEM_ROOT_VOLUME_GIB,
         labels=labels,
         autoscaler_tags=_autoscaler_tags(settings, labels, (), resources),
@@ -99,7 +101,7 @@ def _pool_spec(pool: Pool, instance: InstanceType, settings: Settings, facts: Fa
         instance_type=pool.instance_type,
         ami_type=f"AL2023_{_ami_architecture(instance)}_{'NVIDIA' if instance.gpus else 'STANDARD'}",
         ami_id=pool.ami_id,
-        sizes=_sizes(pool, settings, facts),
+        sizes=plan_sizes(pool, settings, facts),
         root_volume_gib=pool.root_volume_gib,
         capacity=_capacity_type(pool.capacity),
         reservation=reservation_of(pool.capacity),
@@ -114,9 +116,21 @@ def _pool_spec(pool: Pool, instance: InstanceType, settings: Settings, facts: Fa
         autoscaler_tags=_autoscaler_tags(settings, labels, taints, _resources(instance, interfaces, pool.root_volume_gib)),
         placement=placement_choice(pool, facts),
         repair=settings.platform.node_repair,
-        repair_overrides=node_repair.overrides(pool, instance.gpus, settings),
+        repair_overrides=_repair_overrides(pool, instance.gpus, settings),
         failed=_failed(pool, facts),
     )
+
+
+def _repair_overrides(pool: Pool, gpus: int, settings: Settings) -> tuple[RepairOverride, ...]:
+    """Return the faults that EKS must not repair.
+
+    The job controller moves all jobs off a node with a broken GPU at once, and the autoscaler then removes the node. If
+    nothing would remove the node, EKS repairs it after its usual wait.
+    """
+    platform = settings.platform
+    empties = platform.node_healing and settings.installs_platform
+    removes = platform.autoscaler and pool.min_size == 0
+    return list_repair_overrides() if gpus and platform.node_repair and empties and removes else ()
 
 
 def _failed(pool: Pool | SystemPool, facts: Facts) -> bool:
@@ -141,11 +155,6 @@ def _disk(instance: InstanceType, root_volume_gib: int, *, striped: bool = False
     if striped and instance.instance_store_gb:
         return f"{int(instance.instance_store_gb * USABLE_DISK)}G"
     return f"{int(root_volume_gib * USABLE_DISK)}Gi"
-
-
-def _sizes(pool: Pool | SystemPool, settings: Settings, facts: Facts) -> Sizes:
-    desired, ignored = desired_size(pool, settings, facts)
-    return Sizes(pool.min_size, desired, pool.max_size, ignored)
 
 
 def _autoscaler_tags(
@@ -179,3 +188,26 @@ def reservation_of(capacity: Capacity) -> ReservationTarget | None:
             return ReservationTarget(capacity.reservation_id)
         case OnDemand() | Spot():
             return None
+
+
+def template_changes(spec: NodePoolSpec, template: NodeTemplate) -> list[str]:
+    """Return the names of changed settings that would create a new version of an existing launch template. `user data`
+    counts as one setting."""
+    interfaces = sorted((interface.network_card, interface.device, interface.type) for interface in spec.interfaces)
+    reservation = spec.reservation.id if spec.reservation else None
+    equal = {
+        "instanceType": spec.instance_type == template.instance_type,
+        "amiId": spec.ami_id == template.image_id,
+        "capacity.reservationId": reservation == template.reservation_id,
+        "rootVolumeGib": spec.root_volume_gib == template.root_volume_gib,
+        "efa": interfaces == sorted(template.interfaces),
+        "user data": _same_user_data(spec, template),
+    }
+    return [name for name, same in equal.items() if not same]
+
+
+def _same_user_data(spec: NodePoolSpec, template: NodeTemplate) -> bool:
+    """Compare the user data without the description of the cluster, which does not change while the cluster exists."""
+    cluster = ClusterAccess("", "", "", "") if spec.ami_id else None
+    encoded = spec.user_data(cluster)
+    return eks_node.parts_without_cluster(encoded) == eks_node.parts_without_cluster(template.user_data)

@@ -3,52 +3,40 @@
 from infra.cost import prices
 from infra.jobs.cluster import ClusterDescription
 from infra.monitoring import parts
-from infra.monitoring.model import Monitored, Part, RemoteWrite
-from infra.settings.existing import ExistingSettings
-from infra.settings.platform import CommonPlatformSettings
-from infra.settings.stack import Settings
+from infra.monitoring.model import Monitored, RemoteWrite
+from infra.settings.platform import CommonPlatformSettings, PlatformSettings
 
 
-def of_eks(settings: Settings, description: ClusterDescription) -> Monitored | None:
-    platform = settings.platform
-    if not platform.monitoring:
+def plan(settings: CommonPlatformSettings, description: ClusterDescription) -> Monitored | None:
+    """Return what Prometheus monitors; None without monitoring. Only EKS clusters have PlatformSettings."""
+    if not settings.monitoring:
         return None
-    has_efa = platform.efa_plugin and any(pool.efa for pool in description.pools)
-    more = (
-        *([parts.AUTOSCALER] if platform.autoscaler else []),
-        *([parts.EFA_DEVICE_PLUGIN] if has_efa else []),
-        *(parts.CSI_DRIVERS[each.kind] for each in settings.storage.file_systems),
-        parts.NODE_MONITORING,
-    )
-    return _monitored(platform, description, more, eks=True, autoscaler=platform.autoscaler)
-
-
-def of_existing(settings: ExistingSettings, description: ClusterDescription) -> Monitored | None:
-    return _monitored(settings.platform, description, (), eks=False, autoscaler=False) if settings.platform.monitoring else None
-
-
-def _monitored(
-    platform: CommonPlatformSettings, description: ClusterDescription, more: tuple[Part, ...], *, eks: bool, autoscaler: bool
-) -> Monitored:
-    gpus = any(pool.gpus for pool in description.pools)
-    optional = {
-        parts.QUEUE: platform.queue,
-        parts.MPI_OPERATOR: platform.mpi_operator,
-        parts.JOBSET: platform.trainer,
-        parts.TRAINER: platform.trainer,
-        parts.NVIDIA_DEVICE_PLUGIN: platform.device_plugin and gpus,
+    eks = settings if isinstance(settings, PlatformSettings) else None
+    has_gpus = any(pool.gpus for pool in description.pools)
+    claims = {volume.claim for namespace in description.namespaces for volume in namespace.volumes} if eks else set()
+    installed = {
+        parts.JOB_CONTROLLER: True,
+        parts.QUEUE: settings.queue,
+        parts.MPI_OPERATOR: settings.mpi_operator,
+        parts.JOBSET: settings.trainer,
+        parts.TRAINER: settings.trainer,
+        parts.NVIDIA_DEVICE_PLUGIN: settings.device_plugin and has_gpus,
+        parts.AUTOSCALER: eks and eks.autoscaler,
+        parts.EFA_DEVICE_PLUGIN: eks and eks.efa_plugin and any(pool.efa for pool in description.pools),
+        **{driver: kind.claim in claims for kind, driver in parts.CSI_DRIVERS.items()},
+        parts.NODE_MONITORING: eks,
     }
-    url = platform.remote_write
+    url = settings.remote_write
     return Monitored(
         description.cluster,
-        (parts.JOB_CONTROLLER, *(part for part, is_installed in optional.items() if is_installed), *more),
-        eks=eks,
-        queue=platform.queue,
-        autoscaler=autoscaler,
-        gpus=gpus and eks,
+        tuple(part for part, is_installed in installed.items() if is_installed),
+        eks=eks is not None,
+        queue=settings.queue,
+        autoscaler=eks is not None and eks.autoscaler,
+        gpus=has_gpus and eks is not None,
         hourly_prices=_prices(description) if eks else {},
-        remote_write=RemoteWrite(url, platform.remote_write_login) if url else None,
-        webhook_secret=platform.alert_receiver,
+        remote_write=RemoteWrite(url, settings.remote_write_login) if url else None,
+        webhook_secret=settings.alert_receiver,
     )
 
 

@@ -3,28 +3,16 @@
 Explicit settings take precedence, then what the stack already uses, then what AWS offers now.
 """
 
-from typing import NamedTuple
-
 from infra.facts.instance_types import InstanceType
 from infra.facts.model import Facts
+from infra.plan.specs import Sizes
 from infra.settings.pools import Pool
 from infra.settings.stack import Settings
 from infra.settings.targets import SystemPool
 
-DEFAULT_ZONES = 3
-MINIMUM_ZONES = 2
-"""EKS requires two zones: https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html"""
 MAXIMUM_ZONES = 4
 GROUP, APART = "group", "apart"
 """Values to which `placementGroup: auto` can resolve, as recorded in tags of node groups."""
-
-
-class DesiredSize(NamedTuple):
-    """Desired size of a pool in this Pulumi operation."""
-
-    size: int
-    ignore: bool
-    """Whether the autoscaler owns the size. If the autoscaler owns the size, `size` is used only at creation."""
 
 
 def vpc_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
@@ -54,18 +42,12 @@ def _chosen_zones(settings: Settings, facts: Facts) -> tuple[str, ...]:
         if bound_zone(pool, facts) is None and not offered & set(chosen):
             chosen += _best(settings, facts, [zone for zone in usable if zone in offered])[:1]
     for zone in _best(settings, facts, usable):
-        if len(chosen) < (count or (len(chosen) if facts.existing.zones else default_zones(settings))) and zone not in chosen:
+        if (
+            len(chosen) < (count or (len(chosen) if facts.existing.zones else settings.target.default_zones))
+            and zone not in chosen
+        ):
             chosen.append(zone)
     return tuple(sorted(chosen[:limit]))
-
-
-def default_zones(settings: Settings) -> int:
-    """Return the default number of zones. An EC2 cluster is in one zone, next to its file system."""
-    return DEFAULT_ZONES if settings.is_eks else 1
-
-
-def minimum_zones(settings: Settings) -> int:
-    return MINIMUM_ZONES if settings.is_eks else 1
 
 
 def _best(settings: Settings, facts: Facts, zones: list[str]) -> list[str]:
@@ -140,20 +122,18 @@ def offering_zones(type_name: str, settings: Settings, facts: Facts) -> tuple[st
     return tuple(zone for zone in vpc_zones(settings, facts) if zone in offered)
 
 
-def desired_size(pool: Pool | SystemPool, settings: Settings, facts: Facts) -> DesiredSize:
-    """Return the pool's desired size.
+def plan_sizes(pool: Pool | SystemPool, settings: Settings, facts: Facts) -> Sizes:
+    """Return the pool's sizes.
 
     A new pool starts with its initial size. An existing pool owned by the autoscaler keeps its size. If its minimum or
     maximum changes, the size is clamped to the new bounds, and `up` also sets the size: EKS rejects bounds that exclude
     the desired size."""
-    if not settings.platform.autoscaler:
-        return DesiredSize(pool.initial_size, ignore=False)
-    existing = facts.existing.pools.get(pool.name)
-    if existing is None:
-        return DesiredSize(pool.initial_size, ignore=False)
-    if (existing.min_size, existing.max_size) == (pool.min_size, pool.max_size):
-        return DesiredSize(existing.desired_size, ignore=True)
-    return DesiredSize(min(max(existing.desired_size, pool.min_size), pool.max_size), ignore=False)
+    minimum, maximum, existing = pool.min_size, pool.max_size, facts.existing.pools.get(pool.name)
+    if existing is None or not settings.platform.autoscaler:
+        return Sizes(minimum, pool.initial_size, maximum)
+    if (existing.min_size, existing.max_size) == (minimum, maximum):
+        return Sizes(minimum, existing.desired_size, maximum, keeps_desired=True)
+    return Sizes(minimum, min(max(existing.desired_size, minimum), maximum), maximum)
 
 
 def has_efa(pool: Pool, instance_type: InstanceType) -> bool:

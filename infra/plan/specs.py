@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final, Literal
 
+from infra.boot import eks_node
+from infra.boot.eks_node import ClusterAccess
 from infra.health.faults import RepairOverride
 from infra.naming import StorageKind, Taint
 from infra.plan.efa_interfaces import Interface, efa_count
@@ -43,11 +45,14 @@ CapacityType = Literal["ON_DEMAND", "SPOT", "CAPACITY_BLOCK"]
 
 @dataclass(frozen=True)
 class Sizes:
+    """Sizes of a pool in this Pulumi operation."""
+
     minimum: int
     desired: int
     maximum: int
-    autoscaler_owns_desired: bool
-    """If true, `desired` is only used at creation."""
+    keeps_desired: bool = False
+    """Whether the pool keeps the size that the autoscaler or `scripts/cluster scale` has set. `desired` is then only used
+    at creation."""
 
 
 @dataclass(frozen=True)
@@ -88,52 +93,78 @@ class NodePoolSpec:
     failed: bool = False
     """Whether the creation of the existing node group failed, so that it must be replaced."""
 
+    def user_data(self, cluster: ClusterAccess | None) -> str:
+        """Return the nodes' user data in base64. Only custom AMIs need `cluster`."""
+        config = eks_node.node_config(
+            raid0=self.raid0,
+            pinned_memory=self.pinned_memory,
+            cluster=cluster,
+            labels=self.labels,
+            taints=self.taints,
+            max_pods=self.max_pods,
+        )
+        return eks_node.encoded(eks_node.user_data(config, huge_pages=self.huge_pages))
+
     @property
     def efa_interfaces(self) -> int:
         """Number of EFA devices that pods on one node can request."""
         return efa_count(self.interfaces)
 
 
-@dataclass(frozen=True)
-class HeadNodeSpec:
-    """Spec of an EC2 cluster's head node."""
-
-    instance_type: str
-    ami_id: str
-    root_device: str
-    root_volume_gib: int
-    ssh_cidrs: Sequence[str] = ()
-    capacity_block: bool = False
-    reservation: ReservationTarget | None = None
-    interfaces: Sequence[Interface] = ()
-    """Network interfaces for EFA; empty without EFA."""
-
-
 Market = Literal["on-demand", "spot", "capacity-block"]
 
 
-@dataclass(frozen=True)
-class WorkersSpec:
-    """Spec of an EC2 cluster's workers."""
+@dataclass(frozen=True, kw_only=True)
+class InstanceSpec:
+    """What the head node and the workers of an EC2 cluster have in common."""
 
-    pool: str
     instance_type: str
     ami_id: str
     root_device: str
     root_volume_gib: int
-    minimum: int
-    desired: int
-    maximum: int
-    keep_desired: bool
-    """Whether the group exists already, so that `scripts/cluster scale` owns its size."""
-    join_seconds: int
-    """Time limit from launch to join, after which the group replaces a worker."""
+    slots: int
+    """Ranks that the node runs."""
     market: Market = "on-demand"
     reservation: ReservationTarget | None = None
     interfaces: Sequence[Interface] = ()
     """Network interfaces for EFA; empty without EFA."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadNodeSpec(InstanceSpec):
+    """Spec of an EC2 cluster's head node. It has no slots if it only launches jobs."""
+
+    idle_slots: int
+    """Number of slots while the cluster has no workers."""
+    ssh_cidrs: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkersSpec(InstanceSpec):
+    """Spec of an EC2 cluster's workers."""
+
+    pool: str
+    gpus: int
+    sizes: Sizes
+    join_seconds: int
+    """Time limit from launch to join, after which the group replaces a worker."""
     placement: str | None = None
     """Value to which `placementGroup: auto` resolved; None for other settings."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ec2ClusterSpec:
+    """Spec of an EC2 cluster."""
+
+    head_node: HeadNodeSpec
+    workers: WorkersSpec
+    zone: str
+    user: str
+    public_keys: Sequence[str]
+    """Public keys of SSH users."""
+    makes_placement_group: bool
+    own_placement_group: str | None
+    """Name of the user's placement group."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from infra.jobs.cluster import PoolDescription
-from infra.naming import EFA_RESOURCE, GPU_RESOURCE, HUGEPAGES_RESOURCE, JOBS_LABEL, QUEUE_NAME
+from infra.naming import EFA_RESOURCE, GPU_RESOURCE, HUGEPAGES_RESOURCE, JOBS_LABEL
 
 COVERED: Final = ("cpu", "memory", GPU_RESOURCE, EFA_RESOURCE, HUGEPAGES_RESOURCE)
 """Kueue never admits a job that requests a resource without a quota, so each pool has a quota for each of these
@@ -166,7 +166,3 @@ def cluster_queue(pools: Sequence[PoolDescription], cpu_request_factor: float, *
         "preemption": {"withinClusterQueue": "Never", "reclaimWithinCohort": "Never"},
         "resourceGroups": [{"coveredResources": covered, "flavors": flavors}],
     }
-
-
-def local_queue() -> Mapping[str, Any]:
-    return {"clusterQueue": QUEUE_NAME}

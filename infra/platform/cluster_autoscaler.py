@@ -1,13 +1,12 @@
 """Cluster autoscaler: adds nodes for unschedulable pods and removes idle nodes."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, Final
 
 import pulumi
-import pulumi_kubernetes as kubernetes
 
 from infra.naming import AUTOSCALER_ACCOUNT, AUTOSCALER_TAG, COMPONENT, KUBE_SYSTEM
-from infra.platform.pods import RESTRICTED_CONTAINER, http_probe, of_controller
+from infra.platform.pods import container, create_deployment, http_probe, of_controller
 from infra.platform.rbac import READ, Account, rule
 from infra.platform.site import Site
 from infra.versions import cluster_autoscaler
@@ -18,86 +17,71 @@ NODE_MINUTES: Final = 20
 """Time limit for a new node to become Ready. Nodes with GPUs take 5 to 15 minutes."""
 
 
-@dataclass(frozen=True)
-class ClusterAutoscalerArgs:
-    site: Site
-    region: str
-    idle_minutes: int
-    after: tuple[pulumi.Resource, ...] = ()
-    """Node groups and the IAM role association that the autoscaler's pod needs."""
-
-
 class ClusterAutoscaler(pulumi.ComponentResource):
     """Creates:
     - a service account with the permissions of upstream's auto-discovery example, and no more
     - the Deployment, which finds node groups by their tags
     """
 
-    def __init__(self, name: str, args: ClusterAutoscalerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        site: Site,
+        idle_minutes: int,
+        after: Sequence[pulumi.Resource],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """`after` contains the association of the autoscaler's IAM role."""
         super().__init__(f"{COMPONENT}:ClusterAutoscaler", name, None, opts)
-        self._name, self._args = name, args
-        permissions = self._create_permissions()
-        labels = {"app": NAME}
-        kubernetes.apps.v1.Deployment(
-            f"{name}-deployment",
-            metadata={"name": NAME, "namespace": KUBE_SYSTEM, "labels": labels},
-            spec={
-                "replicas": 1,
-                "selector": {"match_labels": labels},
-                "template": {"metadata": {"labels": labels}, "spec": self._pod()},
-            },
-            opts=args.site.options(self, *permissions, *args.after),
-        )
-        self.register_outputs({})
-
-    def _create_permissions(self) -> list[pulumi.Resource]:
-        name, options, account = self._name, self._args.site.options(self), Account(NAME, KUBE_SYSTEM, NAME)
+        options, account = site.options(self), Account(NAME, KUBE_SYSTEM, NAME)
         wide, narrow = f"{name}-cluster-role", f"{name}-role"
-        return [
+        needs = [
             account.create(f"{name}-account", options),
             *account.grant(wide, _cluster_rules(), options, binding=f"{wide}-binding"),
             *account.grant(narrow, _status_rules(), options, namespace=KUBE_SYSTEM, binding=f"{narrow}-binding"),
         ]
+        metadata = {"name": NAME, "namespace": KUBE_SYSTEM, "labels": {"app": NAME}}
+        pod = _pod(site, idle_minutes)
+        create_deployment(f"{name}-deployment", metadata, pod, site.options(self, *needs, *site.node_groups, *after))
+        self.register_outputs({})
 
-    def _pod(self) -> Any:
-        args, site = self._args, self._args.site
-        return {
-            **of_controller(NAME, site.system_nodes),
-            "containers": [
-                {
-                    "name": NAME,
-                    "image": site.image(
-                        f"registry.k8s.io/autoscaling/cluster-autoscaler:{cluster_autoscaler(site.kubernetes_version)}"
-                    ),
-                    "command": ["./cluster-autoscaler", *self._flags()],
-                    "env": [{"name": "AWS_REGION", "value": args.region}],
-                    "ports": [{"name": "metrics", "container_port": PORT}],
-                    "resources": {"requests": {"cpu": site.cpu(100), "memory": "600Mi"}, "limits": {"memory": "600Mi"}},
-                    "liveness_probe": {**http_probe("/health-check", PORT, period=20), "initial_delay_seconds": 60},
-                    "readiness_probe": http_probe("/health-check", PORT, period=5),
-                    "security_context": RESTRICTED_CONTAINER,
-                }
-            ],
-        }
 
-    def _flags(self) -> list[str]:
-        """https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md#what-are-the-parameters-to-ca"""
-        args, cluster = self._args, self._args.site.naming.cluster
-        return [
-            "--v=4",
-            "--stderrthreshold=info",
-            "--cloud-provider=aws",
-            f"--node-group-auto-discovery=asg:tag={AUTOSCALER_TAG}/enabled,{AUTOSCALER_TAG}/{cluster}",
-            # The list of instance types compiled into the autoscaler lacks P5e, P6 and G7, so their pools would never
-            # grow from zero. With this flag, the autoscaler queries DescribeInstanceTypes instead; private clusters
-            # have an endpoint for EC2.
-            "--aws-use-static-instance-list=false",
-            "--expander=least-waste",
-            "--skip-nodes-with-local-storage=false",  # job pods use /dev/shm; running job pods are marked unsafe to evict
-            f"--scale-down-unneeded-time={args.idle_minutes}m",
-            f"--scale-down-delay-after-add={args.idle_minutes}m",
-            f"--max-node-provision-time={NODE_MINUTES}m",
-        ]
+def _pod(site: Site, idle_minutes: int) -> Any:
+    return {
+        **of_controller(NAME, site.system_nodes),
+        "containers": [
+            container(
+                site,
+                NAME,
+                f"registry.k8s.io/autoscaling/cluster-autoscaler:{cluster_autoscaler(site.kubernetes_version)}",
+                (100, "600Mi", "600Mi"),
+                command=["./cluster-autoscaler", *_flags(site.naming.cluster, idle_minutes)],
+                env=[{"name": "AWS_REGION", "value": site.description.region}],
+                ports=[{"name": "metrics", "container_port": PORT}],
+                liveness_probe={**http_probe("/health-check", PORT, period=20), "initial_delay_seconds": 60},
+                readiness_probe=http_probe("/health-check", PORT, period=5),
+            )
+        ],
+    }
+
+
+def _flags(cluster: str, idle_minutes: int) -> list[str]:
+    """https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md#what-are-the-parameters-to-ca"""
+    return [
+        "--v=4",
+        "--stderrthreshold=info",
+        "--cloud-provider=aws",
+        f"--node-group-auto-discovery=asg:tag={AUTOSCALER_TAG}/enabled,{AUTOSCALER_TAG}/{cluster}",
+        # The list of instance types compiled into the autoscaler lacks P5e, P6 and G7, so their pools would never
+        # grow from zero. With this flag, the autoscaler queries DescribeInstanceTypes instead; private clusters
+        # have an endpoint for EC2.
+        "--aws-use-static-instance-list=false",
+        "--expander=least-waste",
+        "--skip-nodes-with-local-storage=false",  # job pods use /dev/shm; running job pods are marked unsafe to evict
+        f"--scale-down-unneeded-time={idle_minutes}m",
+        f"--scale-down-delay-after-add={idle_minutes}m",
+        f"--max-node-provision-time={NODE_MINUTES}m",
+    ]
 
 
 def _cluster_rules() -> Any:

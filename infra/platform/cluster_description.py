@@ -1,29 +1,16 @@
 """Cluster description, stored in the cluster: everything that users with only a kubeconfig need to submit jobs."""
 
-from dataclasses import dataclass
 from typing import Final
 
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from infra.jobs.cluster import CONFIG_MAP, CONFIG_MAP_KEY, CONFIG_MAP_NAMESPACE, ClusterDescription
+from infra.jobs.cluster import CONFIG_MAP, CONFIG_MAP_KEY, CONFIG_MAP_NAMESPACE
 from infra.naming import COMPONENT
 from infra.platform.site import Site
 
 READER: Final = f"{CONFIG_MAP}-reader"
 EVERY_USER: Final = "system:authenticated"
-
-
-@dataclass(frozen=True)
-class DescribedClusterArgs:
-    site: Site
-    description: ClusterDescription
-    bucket: pulumi.Input[str] = ""
-    """The stack's bucket, whose name is known only after its creation."""
-
-    def description_with(self, bucket: str) -> str:
-        """Return the description with the bucket's name, as JSON."""
-        return self.description.model_copy(update={"bucket": bucket}).to_json()
 
 
 class DescribedCluster(pulumi.ComponentResource):
@@ -32,9 +19,9 @@ class DescribedCluster(pulumi.ComponentResource):
     - read permission on the ConfigMap for every user of the cluster; it contains no secrets
     """
 
-    def __init__(self, name: str, args: DescribedClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, site: Site, bucket: pulumi.Input[str], opts: pulumi.ResourceOptions | None = None) -> None:
+        """`bucket` is the stack's bucket, whose name is known only after its creation."""
         super().__init__(f"{COMPONENT}:DescribedCluster", name, None, opts)
-        site = args.site
         namespace = kubernetes.core.v1.Namespace(
             f"{name}-namespace",
             metadata={"name": CONFIG_MAP_NAMESPACE, "labels": site.pod_security("restricted")},
@@ -42,10 +29,14 @@ class DescribedCluster(pulumi.ComponentResource):
         )
         self.namespace = namespace
         inside = site.options(self, inside=namespace)
+
+        def description(bucket: str) -> str:
+            return site.description.model_copy(update={"bucket": bucket}).to_json()
+
         kubernetes.core.v1.ConfigMap(
             f"{name}-description",
             metadata={"name": CONFIG_MAP, "namespace": CONFIG_MAP_NAMESPACE},
-            data={CONFIG_MAP_KEY: pulumi.Output.from_input(args.bucket).apply(args.description_with)},
+            data={CONFIG_MAP_KEY: pulumi.Output.from_input(bucket).apply(description)},
             opts=inside,
         )
         role = kubernetes.rbac.v1.Role(

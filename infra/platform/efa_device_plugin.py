@@ -1,13 +1,12 @@
 """AWS's EFA device plugin: exposes EFA interfaces as a resource that pods can request."""
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import pulumi
-import pulumi_kubernetes as kubernetes
 
+from infra.facts.registries import eks_registry
 from infra.naming import COMPONENT, EFA_LABEL, KUBE_SYSTEM
-from infra.platform.pods import DEVICE_PLUGINS, EVERY_TAINT
+from infra.platform.pods import DEVICE_PLUGINS, EVERY_TAINT, create_daemon_set
 from infra.platform.site import Site
 from infra.versions import EFA_DEVICE_PLUGIN
 
@@ -27,13 +26,6 @@ NOT_IN_AUTO_MODE: Final[Any] = {
 }
 
 
-@dataclass(frozen=True)
-class EfaDevicePluginArgs:
-    site: Site
-    registry: str
-    """EKS's own registry in the Region."""
-
-
 class EfaDevicePlugin(pulumi.ComponentResource):
     """Creates:
     - the DaemonSet of AWS's chart aws-efa-k8s-device-plugin on all nodes with EFA, regardless of taints. The chart
@@ -42,23 +34,14 @@ class EfaDevicePlugin(pulumi.ComponentResource):
       contains a plugin.
     """
 
-    def __init__(self, name: str, args: EfaDevicePluginArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, site: Site, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(f"{COMPONENT}:EfaDevicePlugin", name, None, opts)
-        labels = {"name": NAME}
-        kubernetes.apps.v1.DaemonSet(
-            f"{name}-daemonset",
-            metadata={"name": f"{NAME}-daemonset", "namespace": KUBE_SYSTEM, "labels": labels},
-            spec={
-                "selector": {"match_labels": labels},
-                "update_strategy": {"type": "RollingUpdate"},
-                "template": {"metadata": {"labels": labels}, "spec": self._pod(args)},
-            },
-            opts=args.site.options(self),
-        )
+        metadata = {"name": f"{NAME}-daemonset", "namespace": KUBE_SYSTEM, "labels": {"name": NAME}}
+        rolling = {"type": "RollingUpdate"}
+        create_daemon_set(f"{name}-daemonset", metadata, self._pod(site), site.options(self), update_strategy=rolling)
         self.register_outputs({})
 
-    def _pod(self, args: EfaDevicePluginArgs) -> Any:
-        site = args.site
+    def _pod(self, site: Site) -> Any:
         folders = [
             ("device-plugins", DEVICE_PLUGINS, ""),
             ("infiniband", INFINIBAND, ""),
@@ -76,7 +59,7 @@ class EfaDevicePlugin(pulumi.ComponentResource):
             "containers": [
                 {
                     "name": NAME,
-                    "image": site.image(f"{args.registry}/eks/{NAME}:{EFA_DEVICE_PLUGIN}"),
+                    "image": site.image(f"{eks_registry(site.description.region)}/eks/{NAME}:{EFA_DEVICE_PLUGIN}"),
                     "security_context": PRIVILEGED,
                     "resources": {"requests": {"cpu": site.cpu(10), "memory": "32Mi"}, "limits": {"memory": "128Mi"}},
                     "volume_mounts": [{"name": name, "mount_path": path} for name, path, _ in folders],

@@ -1,11 +1,9 @@
 """Kubeflow's MPI operator: turns an MPIJob into a launcher and workers connected by SSH."""
 
-from dataclasses import dataclass
 from typing import Final
 
 import pulumi
 
-from infra.facts.manifests import Manifests
 from infra.naming import COMPONENT
 from infra.platform import objects
 from infra.platform.pods import USER
@@ -35,28 +33,20 @@ https://github.com/kubeflow/mpi-operator/blob/v0.8.2/pkg/controller/mpi_job_cont
 RBAC: Final = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding")
 
 
-@dataclass(frozen=True)
-class MpiOperatorArgs:
-    site: Site
-    manifests: Manifests
-    after: tuple[pulumi.Resource, ...] = ()
-    """Node groups that the operator's pod needs."""
-
-
 class MpiOperator(pulumi.ComponentResource):
     """Creates:
     - upstream's namespace (which rejects privileged pods), custom resource definition and roles
     - upstream's Deployment with a pinned image, resource requests and probes, and without privileges on the node
     """
 
-    def __init__(self, name: str, args: MpiOperatorArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, site: Site, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(f"{COMPONENT}:MpiOperator", name, None, opts)
-        site, upstream = args.site, args.manifests.of(MPI_OPERATOR_MANIFEST)
+        upstream = site.manifests.of(MPI_OPERATOR_MANIFEST)
         (namespace,) = objects.of_kind(upstream, "Namespace")
         namespace["metadata"].setdefault("labels", {}).update(site.pod_security("restricted"))
         namespace_resource = objects.register(name, namespace, site.options(self))
         (definition,) = objects.of_kind(upstream, "CustomResourceDefinition")
-        self._definition = objects.register(name, objects.without_descriptions(definition), site.options(self))
+        crd = objects.register(name, objects.without_descriptions(definition), site.options(self))
         permissions = [
             objects.register(name, item, site.options(self, inside=namespace_resource if kind == "ServiceAccount" else None))
             for kind in RBAC
@@ -65,8 +55,8 @@ class MpiOperator(pulumi.ComponentResource):
         (deployment,) = objects.of_kind(upstream, "Deployment")
         self._adapt(deployment["spec"]["template"]["spec"], site)
         # The operator needs its permissions, and exits if the custom resource definition is missing.
-        needs = (self._definition, *permissions, *args.after)
-        self._deployment = objects.register(name, deployment, site.options(self, namespace_resource, *needs))
+        needs = (crd, *permissions, *site.node_groups)
+        self.deployment = objects.register(name, deployment, site.options(self, namespace_resource, *needs))
         self.register_outputs({})
 
     def _adapt(self, pod: objects.Object, site: Site) -> None:
@@ -94,15 +84,6 @@ class MpiOperator(pulumi.ComponentResource):
             },
         }
         pod["containers"] = [container]
-
-    @property
-    def definition(self) -> pulumi.Resource:
-        """The custom resource definition, which must exist before an MPIJob."""
-        return self._definition
-
-    @property
-    def deployment(self) -> pulumi.Resource:
-        return self._deployment
 
 
 def _resuming(manifest: objects.Object) -> objects.Object:

@@ -1,13 +1,11 @@
 """Job namespaces, isolated from nodes and other namespaces."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from infra.jobs.cluster import NamespaceDescription
 from infra.naming import (
     ANYWHERE,
     COMPONENT,
@@ -18,7 +16,7 @@ from infra.naming import (
     PRIORITIES,
     QUEUE_NAME,
 )
-from infra.platform import admission
+from infra.platform import objects, queue
 from infra.platform.site import Site
 
 INSTANCE_METADATA: Final = "169.254.169.254/32"
@@ -28,19 +26,6 @@ SMALL_CPU_MILLIS: Final = 100
 SMALL_MEMORY: Final = "256Mi"
 
 
-@dataclass(frozen=True)
-class NamespacesArgs:
-    site: Site
-    wanted: Sequence[NamespaceDescription]
-    queue_api: str | None
-    """API version of the queue; None without a queue."""
-    key_bucket: pulumi.Input[str] | None = None
-    """Bucket, if any, through which job pods exchange public keys."""
-    after: Sequence[pulumi.Resource] = ()
-    """Resources that must outlive the namespaces and their pods: the queue and operator have to remove finalizers of jobs,
-    and pods have to unmount their volumes."""
-
-
 class Namespaces(pulumi.ComponentResource):
     """Creates:
     - priority classes for jobs, which never preempt a running job
@@ -48,9 +33,19 @@ class Namespaces(pulumi.ComponentResource):
       external addresses; no ingress from elsewhere), a limit range (small default requests), a service account without
       a token, a queue, and a ConfigMap with the key bucket's name"""
 
-    def __init__(self, name: str, args: NamespacesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        site: Site,
+        key_bucket: pulumi.Input[str] | None,
+        after: Sequence[pulumi.Resource],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """`key_bucket` is the bucket, if any, through which job pods exchange public keys. `after` must outlive the
+        namespaces and their pods: the queue and operator have to remove finalizers of jobs, and pods have to unmount
+        their volumes."""
         super().__init__(f"{COMPONENT}:Namespaces", name, None, opts)
-        self._name, self._args = name, args
+        self._name, self._site, self._key_bucket, self._after = name, site, key_bucket, after
         for priority, value in PRIORITIES.items():
             kubernetes.scheduling.v1.PriorityClass(
                 f"{name}-{priority}",
@@ -59,20 +54,23 @@ class Namespaces(pulumi.ComponentResource):
                 preemption_policy="Never",
                 global_default=False,
                 description="Sets the job's place in the queue; never preempts running pods.",
-                opts=args.site.options(self),
+                opts=site.options(self),
             )
-        self._namespaces = [(space.name, self._create_namespace(space.name, space.pod_security)) for space in args.wanted]
+        self.namespaces = [
+            (space.name, self._create_namespace(space.name, space.pod_security)) for space in site.description.namespaces
+        ]
+        """Name and resource of each namespace."""
         self.register_outputs({})
 
     def _create_namespace(self, namespace: str, pod_security: str) -> kubernetes.core.v1.Namespace:
-        args = self._args
-        labels = {JOBS_LABEL: "true", **args.site.pod_security(pod_security, warn="restricted")}
+        site = self._site
+        labels = {JOBS_LABEL: "true", **site.pod_security(pod_security, warn="restricted")}
         created = kubernetes.core.v1.Namespace(
             f"{self._name}-{namespace}",
             metadata={"name": namespace, "labels": labels},
-            opts=args.site.options(self, *args.after),
+            opts=site.options(self, *self._after),
         )
-        inside = args.site.options(self, inside=created)
+        inside = site.options(self, inside=created)
         kubernetes.core.v1.ServiceAccount(
             f"{self._name}-{namespace}-account",
             metadata={"name": JOB_SERVICE_ACCOUNT, "namespace": namespace},
@@ -88,29 +86,24 @@ class Namespaces(pulumi.ComponentResource):
                 "limits": [
                     {
                         "type": "Container",
-                        "default_request": {"cpu": args.site.cpu(SMALL_CPU_MILLIS), "memory": SMALL_MEMORY},
+                        "default_request": {"cpu": site.cpu(SMALL_CPU_MILLIS), "memory": SMALL_MEMORY},
                     }
                 ]
             },
             opts=inside,
         )
         self._create_network_policy(namespace, inside)
-        if args.key_bucket is not None:
+        if self._key_bucket is not None:
             kubernetes.core.v1.ConfigMap(
                 f"{self._name}-{namespace}-key-bucket",
                 metadata={"name": KEY_BUCKET_CONFIG, "namespace": namespace},
-                data={KEY_BUCKET_KEY: args.key_bucket},
+                data={KEY_BUCKET_KEY: self._key_bucket},
                 opts=inside,
             )
-        if args.queue_api is not None:
-            kubernetes.apiextensions.CustomResource(
-                f"{self._name}-{namespace}-queue",
-                api_version=args.queue_api,
-                kind="LocalQueue",
-                metadata={"name": QUEUE_NAME, "namespace": namespace},
-                spec=admission.local_queue(),
-                opts=inside,
-            )
+        if site.settings.queue:
+            metadata = {"name": QUEUE_NAME, "namespace": namespace}
+            local = {"apiVersion": queue.API, "kind": "LocalQueue", "metadata": metadata, "spec": {"clusterQueue": QUEUE_NAME}}
+            objects.register_custom(f"{self._name}-{namespace}-queue", local, inside)
         return created
 
     def _create_network_policy(self, namespace: str, inside: pulumi.ResourceOptions) -> None:
@@ -130,8 +123,3 @@ class Namespaces(pulumi.ComponentResource):
             },
             opts=inside,
         )
-
-    @property
-    def namespaces(self) -> Sequence[tuple[str, kubernetes.core.v1.Namespace]]:
-        """Name and resource of each namespace."""
-        return self._namespaces

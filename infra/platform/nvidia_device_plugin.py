@@ -1,25 +1,15 @@
 """NVIDIA's device plugin: exposes GPUs as a resource that pods can request."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pulumi
 
-from infra.facts.manifests import Manifests
 from infra.health.xids import APPLICATION
 from infra.naming import COMPONENT, GPU_LABEL
 from infra.platform import objects
 from infra.platform.site import Site
 from infra.versions import NVIDIA_MANIFEST
-
-
-@dataclass(frozen=True)
-class NvidiaDevicePluginArgs:
-    site: Site
-    manifests: Manifests
-    selectors: Sequence[Mapping[str, str]]
-    """Labels of the GPU nodes, per pool."""
 
 
 class NvidiaDevicePlugin(pulumi.ComponentResource):
@@ -32,19 +22,19 @@ class NvidiaDevicePlugin(pulumi.ComponentResource):
     Such a node must not block an `up`. `status`, and checks before an `up`, report nodes that offer no GPUs.
     """
 
-    def __init__(self, name: str, args: NvidiaDevicePluginArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, name: str, site: Site, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(f"{COMPONENT}:NvidiaDevicePlugin", name, None, opts)
-        (daemon_set,) = objects.of_kind(args.manifests.of(NVIDIA_MANIFEST), "DaemonSet")
+        (daemon_set,) = objects.of_kind(site.manifests.of(NVIDIA_MANIFEST), "DaemonSet")
         daemon_set["metadata"]["annotations"] = {"pulumi.com/skipAwait": "true"}
-        self._adapt(daemon_set["spec"]["template"]["spec"], args.site, args.selectors)
-        objects.register(name, daemon_set, args.site.options(self))
+        self._adapt(daemon_set["spec"]["template"]["spec"], site)
+        objects.register(name, daemon_set, site.options(self))
         self.register_outputs({})
 
-    def _adapt(self, pod: objects.Object, site: Site, selectors: Sequence[Mapping[str, str]]) -> None:
+    def _adapt(self, pod: objects.Object, site: Site) -> None:
         # Upstream tolerates a single taint key. On nodes with another taint, there would be no plugin and no GPUs, but
         # also no error: https://github.com/NVIDIA/k8s-device-plugin/issues/1934
         pod["tolerations"] = [{"operator": "Exists"}]
-        pod |= node_selection(selectors)
+        pod |= node_selection(site.gpu_selectors)
         pod["automountServiceAccountToken"] = False
         pod["securityContext"] = {"seccompProfile": {"type": "RuntimeDefault"}}
         (container,) = pod["containers"]

@@ -20,6 +20,18 @@ def register(name: str, manifest: Mapping[str, Any], opts: pulumi.ResourceOption
     return resource
 
 
+def register_custom(name: str, manifest: Mapping[str, Any], opts: pulumi.ResourceOptions) -> pulumi.CustomResource:
+    """Register a custom resource under this Pulumi name."""
+    return kubernetes.apiextensions.CustomResource(
+        name,
+        api_version=manifest["apiVersion"],
+        kind=manifest["kind"],
+        metadata=manifest["metadata"],
+        spec=manifest["spec"],
+        opts=opts,
+    )
+
+
 def _class_of(api_version: str, kind: str) -> Any:
     """Return the pulumi_kubernetes class of a kind: `rbac.authorization.k8s.io/v1` and `Role` ->
     pulumi_kubernetes.rbac.v1.Role."""
@@ -48,27 +60,16 @@ def binding(role: Mapping[str, Any], account: str, namespace: str) -> Object:
     }
 
 
-def of_service(webhook: Object, name: str, namespace: str) -> None:
-    """Make a webhook call this Service."""
-    webhook["clientConfig"]["service"] |= {"name": name, "namespace": namespace}
+def without_descriptions(node: Any, *, names: bool = False) -> Any:
+    """Return a custom resource definition, or a part of it, without the descriptions in its schemas.
 
-
-def without_descriptions(definition: Mapping[str, Any]) -> Object:
-    """Return a custom resource definition without the descriptions in its schemas.
-
-    Descriptions make up nine tenths of a definition and would be stored in every copy of the state. Properties named
-    `description` are kept.
+    Descriptions make up nine tenths of a definition and would be stored in every copy of the state. With `names`, the keys
+    of this mapping are names of properties, which may be `description`, and not schema keywords.
     """
-    slim: Object = _without_descriptions(definition)
-    return slim
-
-
-def _without_descriptions(node: Any, *, names: bool = False) -> Any:
-    """Remove descriptions. With `names`, the keys of this mapping are property names, not schema keywords."""
     if isinstance(node, Mapping):
         return {
-            key: _without_descriptions(value, names=key == "properties" and not names)
+            key: without_descriptions(value, names=key == "properties" and not names)
             for key, value in node.items()
             if names or key != "description" or not isinstance(value, str)
         }
-    return [_without_descriptions(value) for value in node] if isinstance(node, list) else node
+    return [without_descriptions(value) for value in node] if isinstance(node, list) else node

@@ -1,6 +1,5 @@
 """Sets the owner of directories in a new file system where only root can write at first, such as Lustre."""
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 import pulumi
@@ -18,14 +17,7 @@ class OwnedDirectories(pulumi.ComponentResource):
     """Creates a Kubernetes Job with its own volume. The Job makes the user of job images the owner of the directories,
     but not of the files in them. `pulumi up` waits for the Job."""
 
-    def __init__(
-        self,
-        name: str,
-        site: Site,
-        volume: Volume,
-        after: Sequence[pulumi.Resource],
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
+    def __init__(self, name: str, site: Site, volume: Volume, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(f"{COMPONENT}:OwnedDirectories", name, None, opts)
         own = f"gpumpi-{volume.claim}-directories"
         metadata: Any = {"name": own, "namespace": KUBE_SYSTEM}
@@ -33,7 +25,7 @@ class OwnedDirectories(pulumi.ComponentResource):
             f"{name}-volume",
             metadata={"name": f"{site.naming.cluster}-{own}"},
             spec=volume_spec(volume, KUBE_SYSTEM, own),
-            opts=site.options(self, *volume.needs, *after),
+            opts=site.options(self, *volume.needs, *site.node_groups),
         )
         volume_name = persistent.metadata.apply(lambda metadata: metadata.name)
         claim = kubernetes.core.v1.PersistentVolumeClaim(

@@ -4,6 +4,11 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, Final
 
+import pulumi
+import pulumi_kubernetes as kubernetes
+
+from infra.platform.site import Site
+
 USER: Final = 65532
 """The `nonroot` user, for images that define no user."""
 
@@ -47,5 +52,31 @@ def of_controller(account: str, nodes: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
+def container(site: Site, name: str, image: str, size: tuple[int, str, str], **settings: Any) -> dict[str, Any]:
+    """Return a container that satisfies Pod Security `restricted`, unless `settings` say otherwise. `size`: CPU in
+    millicores, memory, and memory limit."""
+    cpu, memory, limit = size
+    resources = {"requests": {"cpu": site.cpu(cpu), "memory": memory}, "limits": {"memory": limit}}
+    own = {"name": name, "image": site.image(image), "resources": resources, "security_context": RESTRICTED_CONTAINER}
+    return {**own, **settings}
+
+
 def http_probe(path: str, port: int, *, period: int) -> dict[str, Any]:
     return {"http_get": {"path": path, "port": port}, "period_seconds": period, "timeout_seconds": 5, "failure_threshold": 3}
+
+
+def create_deployment(
+    resource: str, metadata: Any, pod: Any, opts: pulumi.ResourceOptions, *, annotations: Mapping[str, str] | None = None
+) -> pulumi.Resource:
+    """Create a Deployment with one pod, which has the labels of the Deployment."""
+    labels = metadata["labels"]
+    template = {"metadata": {"labels": labels, **({"annotations": annotations} if annotations else {})}, "spec": pod}
+    spec: Any = {"replicas": 1, "selector": {"match_labels": labels}, "template": template}
+    return kubernetes.apps.v1.Deployment(resource, metadata=metadata, spec=spec, opts=opts)
+
+
+def create_daemon_set(resource: str, metadata: Any, pod: Any, opts: pulumi.ResourceOptions, **more: Any) -> pulumi.Resource:
+    """Create a DaemonSet whose pods have its labels."""
+    labels = metadata["labels"]
+    spec: Any = {"selector": {"match_labels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod}, **more}
+    return kubernetes.apps.v1.DaemonSet(resource, metadata=metadata, spec=spec, opts=opts)

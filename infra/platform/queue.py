@@ -1,205 +1,156 @@
-"""Kueue: admits all pods of a job at once, or none."""
+"""Kueue: admits all pods of a job at once, or none. Built from the same files as Kueue's `config/default`."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pulumi
-import pulumi_kubernetes as kubernetes
-import yaml
 
 from infra.facts.manifests import Manifests
-from infra.jobs.cluster import PoolDescription
-from infra.naming import COMPONENT, QUEUE_NAME, QUEUE_NAMESPACE
-from infra.platform import admission, kueue_upstream, objects
-from infra.platform.pods import (
-    CERTIFICATES,
-    CONFIGURATION_FILE,
-    RESTRICTED_CONTAINER,
-    http_probe,
-    of_controller,
-    restart_annotation,
-)
+from infra.naming import JOBS_LABEL, QUEUE_GROUP, QUEUE_NAME, QUEUE_NAMESPACE
+from infra.platform import admission, objects
+from infra.platform.objects import Object, of_kind
 from infra.platform.site import Site
-from infra.versions import KUEUE
+from infra.platform.webhook_operator import OperatorSpec, WebhookOperator
+from infra.versions import KUEUE, KUEUE_CRDS, KUEUE_ROLE, KUEUE_WEBHOOKS
 
-API: Final = "kueue.x-k8s.io/v1beta2"
-IMAGE: Final = f"registry.k8s.io/kueue/kueue:{KUEUE}"
-LABELS: Final = {"app.kubernetes.io/name": "kueue", "control-plane": "controller-manager"}
+API: Final = f"{QUEUE_GROUP}/v1beta2"
 # default names in Kueue's own configuration
-ACCOUNT: Final = "kueue-controller-manager"
-CERTIFICATE_SECRET: Final = "kueue-webhook-server-cert"
+NAME: Final = "kueue-controller-manager"
+WEBHOOK_SERVICE: Final = "kueue-webhook-service"
+
+CONVERTED: Final = frozenset({"clusterqueues", "cohorts", "localqueues", "multikueueclusters", "workloads"})
+"""Kinds that Kueue's webhook converts between API versions (config/components/crd/kustomization.yaml)."""
+
+KINDS_OF_JOBS: Final = frozenset({"job", "jobset", "mpijob", "pod", "pytorchjob", "rayjob", "statefulset", "trainjob"})
+KINDS_OF_KUEUE: Final = frozenset({"clusterqueue", "cohort", "resourceflavor", "workload"})
+"""Kinds whose webhooks are installed. The other webhooks are for kinds of jobs that the queue does not manage."""
+
+GROUPS_NOT_MANAGED: Final = frozenset({"leaderworkerset.x-k8s.io", "workload.codeflare.dev"})
 
 
-@dataclass(frozen=True)
-class QueueArgs:
-    site: Site
-    manifests: Manifests
-    pools: Sequence[PoolDescription]
-    mpi_jobs: bool
-    train_jobs: bool
-    """Whether Trainer and JobSet are installed."""
-    strict: bool
-    """Strict FIFO: no job overtakes a job that waits ahead of it."""
-    start_attempts: int
-    """0 for no limit."""
-    after: tuple[pulumi.Resource, ...] = ()
-    """Resources that must exist before the controller starts: its node groups, and the operators of TrainJobs."""
-
-
-class Queue(pulumi.ComponentResource):
+class Queue(WebhookOperator):
     """Creates:
     - Kueue's custom resource definitions, roles, webhooks (for job namespaces only) and controller
     - a resource flavor for each pool, and one cluster queue with the quota of all pools at maximum size
     """
 
-    def __init__(self, name: str, args: QueueArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__(f"{COMPONENT}:Queue", name, None, opts)
-        self._name, self._args, self._site = name, args, args.site
-        self._namespace = kubernetes.core.v1.Namespace(
-            f"{name}-namespace",
-            metadata={"name": QUEUE_NAMESPACE, "labels": {**LABELS, **args.site.pod_security("restricted")}},
-            opts=self._options(),
-        )
-        definitions = [objects.register(name, crd, self._options()) for crd in kueue_upstream.definitions(args.manifests)]
-        webhooks = [objects.register(name, hook, self._options()) for hook in kueue_upstream.webhooks(args.manifests)]
-        # The controller needs its permissions, and waits until the webhooks and definitions contain its certificate.
-        needs = [*definitions, *webhooks, *self._create_permissions(), self._create_service()]
-        self._controller = self._create_controller(needs)
-        self._cluster_queue = self._create_queue()
-        self.register_outputs({})
+    cluster_queue: pulumi.Resource
+    """The cluster queue, which must exist before the queues in namespaces. The controller must still run when the cluster
+    queue is deleted."""
 
-    def _options(self, *after: pulumi.Resource) -> pulumi.ResourceOptions:
-        return self._site.options(self, *after)
+    def __init__(
+        self, name: str, site: Site, after: Sequence[pulumi.Resource], opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__(name, operator(site), site, after, opts)
 
-    def _inside(self, *after: pulumi.Resource) -> pulumi.ResourceOptions:
-        return self._site.options(self, *after, inside=self._namespace)
-
-    def _create_permissions(self) -> list[pulumi.Resource]:
-        name, inside = self._name, self._inside()
-        account = kubernetes.core.v1.ServiceAccount(
-            f"{name}-account",
-            metadata={"name": ACCOUNT, "namespace": QUEUE_NAMESPACE, "labels": LABELS},
-            automount_service_account_token=False,
-            opts=inside,
-        )
-        created: list[pulumi.Resource] = [account]
-        for role in kueue_upstream.cluster_roles(self._args.manifests):
-            created.append(objects.register(name, role, self._options()))
-            created.append(objects.register(name, objects.binding(role, ACCOUNT, QUEUE_NAMESPACE), self._options()))
-        for role in kueue_upstream.namespace_roles():
-            created.append(objects.register(name, role, inside))
-            created.append(objects.register(name, objects.binding(role, ACCOUNT, QUEUE_NAMESPACE), inside))
-        return created
-
-    def _create_service(self) -> pulumi.Resource:
-        return kubernetes.core.v1.Service(
-            f"{self._name}-webhook-service",
-            metadata={
-                "name": kueue_upstream.WEBHOOK_SERVICE,
-                "namespace": QUEUE_NAMESPACE,
-                "labels": LABELS,
-                # Do not wait for endpoints: the controller is created after the service.
-                "annotations": {"pulumi.com/skipAwait": "true"},
-            },
-            spec={"selector": LABELS, "ports": [{"name": "https", "port": 443, "target_port": admission.WEBHOOK_PORT}]},
-            opts=self._inside(),
-        )
-
-    def _create_controller(self, needs: Sequence[pulumi.Resource]) -> pulumi.Resource:
-        content = admission.configuration(
-            mpi_jobs=self._args.mpi_jobs, start_attempts=self._args.start_attempts, strict=self._args.strict
-        )
-        text = yaml.safe_dump(dict(content), sort_keys=False)
-        configuration = kubernetes.core.v1.ConfigMap(
-            f"{self._name}-configuration",
-            metadata={"name": "kueue-manager-config", "namespace": QUEUE_NAMESPACE, "labels": LABELS},
-            data={CONFIGURATION_FILE: text},
-            opts=self._inside(),
-        )
-        secret = kubernetes.core.v1.Secret(
-            f"{self._name}-certificate",
-            metadata={"name": CERTIFICATE_SECRET, "namespace": QUEUE_NAMESPACE, "labels": LABELS},
-            opts=self._inside(),  # Kueue fills it
-        )
-        return kubernetes.apps.v1.Deployment(
-            f"{self._name}-controller",
-            metadata={"name": "kueue-controller-manager", "namespace": QUEUE_NAMESPACE, "labels": LABELS},
-            spec={
-                "replicas": 1,
-                "selector": {"match_labels": LABELS},
-                "template": {
-                    "metadata": {"labels": LABELS, "annotations": self._restarts(text)},
-                    "spec": self._pod(),
-                },
-            },
-            opts=self._options(self._namespace, configuration, secret, *needs, *self._args.after),
-        )
-
-    def _restarts(self, configuration: str) -> dict[str, str]:
-        """Return annotations whose change restarts the controller.
-
-        A running controller can take two minutes to notice new custom resource definitions. Until then, it treats the
-        Jobs of a JobSet as independent jobs, and suspends them whenever JobSet resumes them.
-        Source: kubernetes-sigs/kueue@v0.16.1:pkg/controller/jobframework/setup.go
-        """
-        return restart_annotation(configuration) | ({"gpumpi.io/kinds": "JobSet,TrainJob"} if self._args.train_jobs else {})
-
-    def _pod(self) -> Any:
-        site = self._site
-        return {
-            **of_controller(ACCOUNT, site.system_nodes),
-            "termination_grace_period_seconds": 10,
-            "containers": [
-                {
-                    "name": "manager",
-                    "image": site.image(IMAGE),
-                    "command": ["/manager"],
-                    "args": [f"--config=/{CONFIGURATION_FILE}", "--zap-log-level=2"],
-                    "ports": [
-                        {"name": "webhook-server", "container_port": admission.WEBHOOK_PORT},
-                        {"name": "metrics", "container_port": admission.METRICS_PORT},
-                    ],
-                    "resources": {"requests": {"cpu": site.cpu(500), "memory": "512Mi"}, "limits": {"memory": "1Gi"}},
-                    "liveness_probe": {**http_probe("/healthz", admission.HEALTH_PORT, period=20), "initial_delay_seconds": 15},
-                    "readiness_probe": http_probe("/readyz", admission.HEALTH_PORT, period=2),
-                    "security_context": RESTRICTED_CONTAINER,
-                    "volume_mounts": [
-                        {"name": "certificate", "mount_path": CERTIFICATES, "read_only": True},
-                        {"name": "configuration", "mount_path": f"/{CONFIGURATION_FILE}", "sub_path": CONFIGURATION_FILE},
-                    ],
-                }
-            ],
-            "volumes": [
-                {"name": "certificate", "secret": {"secret_name": CERTIFICATE_SECRET, "default_mode": 0o444}},
-                {"name": "configuration", "config_map": {"name": "kueue-manager-config"}},
-            ],
-        }
-
-    def _create_queue(self) -> pulumi.Resource:
-        args = self._args
+    def _create_objects(self) -> None:
+        site, settings, pools = self._site, self._site.settings, self._site.description.pools
         flavors = [
-            kubernetes.apiextensions.CustomResource(
-                f"{self._name}-{pool.name}-flavour",
-                api_version=API,
-                kind="ResourceFlavor",
-                metadata={"name": pool.name},
-                spec=admission.flavor(pool),
-                opts=self._options(self._controller),
-            )
-            for pool in args.pools
+            self._create_object(f"{pool.name}-flavour", "ResourceFlavor", pool.name, admission.flavor(pool)) for pool in pools
         ]
-        return kubernetes.apiextensions.CustomResource(
-            f"{self._name}-cluster-queue",
-            api_version=API,
-            kind="ClusterQueue",
-            metadata={"name": QUEUE_NAME},
-            spec=admission.cluster_queue(args.pools, self._site.cpu_request_factor, strict=args.strict),
-            opts=self._options(self._controller, *flavors),
-        )
+        factor, strict = site.description.cpu_request_factor, settings.queue_order == "strict"
+        queue = admission.cluster_queue(pools, factor, strict=strict)
+        self.cluster_queue = self._create_object("cluster-queue", "ClusterQueue", QUEUE_NAME, queue, *flavors)
 
-    @property
-    def cluster_queue(self) -> pulumi.Resource:
-        """The cluster queue, which must exist before the queues in namespaces. The controller must still run when the
-        cluster queue is deleted."""
-        return self._cluster_queue
+    def _create_object(
+        self, part: str, kind: str, name: str, spec: Mapping[str, Any], *after: pulumi.Resource
+    ) -> pulumi.CustomResource:
+        manifest = {"apiVersion": API, "kind": kind, "metadata": {"name": name}, "spec": spec}
+        return objects.register_custom(f"{self._name}-{part}", manifest, self._site.options(self, self.deployment, *after))
+
+
+def operator(site: Site) -> OperatorSpec:
+    settings, manifests = site.settings, site.manifests
+    return OperatorSpec(
+        component="Queue",
+        namespace=QUEUE_NAMESPACE,
+        name=NAME,
+        labels={"app.kubernetes.io/name": "kueue", "control-plane": "controller-manager"},
+        image=f"registry.k8s.io/kueue/kueue:{KUEUE}",
+        service=WEBHOOK_SERVICE,
+        certificate="kueue-webhook-server-cert",
+        configuration_name="kueue-manager-config",
+        configuration=admission.configuration(
+            mpi_jobs=settings.mpi_operator,
+            start_attempts=settings.start_attempts,
+            strict=settings.queue_order == "strict",
+        ),
+        definitions=list(_definitions(manifests)),
+        roles=_roles(manifests),
+        webhooks=list(_webhooks(manifests)),
+        size=(500, "512Mi", "1Gi"),
+        metrics_port=admission.METRICS_PORT,
+        # A running controller can take two minutes to notice new custom resource definitions. Until then, it treats the
+        # Jobs of a JobSet as independent jobs, and suspends them whenever JobSet resumes them.
+        # Source: kubernetes-sigs/kueue@v0.16.1:pkg/controller/jobframework/setup.go
+        annotations={"gpumpi.io/kinds": "JobSet,TrainJob"} if settings.trainer else {},
+        deployment="controller",
+    )
+
+
+def _definitions(manifests: Manifests) -> Iterator[Object]:
+    """Yield Kueue's custom resource definitions."""
+    for file in KUEUE_CRDS:
+        (definition,) = of_kind(manifests.of(file), "CustomResourceDefinition")
+        if definition["spec"]["names"]["plural"] in CONVERTED:
+            client = {"service": {"namespace": QUEUE_NAMESPACE, "name": WEBHOOK_SERVICE, "path": "/convert"}}
+            webhook = {"clientConfig": client, "conversionReviewVersions": ["v1"]}
+            definition["spec"]["conversion"] = {"strategy": "Webhook", "webhook": webhook}
+        yield definition
+
+
+def _webhooks(manifests: Manifests) -> Iterator[Object]:
+    """Yield the webhooks for Kueue's own kinds and, limited to job namespaces, for job kinds.
+
+    Upstream's webhooks apply to pods in nearly every namespace: while Kueue is down, no pod could start in these
+    namespaces.
+    """
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+        (config,) = of_kind(manifests.of(KUEUE_WEBHOOKS), kind)
+        config["metadata"]["name"] = f"kueue-{config['metadata']['name']}"
+        config["webhooks"] = [hook for hook in config["webhooks"] if _kind(hook) in KINDS_OF_JOBS | KINDS_OF_KUEUE]
+        for hook in config["webhooks"]:
+            if _kind(hook) in KINDS_OF_JOBS:
+                hook["namespaceSelector"] = {"matchLabels": {JOBS_LABEL: "true"}}
+        yield config
+
+
+def _kind(webhook: Mapping[str, Any]) -> str:
+    """Return the kind that a webhook is for: `vmpijob.kb.io` -> `mpijob`."""
+    name: str = webhook["name"]
+    return name.removesuffix(".kb.io")[1:]
+
+
+def _roles(manifests: Manifests) -> list[Object]:
+    """Return upstream's role without the kinds that the queue does not manage, and the roles for clients of the metrics
+    and for Kueue's own lease and certificate."""
+    (manager,) = of_kind(manifests.of(KUEUE_ROLE), "ClusterRole")
+    manager["metadata"]["name"] = "kueue-manager-role"
+    manager["rules"] = [rule for rule in manager["rules"] if not GROUPS_NOT_MANAGED.intersection(rule["apiGroups"])]
+    everything = ["get", "list", "watch", "create", "update", "patch", "delete"]
+    return [
+        manager,
+        _role(
+            "ClusterRole",
+            "kueue-metrics-auth-role",  # to authorize clients that read the metrics
+            ("authentication.k8s.io", "tokenreviews", ["create"]),
+            ("authorization.k8s.io", "subjectaccessreviews", ["create"]),
+        ),
+        _role(
+            "Role",
+            "kueue-leader-election-role",
+            ("coordination.k8s.io", "leases", everything),
+            ("", "events", ["create", "patch"]),
+        ),
+        _role("Role", "kueue-manager-secrets-role", ("", "secrets", ["get", "list", "update", "watch"])),
+    ]
+
+
+def _role(kind: str, name: str, *rules: tuple[str, str, Sequence[str]]) -> Object:
+    namespace = {"namespace": QUEUE_NAMESPACE} if kind == "Role" else {}
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": kind,
+        "metadata": {"name": name, **namespace},
+        "rules": [{"apiGroups": [group], "resources": [resource], "verbs": list(verbs)} for group, resource, verbs in rules],
+    }

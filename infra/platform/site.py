@@ -1,33 +1,50 @@
-"""Properties of the target cluster that all parts of the platform use."""
+"""The target cluster, as all parts of the platform see it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pulumi
 
+from infra.facts.manifests import Manifests
+from infra.jobs.cluster import ClusterDescription
 from infra.naming import POOL_LABEL, SYSTEM_POOL, Naming
+from infra.settings.platform import CommonPlatformSettings, PlatformSettings
 
 
 @dataclass(frozen=True)
 class Site:
-    """The target cluster: provider, registry, CPU factor and system nodes."""
+    """The target cluster, and the settings of its platform."""
 
     naming: Naming
-    provider: pulumi.ProviderResource
     kubernetes_version: str
-    image_registry: str | None = None
-    cpu_request_factor: float = 1.0
+    settings: CommonPlatformSettings
+    manifests: Manifests
+    description: ClusterDescription
+    node_groups: Sequence[pulumi.Resource] = ()
+    """Node groups for operators, if the stack creates them. Operators are deleted before their nodes."""
     system_nodes: Mapping[str, str] = field(default_factory=lambda: {POOL_LABEL: SYSTEM_POOL})
     """Node selector for system pods; an empty selector selects all nodes."""
+    provider: pulumi.ProviderResource | None = None
+
+    @property
+    def eks(self) -> PlatformSettings | None:
+        """Settings that only EKS clusters have; None for existing clusters."""
+        return self.settings if isinstance(self.settings, PlatformSettings) else None
+
+    @property
+    def gpu_selectors(self) -> list[Mapping[str, str]]:
+        """Labels of the GPU nodes, per pool."""
+        return [pool.labels for pool in self.description.pools if pool.gpus]
 
     def image(self, name: str) -> str:
-        """Return the image reference to pull. `name` contains the upstream registry; `image_registry`, if set, is put
-        in front of it."""
-        return f"{self.image_registry}/{name}" if self.image_registry else name
+        """Return the image reference to pull. `name` contains the upstream registry; the mirror registry, if the cluster
+        has one, is put in front of it."""
+        registry = self.description.image_registry
+        return f"{registry}/{name}" if registry else name
 
     def cpu(self, millis: int) -> str:
         """Return a CPU request, scaled for the nodes of this cluster."""
-        return f"{max(1, round(millis * self.cpu_request_factor))}m"
+        return f"{max(1, round(millis * self.description.cpu_request_factor))}m"
 
     def pod_security(self, level: str, *, warn: str | None = None) -> dict[str, str]:
         """Return the Pod Security admission labels of a namespace. They enforce `level`, and warn about pods that

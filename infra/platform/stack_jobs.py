@@ -3,13 +3,10 @@
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import pulumi
-import pulumi_kubernetes as kubernetes
 
-from infra.jobs.cluster import ClusterDescription
 from infra.jobs.model import Job
 from infra.jobs.placed import Manifest
 from infra.jobs.render import place, render, without_time_to_live
@@ -21,15 +18,6 @@ RELEASED: Final = [f'metadata.labels["{QUEUE_LABEL}"]', "spec.suspend", "spec.ru
 """Properties that the job controller changes after `setup`, and when the job has ended."""
 
 
-@dataclass(frozen=True)
-class StackJobsArgs:
-    site: Site
-    cluster: ClusterDescription
-    jobs: Sequence[Job]
-    after: Sequence[pulumi.Resource]
-    """Namespaces, queues and volumes that must exist before the jobs."""
-
-
 class StackJobs(pulumi.ComponentResource):
     """Creates the objects of every job in the stack, without waiting until they are ready.
 
@@ -37,15 +25,23 @@ class StackJobs(pulumi.ComponentResource):
     objects, so the changed job runs.
     """
 
-    def __init__(self, name: str, args: StackJobsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        site: Site,
+        jobs: Sequence[Job],
+        after: Sequence[pulumi.Resource],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """`after` contains the namespaces, queues and volumes that must exist before the jobs."""
         super().__init__(f"{COMPONENT}:StackJobs", name, None, opts)
-        self._name, self._args = name, args
-        for job in args.jobs:
+        self._name, self._site, self._after = name, site, after
+        for job in jobs:
             self._create(without_time_to_live(job))
         self.register_outputs({})
 
     def _create(self, job: Job) -> None:
-        main, *others = manifests = render(place(job, self._args.cluster))
+        main, *others = manifests = render(place(job, self._site.description))
         trigger = digest(manifests)
         created: list[pulumi.Resource] = []
         for manifest in [*others, main]:  # the objects that the launcher needs come first
@@ -55,7 +51,7 @@ class StackJobs(pulumi.ComponentResource):
 
     def _register(self, manifest: Manifest, options: pulumi.ResourceOptions) -> pulumi.CustomResource:
         options = pulumi.ResourceOptions.merge(
-            self._args.site.options(self, *self._args.after),
+            self._site.options(self, *self._after),
             pulumi.ResourceOptions.merge(
                 options,
                 pulumi.ResourceOptions(
@@ -66,15 +62,7 @@ class StackJobs(pulumi.ComponentResource):
         )
         if manifest["kind"] != "MPIJob":
             return objects.register(self._name, manifest, options)
-        name = f"{self._name}-mpijob-{manifest['metadata']['name']}"
-        return kubernetes.apiextensions.CustomResource(
-            name,
-            api_version=manifest["apiVersion"],
-            kind=manifest["kind"],
-            metadata=manifest["metadata"],
-            spec=manifest["spec"],
-            opts=options,
-        )
+        return objects.register_custom(f"{self._name}-mpijob-{manifest['metadata']['name']}", manifest, options)
 
 
 def digest(manifests: Sequence[Manifest]) -> str:

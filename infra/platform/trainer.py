@@ -1,14 +1,13 @@
-"""Kubeflow Trainer: runs TrainJobs as JobSets, from runtimes such as `torch-distributed`. Pure."""
+"""Kubeflow Trainer, which runs TrainJobs from runtimes such as `torch-distributed`, and JobSet, which runs their pods.
+Pure."""
 
 from typing import Final
 
-import yaml
-
+from infra import versions
 from infra.facts.manifests import Manifests
-from infra.naming import TRAINER_NAMESPACE
-from infra.platform.objects import Object, binding, of_kind, of_service, without_descriptions
+from infra.naming import JOBSET_NAMESPACE, TRAINER_NAMESPACE
+from infra.platform.objects import Object, of_kind
 from infra.platform.webhook_operator import OperatorSpec
-from infra.versions import TRAINER, TRAINER_DEFINITIONS, TRAINER_ROLE, TRAINER_RUNTIMES, TRAINER_WEBHOOKS
 
 NAME: Final = "kubeflow-trainer-controller-manager"
 """Name of the Deployment, service account, role and webhook service in upstream's manifests."""
@@ -16,52 +15,95 @@ CERTIFICATE: Final = "kubeflow-trainer-webhook-cert"
 WEBHOOKS_NAME: Final = "validator.trainer.kubeflow.org"
 """Name that Trainer uses to look up its webhook configuration:
 kubeflow/trainer@v2.1.0:cmd/trainer-controller-manager/main.go"""
+JOBSET_PREFIX: Final = "jobset-"
+"""Name prefix that upstream's `config/default` uses. JobSet finds its Service, Secret and webhooks by the prefixed
+names."""
+POD_LABEL: Final = "jobset.sigs.k8s.io/jobset-name"
 
 
-def operator(manifests: Manifests) -> OperatorSpec:
-    configuration = {
-        "apiVersion": "config.trainer.kubeflow.org/v1alpha1",
-        "kind": "Configuration",
-        "health": {"healthProbeBindAddress": ":8081", "readinessEndpointName": "readyz", "livenessEndpointName": "healthz"},
-        "metrics": {"bindAddress": ":8443", "secureServing": True},
-        "webhook": {"port": 9443, "host": ""},  # Trainer v2.1.0 has no default host and crashes if none is set
-        "leaderElection": {
-            "leaderElect": True,
-            "resourceName": "trainer.kubeflow.org",
-            "resourceNamespace": "",
-            "leaseDuration": "15s",
-            "renewDeadline": "10s",
-            "retryPeriod": "2s",
-        },
-        "certManagement": {"enable": True, "webhookServiceName": NAME, "webhookSecretName": CERTIFICATE},
-        "clientConnection": {"qps": 50, "burst": 100},
-    }
-    (role,) = of_kind(manifests.of(TRAINER_ROLE), "ClusterRole")
-    (webhooks,) = of_kind(manifests.of(TRAINER_WEBHOOKS), "ValidatingWebhookConfiguration")
+def trainer(manifests: Manifests) -> OperatorSpec:
+    (webhooks,) = of_kind(manifests.of(versions.TRAINER_WEBHOOKS), "ValidatingWebhookConfiguration")
     webhooks["metadata"]["name"] = WEBHOOKS_NAME
-    for webhook in webhooks["webhooks"]:
-        of_service(webhook, NAME, TRAINER_NAMESPACE)
     return OperatorSpec(
         component="Trainer",
         namespace=TRAINER_NAMESPACE,
         name=NAME,
-        account=NAME,
         labels={"app.kubernetes.io/name": "trainer", "app.kubernetes.io/component": "manager"},
-        image=f"ghcr.io/kubeflow/trainer/trainer-controller-manager:{TRAINER}",
+        image=f"ghcr.io/kubeflow/trainer/trainer-controller-manager:{versions.TRAINER}",
         service=NAME,
         certificate=CERTIFICATE,
         configuration_name="kubeflow-trainer-config",
-        configuration=yaml.safe_dump(configuration, sort_keys=False),
-        definitions=_definitions(manifests),
-        permissions=[role, binding(role, NAME, TRAINER_NAMESPACE)],
+        configuration={
+            "apiVersion": "config.trainer.kubeflow.org/v1alpha1",
+            "kind": "Configuration",
+            "health": {"healthProbeBindAddress": ":8081", "readinessEndpointName": "readyz", "livenessEndpointName": "healthz"},
+            "metrics": {"bindAddress": ":8443", "secureServing": True},
+            "webhook": {"port": 9443, "host": ""},  # Trainer v2.1.0 has no default host and crashes if none is set
+            "leaderElection": {
+                "leaderElect": True,
+                "resourceName": "trainer.kubeflow.org",
+                "resourceNamespace": "",
+                "leaseDuration": "15s",
+                "renewDeadline": "10s",
+                "retryPeriod": "2s",
+            },
+            "certManagement": {"enable": True, "webhookServiceName": NAME, "webhookSecretName": CERTIFICATE},
+            "clientConnection": {"qps": 50, "burst": 100},
+        },
+        definitions=[
+            crd for file in versions.TRAINER_DEFINITIONS for crd in of_kind(manifests.of(file), "CustomResourceDefinition")
+        ],
+        roles=of_kind(manifests.of(versions.TRAINER_ROLE), "ClusterRole"),
         webhooks=[webhooks],
-        objects=[runtime for file in TRAINER_RUNTIMES for runtime in of_kind(manifests.of(file), "ClusterTrainingRuntime")],
+        objects=[
+            runtime for file in versions.TRAINER_RUNTIMES for runtime in of_kind(manifests.of(file), "ClusterTrainingRuntime")
+        ],
     )
 
 
-def _definitions(manifests: Manifests) -> list[Object]:
-    return [
-        without_descriptions(definition)
-        for file in TRAINER_DEFINITIONS
-        for definition in of_kind(manifests.of(file), "CustomResourceDefinition")
-    ]
+def jobset(manifests: Manifests) -> OperatorSpec:
+    return OperatorSpec(
+        component="JobSet",
+        namespace=JOBSET_NAMESPACE,
+        name=f"{JOBSET_PREFIX}controller-manager",
+        labels={"app.kubernetes.io/name": "jobset", "control-plane": "controller-manager"},
+        image=f"registry.k8s.io/jobset/jobset:{versions.JOBSET}",
+        service=f"{JOBSET_PREFIX}webhook-service",
+        certificate=f"{JOBSET_PREFIX}webhook-server-cert",
+        configuration_name=f"{JOBSET_PREFIX}manager-config",
+        configuration={
+            "apiVersion": "config.jobset.x-k8s.io/v1alpha1",
+            "kind": "Configuration",
+            "leaderElection": {"leaderElect": True},
+            "internalCertManagement": {"enable": True},
+        },
+        definitions=of_kind(manifests.of(versions.JOBSET_DEFINITION), "CustomResourceDefinition"),
+        roles=_jobset_roles(manifests),
+        webhooks=_jobset_webhooks(manifests),
+    )
+
+
+def _jobset_roles(manifests: Manifests) -> list[Object]:
+    roles: list[Object] = []
+    for file, kind in (
+        (versions.JOBSET_ROLE, "ClusterRole"),
+        (versions.JOBSET_AUTHORIZATION, "ClusterRole"),
+        (versions.JOBSET_LEADER, "Role"),
+    ):
+        (role,) = of_kind(manifests.of(file), kind)
+        namespace = {"namespace": JOBSET_NAMESPACE} if kind == "Role" else {}
+        roles.append({**role, "metadata": {"name": f"{JOBSET_PREFIX}{role['metadata']['name']}", **namespace}})
+    return roles
+
+
+def _jobset_webhooks(manifests: Manifests) -> list[Object]:
+    """Return the webhooks. The webhooks for pods apply only to pods of JobSets, as in upstream's patches."""
+    configurations: list[Object] = []
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+        (configuration,) = of_kind(manifests.of(versions.JOBSET_WEBHOOKS), kind)
+        configuration["metadata"]["name"] = f"{JOBSET_PREFIX}{configuration['metadata']['name']}"
+        for webhook in configuration["webhooks"]:
+            if webhook["rules"][0]["resources"] == ["pods"]:
+                webhook["objectSelector"] = {"matchExpressions": [{"key": POD_LABEL, "operator": "Exists"}]}
+        configurations.append(configuration)
+    return configurations

@@ -1,11 +1,12 @@
-"""Operators that issue their own webhook certificates: JobSet and Kubeflow Trainer."""
+"""Operators that issue their own webhook certificates: Kueue, JobSet and Kubeflow Trainer."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pulumi
 import pulumi_kubernetes as kubernetes
+import yaml
 
 from infra.naming import COMPONENT
 from infra.platform import objects
@@ -13,7 +14,8 @@ from infra.platform.objects import Object
 from infra.platform.pods import (
     CERTIFICATES,
     CONFIGURATION_FILE,
-    RESTRICTED_CONTAINER,
+    container,
+    create_deployment,
     http_probe,
     of_controller,
     restart_annotation,
@@ -24,7 +26,7 @@ WEBHOOK_PORT: Final = 9443
 HEALTH_PORT: Final = 8081
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OperatorSpec:
     """An operator, derived from the manifests of its upstream project."""
 
@@ -32,21 +34,28 @@ class OperatorSpec:
     """Type name of the Pulumi component."""
     namespace: str
     name: str
-    """Name of the Deployment."""
-    account: str
+    """Name of the Deployment and the service account."""
     labels: dict[str, str]
     image: str
     service: str
     certificate: str
     """Secret in which the operator stores the certificate of its webhooks."""
     configuration_name: str
-    configuration: str
+    configuration: Mapping[str, Any]
     definitions: Sequence[Object]
-    permissions: Sequence[Object]
-    """Roles of the operator and their bindings."""
+    roles: Sequence[Object]
     webhooks: Sequence[Object]
+    """Webhook configurations, which call the operator's service."""
     objects: Sequence[Object] = ()
     """Custom resources of the operator, which its webhooks validate."""
+    # pod
+    size: tuple[int, str, str] = (50, "64Mi", "512Mi")
+    """CPU in millicores, memory, and memory limit."""
+    metrics_port: int | None = None
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """Annotations whose change restarts the operator, besides that of its configuration."""
+    deployment: str = "deployment"
+    """Last part of the name of the Deployment's Pulumi resource."""
 
 
 class WebhookOperator(pulumi.ComponentResource):
@@ -65,7 +74,7 @@ class WebhookOperator(pulumi.ComponentResource):
         after: Sequence[pulumi.Resource],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        """`after` contains the resources that the operator's pod needs."""
+        """`after` contains the resources that the operator's pod needs, besides nodes."""
         super().__init__(f"{COMPONENT}:{spec.component}", name, None, opts)
         self._name, self._spec, self._site = name, spec, site
         self._namespace = kubernetes.core.v1.Namespace(
@@ -73,12 +82,13 @@ class WebhookOperator(pulumi.ComponentResource):
             metadata={"name": spec.namespace, "labels": {**spec.labels, **site.pod_security("restricted")}},
             opts=site.options(self),
         )
-        self._definitions = [objects.register(name, crd, site.options(self)) for crd in spec.definitions]
-        webhooks = [objects.register(name, hook, site.options(self)) for hook in spec.webhooks]
-        needs = [*self._definitions, *webhooks, *self._create_permissions(), self._create_service(), *after]
-        self._deployment = self._create_deployment(needs)
-        for manifest in spec.objects:
-            self._create_object(manifest)
+        definitions = [objects.register(name, objects.without_descriptions(crd), site.options(self)) for crd in spec.definitions]
+        webhooks = [objects.register(name, self._call_service(hook), site.options(self)) for hook in spec.webhooks]
+        # The operator needs its permissions, and waits until webhooks and definitions contain its certificate.
+        needs = [*definitions, *webhooks, *self._create_permissions(), self._create_service(), *site.node_groups, *after]
+        self.deployment = self._create_deployment(needs)
+        """The operator's Deployment. Once it is ready, the operator's webhooks respond."""
+        self._create_objects()
         self.register_outputs({})
 
     def _inside(self) -> pulumi.ResourceOptions:
@@ -87,18 +97,26 @@ class WebhookOperator(pulumi.ComponentResource):
     def _metadata(self, name: str) -> Any:
         return {"name": name, "namespace": self._spec.namespace, "labels": self._spec.labels}
 
+    def _call_service(self, configuration: Object) -> Object:
+        for webhook in configuration["webhooks"]:
+            webhook["clientConfig"]["service"] |= {"name": self._spec.service, "namespace": self._spec.namespace}
+        return configuration
+
     def _create_permissions(self) -> list[pulumi.Resource]:
-        account = kubernetes.core.v1.ServiceAccount(
-            f"{self._name}-account",
-            metadata=self._metadata(self._spec.account),
-            automount_service_account_token=False,
-            opts=self._inside(),
-        )
-        registered = [
-            objects.register(self._name, role, self._inside() if "namespace" in role["metadata"] else self._site.options(self))
-            for role in self._spec.permissions
+        spec, name = self._spec, self._name
+        created: list[pulumi.Resource] = [
+            kubernetes.core.v1.ServiceAccount(
+                f"{name}-account",
+                metadata=self._metadata(spec.name),
+                automount_service_account_token=False,
+                opts=self._inside(),
+            )
         ]
-        return [account, *registered]
+        for role in spec.roles:
+            options = self._inside() if role["kind"] == "Role" else self._site.options(self)
+            binding = objects.binding(role, spec.name, spec.namespace)
+            created += [objects.register(name, role, options), objects.register(name, binding, options)]
+        return created
 
     def _create_service(self) -> pulumi.Resource:
         # Do not wait for the service's endpoints: the Deployment that provides them is created after the service.
@@ -109,49 +127,45 @@ class WebhookOperator(pulumi.ComponentResource):
 
     def _create_deployment(self, needs: Sequence[pulumi.Resource]) -> pulumi.Resource:
         spec, name = self._spec, self._name
+        text = yaml.safe_dump(dict(spec.configuration), sort_keys=False)
         configuration = kubernetes.core.v1.ConfigMap(
             f"{name}-configuration",
             metadata=self._metadata(spec.configuration_name),
-            data={CONFIGURATION_FILE: spec.configuration},
+            data={CONFIGURATION_FILE: text},
             opts=self._inside(),
         )
         # Create the Secret empty: the operator stores its webhook certificate in it.
         secret = kubernetes.core.v1.Secret(f"{name}-certificate", metadata=self._metadata(spec.certificate), opts=self._inside())
-        return kubernetes.apps.v1.Deployment(
-            f"{name}-deployment",
-            metadata=self._metadata(spec.name),
-            spec={
-                "replicas": 1,
-                "selector": {"match_labels": spec.labels},
-                "template": {
-                    "metadata": {"labels": spec.labels, "annotations": restart_annotation(spec.configuration)},
-                    "spec": self._pod(),
-                },
-            },
-            opts=self._site.options(self, self._namespace, configuration, secret, *needs),
+        return create_deployment(
+            f"{name}-{spec.deployment}",
+            self._metadata(spec.name),
+            self._pod(),
+            self._site.options(self, self._namespace, configuration, secret, *needs),
+            annotations={**restart_annotation(text), **spec.annotations},
         )
 
     def _pod(self) -> Any:
         spec, site = self._spec, self._site
+        ports = {"webhook-server": WEBHOOK_PORT, **({"metrics": spec.metrics_port} if spec.metrics_port else {})}
         return {
-            **of_controller(spec.account, site.system_nodes),
+            **of_controller(spec.name, site.system_nodes),
             "termination_grace_period_seconds": 10,
             "containers": [
-                {
-                    "name": "manager",
-                    "image": site.image(spec.image),
-                    "command": ["/manager"],
-                    "args": [f"--config=/{CONFIGURATION_FILE}", "--zap-log-level=2"],
-                    "ports": [{"name": "webhook-server", "container_port": WEBHOOK_PORT}],
-                    "resources": {"requests": {"cpu": site.cpu(50), "memory": "64Mi"}, "limits": {"memory": "512Mi"}},
-                    "liveness_probe": {**http_probe("/healthz", HEALTH_PORT, period=20), "initial_delay_seconds": 15},
-                    "readiness_probe": http_probe("/readyz", HEALTH_PORT, period=2),
-                    "security_context": RESTRICTED_CONTAINER,
-                    "volume_mounts": [
+                container(
+                    site,
+                    "manager",
+                    spec.image,
+                    spec.size,
+                    command=["/manager"],
+                    args=[f"--config=/{CONFIGURATION_FILE}", "--zap-log-level=2"],
+                    ports=[{"name": name, "container_port": port} for name, port in ports.items()],
+                    liveness_probe={**http_probe("/healthz", HEALTH_PORT, period=20), "initial_delay_seconds": 15},
+                    readiness_probe=http_probe("/readyz", HEALTH_PORT, period=2),
+                    volume_mounts=[
                         {"name": "certificate", "mount_path": CERTIFICATES, "read_only": True},
                         {"name": "configuration", "mount_path": f"/{CONFIGURATION_FILE}", "sub_path": CONFIGURATION_FILE},
                     ],
-                }
+                )
             ],
             "volumes": [
                 {"name": "certificate", "secret": {"secret_name": spec.certificate, "default_mode": 0o444}},
@@ -159,17 +173,7 @@ class WebhookOperator(pulumi.ComponentResource):
             ],
         }
 
-    def _create_object(self, manifest: Object) -> None:
-        kubernetes.apiextensions.CustomResource(
-            f"{self._name}-{manifest['metadata']['name']}",
-            api_version=manifest["apiVersion"],
-            kind=manifest["kind"],
-            metadata=manifest["metadata"],
-            spec=manifest["spec"],
-            opts=self._site.options(self, self._deployment),
-        )
-
-    @property
-    def deployment(self) -> pulumi.Resource:
-        """The operator's Deployment. Once the Deployment is ready, the operator's webhooks respond."""
-        return self._deployment
+    def _create_objects(self) -> None:
+        for manifest in self._spec.objects:
+            name = f"{self._name}-{manifest['metadata']['name']}"
+            objects.register_custom(name, manifest, self._site.options(self, self.deployment))

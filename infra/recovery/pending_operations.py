@@ -15,7 +15,7 @@ from tenacity import RetryCallState, RetryError, Retrying, retry_if_result, stop
 
 from infra.facts.clients import Denied, is_error, query
 from infra.inventory.lookups import MISSING, Client, Look, Remnant
-from infra.inventory.table import TABLE
+from infra.inventory.table import KUBERNETES, TABLE
 
 State = dict[str, Any]
 """Output of `pulumi stack export`."""
@@ -30,8 +30,6 @@ DEADLINE_SECONDS: Final = 3600.0
 """Longest timeout of the AWS provider, for creating or deleting an EKS node group.
 https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/service/eks/node_group.go
 """
-
-KUBERNETES: Final = "kubernetes:"
 
 
 class Unknown(Exception):

@@ -3,8 +3,10 @@
 """
 
 import json
+import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple, Protocol
 
@@ -180,3 +182,29 @@ def _ids(state: State) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
 def _region(state: State) -> str:
     """Return the region of the stack's resources, as recorded for their provider."""
     return next(str(row["inputs"]["region"]) for row in state["deployment"]["resources"] if row["type"] == "pulumi:providers:aws")
+
+
+def mend_backend(url: str, project: str, stack: str) -> None:
+    """Mend a backend in a folder, whose files a killed engine can leave truncated: restore the state file from its backup,
+    and delete truncated attributes files. Do nothing for other backends."""
+    scheme, _, place = url.partition("://")
+    if scheme != "file":
+        return
+    folder = Path(place.partition("?")[0]).expanduser() / ".pulumi"
+    state = folder / "stacks" / project / f"{stack.rpartition('/')[2]}.json"
+    backup = state.with_name(f"{state.name}.bak")
+    # `pulumi stack rm` renames the state file to the backup: a missing file is not a truncated one.
+    if state.exists() and not _is_whole(state) and _is_whole(backup):
+        shutil.copy2(backup, state)
+    # The backend writes an attributes file next to each file, but does not need it to read the file:
+    # https://github.com/google/go-cloud/blob/master/blob/fileblob/attrs.go
+    for attributes in folder.rglob("*.attrs"):
+        if not _is_whole(attributes):
+            attributes.unlink(missing_ok=True)
+
+
+def _is_whole(file: Path) -> bool:
+    try:
+        return bool(json.loads(file.read_text()))
+    except (FileNotFoundError, UnicodeDecodeError, json.JSONDecodeError):
+        return False

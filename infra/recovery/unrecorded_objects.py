@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from infra.recovery.pending_operations import KUBERNETES, Operation, State
+from infra.inventory.table import KUBERNETES
+from infra.recovery.pending_operations import Operation, State
 
 CREATORS: Final = "pulumi-kubernetes"
 """Prefix of the field managers that the Kubernetes provider uses to create objects."""

@@ -1,6 +1,6 @@
 """`gpumpi:target`: an EKS cluster, or an EC2 cluster without Kubernetes. Part of `infra.settings.stack`."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -52,6 +52,15 @@ class SystemPool(Model):
 class EksTarget(Model):
     """A new EKS cluster."""
 
+    head_path: ClassVar[str] = "target.system.instanceType"
+    """Path of the setting for `head_type`, for messages."""
+    minimum_zones: ClassVar[int] = 2
+    """https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html"""
+    default_zones: ClassVar[int] = 3
+    addresses_per_node: ClassVar[int] = 13
+    """One for the primary interface and, for pods, the VPC CNI's MINIMUM_IP_TARGET of 12. `efa-only` interfaces use no IP
+    address, so a p5 with its 33 interfaces needs no more."""
+
     kind: Literal["eks"] = Field(examples=["eks"], description="Kind of cluster. Change: not supported; create another stack.")
     kubernetes_version: str = Field(
         "1.35",
@@ -82,6 +91,11 @@ class EksTarget(Model):
         """Instance type of the system nodes."""
         return self.system.instance_type
 
+    @property
+    def private_cidrs(self) -> tuple[str, ...]:
+        """Networks connected to the VPC that reach the cluster."""
+        return self.endpoint_access.private_cidrs
+
 
 class Ssh(Model):
     """SSH access to an EC2 cluster. Principals with the required IAM permissions can always use Session Manager
@@ -103,6 +117,15 @@ class Ssh(Model):
 class Ec2Target(Model):
     """A cluster without Kubernetes, ready for `mpiexec`. It consists of a head node and one pool of workers in an Auto
     Scaling group."""
+
+    head_path: ClassVar[str] = "target.headNodeType"
+    """Path of the setting for `head_type`, for messages."""
+    minimum_zones: ClassVar[int] = 1
+    default_zones: ClassVar[int] = 1
+    """All nodes are in one zone, next to their file system."""
+    addresses_per_node: ClassVar[int] = 1
+    admins: ClassVar[tuple[str, ...]] = ()
+    private_cidrs: ClassVar[tuple[str, ...]] = ()
 
     kind: Literal["ec2"] = Field(examples=["ec2"], description="Kind of cluster. Change: not supported; create another stack.")
     head_node_type: str = Field(

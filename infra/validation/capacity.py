@@ -8,10 +8,9 @@ from infra.config.messages import all_of, one_of, shown
 from infra.config.problems import Problem, warning
 from infra.facts.model import CapacityReservation, ExistingPool, Facts
 from infra.facts.queries import Query
-from infra.plan.eks_pools import plan
+from infra.plan.eks_pools import plan, template_changes
 from infra.plan.placement import bound_zone
 from infra.plan.specs import DRAIN_BEFORE_END
-from infra.plan.template_changes import changes
 from infra.settings.pools import CapacityBlock, Pool, Spot, TargetedOdcr
 from infra.settings.stack import Settings
 from infra.validation.formats import check_id
@@ -207,7 +206,7 @@ def check_block_upgrades(settings: Settings, facts: Facts) -> Iterator[Problem]:
         count = f"{existing.desired_size} node{'' if existing.desired_size == 1 else 's'}"
         nodes = f"{pool.name} has {count} in a Capacity Block"
         fix = f"EKS can upgrade such a pool only at size 0. First run `{_scale_to_zero(settings, facts, existing)}`."
-        differing = changes(plans[pool.name].spec, existing.block_template) if existing.block_template else []
+        differing = template_changes(plans[pool.name].spec, existing.block_template) if existing.block_template else []
         if differing:
             yield Problem(path, f"{nodes}, and `pulumi up` would change {all_of(differing)} in the launch template. {fix}")
         if pool.ami_id is None and existing.version not in (None, version):

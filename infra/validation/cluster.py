@@ -10,7 +10,7 @@ from infra.facts.eks import minor
 from infra.facts.model import Facts
 from infra.facts.queries import Query
 from infra.naming import ADDONS
-from infra.plan.addons import choose_versions
+from infra.plan.eks_versions import choose_versions
 from infra.settings.stack import Settings
 from infra.validation.registry import EKS, Topic, rule
 from infra.versions import (

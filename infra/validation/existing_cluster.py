@@ -13,7 +13,7 @@ from infra.jobs.containers import LAUNCHER_CPU_MILLIS, LAUNCHER_MEMORY_MIB
 from infra.jobs.pod_rules import check_label
 from infra.jobs.sizing import check_quantity
 from infra.naming import SYSTEM_POOL
-from infra.plan.existing_cluster_description import describe, system_nodes
+from infra.plan.cluster_description import describe_existing, system_nodes
 from infra.settings.existing import ClassOfStorage, ExistingSettings, Nfs
 from infra.validation.jobs import check_jobs
 from infra.validation.registry import EXISTING, rule
@@ -148,7 +148,7 @@ def check_system_nodes(settings: ExistingSettings, facts: ClusterFacts) -> Itera
 @rule(target=EXISTING)
 def check_launchers_fit(settings: ExistingSettings, facts: ClusterFacts) -> Iterator[Problem]:
     """Check that a launcher fits on each node that may run it: otherwise MPI jobs would wait forever."""
-    description = describe(settings, facts)
+    description = describe_existing(settings, facts)
     pool, cpu_millis = description.pool(SYSTEM_POOL), int(LAUNCHER_CPU_MILLIS * settings.platform.cpu_request_factor)
     if pool and pool.max_size and (pool.cpu_millis < cpu_millis or pool.memory_mib < LAUNCHER_MEMORY_MIB):
         needs = f"a launcher needs {cpu_millis}m CPU and {LAUNCHER_MEMORY_MIB} MiB"
@@ -233,7 +233,7 @@ def check_storage_class(settings: ExistingSettings, facts: ClusterFacts) -> Iter
 
 @rule(target=EXISTING)
 def check_jobs_fit(settings: ExistingSettings, facts: ClusterFacts) -> Iterator[Problem]:
-    yield from check_jobs(settings, describe(settings, facts))
+    yield from check_jobs(settings, describe_existing(settings, facts))
 
 
 def nodes_without_reported_gpus(settings: ExistingSettings, facts: ClusterFacts) -> list[str]:

@@ -8,7 +8,7 @@ from infra.config.problems import Problem, warning
 from infra.facts.model import Facts
 from infra.facts.queries import Query
 from infra.plan.aws_services import GUESSED_NAMES, essential, wanted_endpoints
-from infra.plan.placement import MAXIMUM_ZONES, minimum_zones, vpc_zones
+from infra.plan.placement import MAXIMUM_ZONES, vpc_zones
 from infra.settings.network import SERVICE_CIDR
 from infra.settings.stack import Settings
 from infra.validation.formats import check_id, parse_cidr
@@ -39,7 +39,7 @@ def check_vpc_settings(settings: Settings) -> Iterator[Problem]:
             if value is not None:
                 yield Problem(f"network.{name}", "applies to a new VPC, but vpcId names an existing one. Remove one of them.")
         if not network.subnet_ids:
-            where = " in at least two zones" if settings.is_eks else ""
+            where = " in at least two zones" if settings.target.minimum_zones > 1 else ""
             yield Problem("network.subnetIds", f"required with vpcId. List private subnets of the VPC{where}.")
     elif network.subnet_ids:
         yield Problem("network.vpcId", "required with subnetIds. Set the VPC of the subnets.")
@@ -78,7 +78,7 @@ def check_cidr(settings: Settings) -> Iterator[Problem]:
 def check_zones_setting(settings: Settings) -> Iterator[Problem]:
     network, where = settings.network, "network.zones"
     count = network.zone_count
-    least = minimum_zones(settings)
+    least = settings.target.minimum_zones
     if network.zones is not None and not least <= (count or 0) <= MAXIMUM_ZONES:
         needed = f"{'EKS' if settings.is_eks else 'a cluster'} needs at least {least}"
         yield Problem(where, f"{count or 0} is out of range: {needed}, and this program supports at most {MAXIMUM_ZONES}")
@@ -102,7 +102,7 @@ def check_zones_exist(settings: Settings, facts: Facts) -> Iterator[Problem]:
             not_there = f"{shown(name)} is not a zone of {facts.region} that EKS can use"
             yield Problem(f"network.zones[{index}]", f"{not_there}. Choose from {all_of(names)}.")
     count = settings.network.zones
-    if isinstance(count, int) and minimum_zones(settings) <= count <= MAXIMUM_ZONES and count > len(names):
+    if isinstance(count, int) and settings.target.minimum_zones <= count <= MAXIMUM_ZONES and count > len(names):
         yield Problem("network.zones", f"is {count}, but EKS can use only {len(names)} in {facts.region}: {all_of(names)}")
 
 

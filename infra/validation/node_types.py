@@ -11,13 +11,13 @@ from infra.facts.instance_types import InstanceType
 from infra.facts.model import CapacityReservation, Facts
 from infra.facts.queries import Query
 from infra.jobs.containers import LAUNCHER_CPU_MILLIS, LAUNCHER_MEMORY_MIB
-from infra.plan.allocatable import for_jobs
 from infra.plan.efa_interfaces import layout_is_known
 from infra.plan.eks_pools import HUGE_PAGES_MIB
+from infra.plan.node_capacity import for_jobs
 from infra.plan.placement import bound_zone, has_efa, offering_zones, vpc_zones
 from infra.settings.pools import Pool
 from infra.settings.stack import Settings
-from infra.validation.pool_paths import head_path, pools_with_paths, pools_with_types
+from infra.validation.pool_paths import pools_with_paths, pools_with_types
 from infra.validation.registry import EKS, Topic, rule
 
 GPU_FAMILIES = ("g", "p")
@@ -38,7 +38,7 @@ https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-nvidia-ultraserver.html"
 def check_types_exist(settings: Settings, facts: Facts) -> Iterator[Problem]:
     with_gpus = [name for name in facts.type_names if name.startswith(GPU_FAMILIES) or not settings.is_eks]
     types = [(f"{path}.instanceType", pool.instance_type, with_gpus) for path, pool in pools_with_paths(settings)]
-    head = (head_path(settings), settings.target.head_type, facts.type_names)
+    head = (settings.target.head_path, settings.target.head_type, facts.type_names)
     for where, name, choices in [head, *types]:
         if name not in facts.instance_types:
             similar = similar_types(name, choices)
@@ -106,7 +106,7 @@ def check_efa(settings: Settings, facts: Facts) -> Iterator[Problem]:
 @rule(Topic.TYPES, reads=(Query.INSTANCE_TYPES,))
 def check_types_are_supported(settings: Settings, facts: Facts) -> Iterator[Problem]:
     head = facts.instance_types.get(settings.target.head_type)
-    types = [(head_path(settings), head)] if head else []
+    types = [(settings.target.head_path, head)] if head else []
     types += [(f"{path}.instanceType", instance) for path, _, instance in pools_with_types(settings, facts)]
     for where, instance in types:
         if not instance.runs_linux:
@@ -141,7 +141,7 @@ def check_launchers_fit(settings: Settings, facts: Facts) -> Iterator[Problem]:
         there = f"a node has only {left.cpu_millis}m and {left.memory_mib} MiB left"
         size = f"{_vcpus(instance, cpu_millis)} vCPUs and {_gib(instance, LAUNCHER_MEMORY_MIB, is_system=True)} GiB"
         yield Problem(
-            head_path(settings),
+            settings.target.head_path,
             f"{shown(instance.name)} is too small: {needs}, but {there}. Use a type with at least {size}, such as m7i.large.",
         )
 
@@ -182,7 +182,7 @@ def check_architectures(settings: Settings, facts: Facts) -> Iterator[Problem]:
     system = facts.instance_types.get(settings.target.head_type)
     if system and system.architecture == "arm64":
         runs = "Launchers run there with the job's image, so every MPI job needs an image that also contains arm64 programs."
-        yield _warn_of_arm64(head_path(settings), system, f"{runs} Use a type such as m7i.large, unless your images do.")
+        yield _warn_of_arm64(settings.target.head_path, system, f"{runs} Use a type such as m7i.large, unless your images do.")
     for path, _, instance_type in pools_with_types(settings, facts):
         if instance_type.architecture == "arm64":
             fix = "Jobs there need images that also contain arm64 programs, because a job's launcher may run on another pool."

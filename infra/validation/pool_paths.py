@@ -21,11 +21,6 @@ def pools_with_types(settings: Settings, facts: Facts) -> Iterator[tuple[str, Po
             yield path, pool, instance_type
 
 
-def head_path(settings: Settings) -> str:
-    """Return the path of the setting for the instance type of the system nodes or head node."""
-    return "target.system.instanceType" if settings.is_eks else "target.headNodeType"
-
-
 def account_text(facts: Facts) -> str:
     """Return the Region and account in which AWS was queried, for messages."""
     return f"{facts.region} of account {facts.caller.account}"

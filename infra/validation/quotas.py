@@ -10,10 +10,10 @@ from infra.facts.account import is_limited
 from infra.facts.model import Facts
 from infra.facts.queries import Query
 from infra.facts.service_quotas import NODE_GROUPS, Quota, number_of_node_groups, quota
-from infra.plan.placement import desired_size
+from infra.plan.placement import plan_sizes
 from infra.settings.pools import Spot
 from infra.settings.stack import Settings
-from infra.validation.pool_paths import head_path, pools_with_types
+from infra.validation.pool_paths import pools_with_types
 from infra.validation.registry import EKS, Topic, rule
 
 
@@ -56,15 +56,15 @@ def _needs(settings: Settings, facts: Facts) -> Iterator[tuple[Quota, _Need]]:
     instance_type, limit = facts.instance_types.get(name), quota(name, spot=False)
     if limit and instance_type and settings.is_eks:
         system = settings.eks.system
-        now, maximum = desired_size(system, settings, facts).size, system.max_size
+        now, maximum = plan_sizes(system, settings, facts).desired, system.max_size
         vcpus = instance_type.vcpus
         yield limit, _Need("target.system.maxSize", f"{maximum} {name}", now * vcpus, maximum * vcpus)
     elif limit and instance_type:
-        yield limit, _Need(head_path(settings), f"1 {name}", instance_type.vcpus, instance_type.vcpus)
+        yield limit, _Need(settings.target.head_path, f"1 {name}", instance_type.vcpus, instance_type.vcpus)
     for path, pool, pool_type in pools_with_types(settings, facts):
         limit = quota(pool.instance_type, spot=isinstance(pool.capacity, Spot))
         if limit and is_limited(pool.capacity):
-            now, vcpus = desired_size(pool, settings, facts).size, pool_type.vcpus
+            now, vcpus = plan_sizes(pool, settings, facts).desired, pool_type.vcpus
             instances = f"{pool.max_size} {pool.instance_type}"
             yield limit, _Need(f"{path}.maxSize", instances, now * vcpus, pool.max_size * vcpus)
 

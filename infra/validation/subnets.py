@@ -8,17 +8,13 @@ from infra.config.messages import all_of, shown
 from infra.config.problems import Problem
 from infra.facts.model import Facts
 from infra.facts.queries import Query
-from infra.plan.aws_services import FOR_EC2, FOR_EKS, essential
-from infra.plan.placement import minimum_zones, pool_zone, vpc_zones
+from infra.plan.aws_services import called_services, essential
+from infra.plan.placement import pool_zone, vpc_zones
 from infra.plan.subnet_cidrs import zone_addresses
 from infra.settings.network import SERVICE_CIDR
 from infra.settings.stack import Settings
 from infra.validation.pool_paths import account_text
 from infra.validation.registry import Topic, rule
-
-NODE_ADDRESSES = 13
-"""IP addresses per node: one for the primary interface and, for pods, the VPC CNI's MINIMUM_IP_TARGET of 12.
-`efa-only` interfaces use no IP address, so a p5 with its 33 interfaces needs no more."""
 
 EKS_ADDRESSES = 6
 """Free addresses that EKS needs per subnet:
@@ -62,7 +58,7 @@ def check_subnets(settings: Settings, facts: Facts) -> Iterator[Problem]:
             free = f"{subnet_id} has {subnet.free_addresses} free addresses"
             yield Problem(where, f"{free}, but EKS needs {EKS_ADDRESSES} in each subnet")
     zones = [facts.subnets[subnet_id].zone for subnet_id in network.subnet_ids if subnet_id in facts.subnets]
-    if zones and len(zones) == len(network.subnet_ids) and len(set(zones)) < minimum_zones(settings):
+    if zones and len(zones) == len(network.subnet_ids) and len(set(zones)) < settings.target.minimum_zones:
         fix = "EKS needs subnets in at least two zones."
         yield Problem("network.subnetIds", f"are all in {zones[0]}. {fix}")
 
@@ -83,7 +79,7 @@ def check_routes_out(settings: Settings, facts: Facts) -> Iterator[Problem]:
 
 def _endpoints_needed(settings: Settings) -> frozenset[str]:
     """Return the VPC endpoints that nodes of a private cluster need to join and to run jobs."""
-    needed = {*essential(settings, FOR_EKS if settings.is_eks else FOR_EC2), "s3"}
+    needed = {*essential(settings, called_services(settings)), "s3"}
     if settings.storage.efs == "none":
         needed.discard("elasticfilesystem")
     if settings.is_eks and not (settings.installs_platform and settings.platform.autoscaler):
@@ -116,7 +112,7 @@ def check_cidr_size(settings: Settings, facts: Facts) -> Iterator[Problem]:
 def _excess_need(settings: Settings, facts: Facts, zone: str, free: int) -> str | None:
     """Return a clause about the addresses that a zone's nodes need at maxSize; None if the free addresses suffice."""
     nodes = _maximum_nodes(settings, facts, zone)
-    each = NODE_ADDRESSES if settings.is_eks else 1
+    each = settings.target.addresses_per_node
     if (needed := nodes.total() * each) <= free:
         return None
     counts = all_of(f"{count} of {name}" for name, count in nodes.items() if count > 0)

@@ -159,7 +159,7 @@ CALLERS: list[tuple[str, tuple[str, ...]]] = [
     ("infra/facts/capacity.py", ("capacity", "read")),
     ("infra/facts", ("read",)),
     ("infra/checks", ("read",)),
-    ("infra/recovery/leftover_logs.py", ("up",)),
+    ("infra/program.py", ("up",)),
     ("infra/recovery", ("read",)),
     ("cli/capacity", ("capacity", "read")),
     ("cli/clusters/acceptance", ("read", "daily")),

@@ -10,7 +10,7 @@ import pytest
 
 from infra.components.eks_cluster import EksCluster
 from infra.kubernetes.reachability import ApiServer
-from infra.outputs import kubeconfig_once_usable
+from infra.outputs import eks_kubeconfig
 from tests.program.engine import Deployment, deploy
 from tests.pure import world
 
@@ -106,7 +106,7 @@ def test_the_api_is_checked_only_after_aws_has_granted_access_to_it() -> None:
             certificate_authority=pulumi.Output.from_input("Y2E="),
             access=[SimpleNamespace(id=pulumi.Output.from_input(granted))],
         )
-        config = kubeconfig_once_usable(cast(EksCluster, plane), name="demo", region="us-west-2", check=checked.append)
+        config = eks_kubeconfig(cast(EksCluster, plane), name="demo", region="us-west-2", check=checked.append)
         for _ in range(50):
             await asyncio.sleep(0)  # let all pending tasks run
         assert checked == []

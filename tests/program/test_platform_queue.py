@@ -8,7 +8,7 @@ import yaml
 from infra.jobs.cluster import ClusterDescription, PoolDescription, TaintDescription
 from infra.jobs.model import Job
 from infra.jobs.sizing import bytes_of, millis_of
-from infra.plan.allocatable import for_jobs
+from infra.plan.node_capacity import for_jobs
 from infra.platform import admission
 from infra.platform.cluster_autoscaler import NODE_MINUTES
 from tests.program.engine import Deployment

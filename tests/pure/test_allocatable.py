@@ -6,7 +6,7 @@ import pytest
 from botocore.session import get_session
 
 from infra.facts.registries import account_registry, eks_registry
-from infra.plan.allocatable import for_jobs
+from infra.plan.node_capacity import for_jobs
 from tests.pure.world import instance_type
 
 

@@ -32,22 +32,22 @@ ARROWS: dict[str, set[str]] = {
     "checks": {*BASE, "settings", "config", "facts", "inventory", "validation", "plan", "jobs", "preflight"},
     "boot": BASE,
     "components": {*BASE, "boot", "plan"},
-    "platform": {*BASE, "health", "jobs", "facts", "monitoring"},
+    "platform": {*BASE, "health", "jobs", "facts", "monitoring", "settings"},
     "recovery": {"facts", "inventory"},
     "outputs": {"components", "plan", "jobs", "kubernetes"},
     "clusters": {*BASE, "settings", "facts", "plan", "components", "platform", "jobs", "kubernetes", "outputs"},
-    "program": {"clusters", "config", "facts", "kubernetes", "naming", "preflight", "recovery", "settings"},
+    "program": {"clusters", "config", "facts", "kubernetes", "naming", "preflight", "settings"},
 }
 """Package or module in infra/ -> the others that it may import. CONTRIBUTING.md explains the order."""
 IMAGE_NAMES = INFRA / "jobs" / "images.py"
 """This module may contain `localhost`, which container runtimes treat as a registry in an image name."""
-SHARED_PARTS = ("__init__", "endpoint_policies", "file_system", "iam", "launch_template", "trust_policies")
+SHARED_PARTS = ("__init__", "children", "endpoint_policies", "file_system", "iam", "launch_template", "trust_policies")
 """Modules in infra/components that several components use."""
 BASES = {"pulumi.ComponentResource", "FileSystem"}
 """Base classes of components."""
 FOR_COMPONENTS = {
     *("infra.boot", "infra.components", "infra.naming", "infra.versions"),
-    *("infra.plan.efa_interfaces", "infra.plan.node_user_data", "infra.plan.specs", "infra.plan.subnet_cidrs"),
+    *("infra.plan.efa_interfaces", "infra.plan.specs", "infra.plan.subnet_cidrs"),
 }
 """Modules that components may import. They include the specs in `infra.plan`, but not its decision code."""
 

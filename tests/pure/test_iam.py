@@ -57,7 +57,7 @@ MODULES = (iam, trust_policies, endpoint_policies)
 
 
 def test_every_policy_of_the_program_is_judged_here() -> None:
-    helpers = {"aws_buckets", "document", "to_json"}
+    helpers = {"aws_buckets", "document", "statement", "to_json"}
     written = {
         name
         for module in MODULES

@@ -6,7 +6,7 @@ import pytest
 
 from infra.facts.model import Existing, ExistingPool
 from infra.plan import ec2_cluster
-from infra.plan.join_time import join_seconds
+from infra.plan.ec2_cluster import join_seconds
 from tests.pure import world
 
 SEVERAL = [

@@ -15,11 +15,11 @@ from cli import whole_files
 from cli.exit_codes import FAILED, OK, REFUSED
 from cli.main import app
 from cli.stacks import kubeconfig_command
-from infra.kubernetes import eks_kubeconfig
+from infra.kubernetes import eks_credentials
 
 NAME = "gpumpi-local"
 OWN = json.loads(
-    eks_kubeconfig.kubeconfig(name=NAME, endpoint="https://new.example", certificate_authority="MA==", region="us-west-2")
+    eks_credentials.kubeconfig(name=NAME, endpoint="https://new.example", certificate_authority="MA==", region="us-west-2")
 )
 OTHER: dict[str, Any] = {
     "apiVersion": "v1",

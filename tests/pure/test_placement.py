@@ -9,17 +9,17 @@ from hypothesis import strategies as st
 
 from infra.facts.model import CapacityReservation, Existing, ExistingPool, Facts
 from infra.plan.placement import (
-    DesiredSize,
     control_plane_zones,
-    desired_size,
     has_efa,
     nat_zones,
+    plan_sizes,
     pool_zone,
     subnets_by_zone,
     system_zones,
     vpc_zones,
     wants_placement_group,
 )
+from infra.plan.specs import Sizes
 from infra.settings.stack import Settings
 from tests.pure.world import RESERVATION, ZONES, existing_network, facts, instance_type, pool, settings, subnet, subnets
 
@@ -222,33 +222,35 @@ def test_nothing_moves_between_two_runs_whatever_aws_offers(
     ("sizes", "existing", "autoscaler", "expected"),
     [
         # a new pool
-        ({"maxSize": 4}, None, True, DesiredSize(0, ignore=False)),
-        ({"minSize": 1, "maxSize": 4}, None, True, DesiredSize(1, ignore=False)),
-        ({"desiredSize": 2, "maxSize": 4}, None, True, DesiredSize(2, ignore=False)),
+        ({"maxSize": 4}, None, True, (0, False)),
+        ({"minSize": 1, "maxSize": 4}, None, True, (1, False)),
+        ({"desiredSize": 2, "maxSize": 4}, None, True, (2, False)),
         # the autoscaler has set the size to 3
-        ({"desiredSize": 2, "maxSize": 4}, (0, 3, 4), True, DesiredSize(3, ignore=True)),
+        ({"desiredSize": 2, "maxSize": 4}, (0, 3, 4), True, (3, True)),
         # the bounds change: the size is clamped to them
-        ({"desiredSize": 2, "maxSize": 8}, (0, 3, 4), True, DesiredSize(3, ignore=False)),
-        ({"minSize": 4, "maxSize": 8}, (0, 3, 4), True, DesiredSize(4, ignore=False)),
-        ({"maxSize": 2}, (0, 3, 4), True, DesiredSize(2, ignore=False)),
+        ({"desiredSize": 2, "maxSize": 8}, (0, 3, 4), True, (3, False)),
+        ({"minSize": 4, "maxSize": 8}, (0, 3, 4), True, (4, False)),
+        ({"maxSize": 2}, (0, 3, 4), True, (2, False)),
         # without the autoscaler, the stack file sets the size
-        ({"desiredSize": 2, "maxSize": 4}, (0, 3, 4), False, DesiredSize(2, ignore=False)),
-        ({"desiredSize": 2, "maxSize": 4}, None, False, DesiredSize(2, ignore=False)),
+        ({"desiredSize": 2, "maxSize": 4}, (0, 3, 4), False, (2, False)),
+        ({"desiredSize": 2, "maxSize": 4}, None, False, (2, False)),
     ],
 )
 def test_the_size_of_a_pool(
-    sizes: dict[str, int], existing: tuple[int, int, int] | None, autoscaler: bool, expected: DesiredSize
+    sizes: dict[str, int], existing: tuple[int, int, int] | None, autoscaler: bool, expected: tuple[int, bool]
 ) -> None:
     stack = settings(pool(**sizes), platform={"autoscaler": autoscaler})
     pools = {"train": ExistingPool(A, *existing)} if existing else {}
-    assert desired_size(stack.pools[0], stack, world(stack, Existing("1.35", (A, B), pools))) == expected
+    planned = plan_sizes(stack.pools[0], stack, world(stack, Existing("1.35", (A, B), pools)))
+    assert (planned.desired, planned.keeps_desired) == expected
+    assert (planned.minimum, planned.maximum) == (stack.pools[0].min_size, stack.pools[0].max_size)
 
 
 def test_the_size_of_the_system_pool_is_the_autoscalers_too() -> None:
     stack = settings()
     up = world(stack, Existing("1.35", (A, B), {"system": ExistingPool(A, 1, 3, 3)}))
-    assert desired_size(stack.target.system, stack, up) == DesiredSize(3, ignore=True)
-    assert desired_size(stack.target.system, stack, facts(stack)) == DesiredSize(2, ignore=False)
+    assert plan_sizes(stack.eks.system, stack, up) == Sizes(1, 3, 3, keeps_desired=True)
+    assert plan_sizes(stack.eks.system, stack, facts(stack)) == Sizes(1, 2, 3)
 
 
 # --- EFA and placement groups ------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import pytest
 from infra import validation
 from infra.facts.model import AddonVersions, Existing
 from infra.naming import ADDONS, COREDNS, EFS_CSI_DRIVER, FSX_CSI_DRIVER, KUBE_PROXY
-from infra.plan.addons import choose_versions
+from infra.plan.eks_versions import choose_versions
 from tests.pure.world import ADDON_VERSIONS, TODAY, facts, settings
 
 OLDER, DEFAULT, NEWER = "v1.35.1-eksbuild.1", "v1.35.2-eksbuild.1", "v1.35.3-eksbuild.1"

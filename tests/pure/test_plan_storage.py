@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from infra.facts import Existing, FileSystem, LustreFileSystem
+from infra.facts.model import Existing, FileSystem, LustreFileSystem
 from infra.plan.specs import ExistingSpec, NewLustreSpec
 from infra.plan.storage import plan_storage
 from tests.pure import world

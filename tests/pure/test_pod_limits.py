@@ -3,7 +3,7 @@
 import pytest
 
 from infra.plan.efa_interfaces import efa_layout
-from infra.plan.pod_limits import default_pods, max_pods
+from infra.plan.node_capacity import default_pods, max_pods
 from tests.pure.world import instance_type
 
 # https://github.com/awslabs/amazon-eks-ami/blob/264120506f12/nodeadm/internal/kubelet/eni-max-pods.txt

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from infra.facts.model import Existing
-from infra.plan.support import support_type
+from infra.plan.eks_versions import support_type
 from tests.pure.world import facts, settings
 
 

@@ -9,7 +9,7 @@ from cli.console import Listing
 from infra.facts.instance_types import InstanceType
 from infra.facts.model import Facts
 from infra.plan.efa_interfaces import efa_layout
-from infra.plan.placement import desired_size, has_efa, offering_zones, pool_zone, vpc_zones, wants_placement_group
+from infra.plan.placement import has_efa, offering_zones, plan_sizes, pool_zone, vpc_zones, wants_placement_group
 from infra.settings.pools import Pool
 from infra.settings.stack import Settings
 from infra.settings.targets import SystemPool
@@ -72,7 +72,7 @@ def _row(
     capacity: str,
     group: str | None,
 ) -> Row:
-    desired = desired_size(pool, settings, facts).size if facts else pool.initial_size
+    desired = plan_sizes(pool, settings, facts).desired if facts else pool.initial_size
     return Row(pool.name, pool.instance_type, *devices, zones, pool.min_size, desired, pool.max_size, capacity, group)
 
 

@@ -18,7 +18,7 @@ from infra import preflight
 from infra.config import stack_file
 from infra.config.stack_file import RawStack
 from infra.facts.existing_cluster import ClusterFacts
-from infra.plan.existing_cluster_description import describe
+from infra.plan.cluster_description import describe_existing
 from infra.preflight import Examined
 from infra.settings.existing import ExistingSettings
 from infra.validation.existing_cluster import nodes_without_reported_gpus
@@ -162,7 +162,7 @@ def validate_existing_stack(path: Path, raw: RawStack, offline: bool) -> Verdict
     examined = preflight.examine_existing(raw, offline=offline)
     settings, facts = examined.settings, examined.facts
     unreported = nodes_without_reported_gpus(settings, facts) if settings and facts else []
-    pools = describe(settings, facts).pools if settings and facts and not examined.problems else ()
+    pools = describe_existing(settings, facts).pools if settings and facts and not examined.problems else ()
     return Verdict(
         path,
         examined,
@@ -183,7 +183,7 @@ def show_existing(console: Console, settings: ExistingSettings, facts: ClusterFa
     console.print(f"{settings.cluster_name}: {where}")
     if facts is None:
         return
-    pools = describe(settings, facts).pools
+    pools = describe_existing(settings, facts).pools
     labels = [", ".join(f"{key}={value}" for key, value in pool.labels.items()) or "any node" for pool in pools]
     rows = [(pool.name, str(pool.gpus), str(pool.max_size), text) for pool, text in zip(pools, labels, strict=True)]
     console.print(Listing("pool", "GPUs", "nodes", "labels", rows=rows, right=("GPUs", "nodes")))

@@ -1,7 +1,7 @@
 """Job controller in the cluster."""
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import pulumi
@@ -10,7 +10,7 @@ import pulumi_kubernetes as kubernetes
 from infra.health.journal import CONFIG_MAP as JOURNAL
 from infra.naming import COMPONENT, PLATFORM_NAMESPACE, QUEUE_GROUP
 from infra.platform.job_controller import program
-from infra.platform.pods import RESTRICTED_CONTAINER, http_probe, of_controller
+from infra.platform.pods import container, create_deployment, http_probe, of_controller
 from infra.platform.rbac import READ, Account, rule
 from infra.platform.site import Site
 from infra.versions import PYTHON_IMAGE
@@ -27,19 +27,6 @@ NODE_LEASES: Final = "kube-node-lease"
 NODES_VARIABLE: Final = "GPUMPI_NODES"
 
 
-@dataclass(frozen=True)
-class JobControllerArgs:
-    site: Site
-    namespaces: Sequence[tuple[str, pulumi.Resource]]
-    """Name and resource of each job namespace."""
-    system_namespace: pulumi.Resource
-    mpi_operator: bool
-    nodes: str = ""
-    """Nodes that the controller may take out of service, as JSON (`in_pod/nodes.py`); empty for none."""
-    after: tuple[pulumi.Resource, ...] = ()
-    """Node groups that the controller's pod needs."""
-
-
 class JobController(pulumi.ComponentResource):
     """Creates:
     - an immutable ConfigMap with the program, named after its checksum
@@ -48,10 +35,19 @@ class JobController(pulumi.ComponentResource):
     - the Deployment; a Lease ensures that only one controller acts
     """
 
-    def __init__(self, name: str, args: JobControllerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        site: Site,
+        namespaces: Sequence[tuple[str, pulumi.Resource]],
+        system_namespace: pulumi.Resource,
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """`namespaces` contains the name and resource of each job namespace."""
         super().__init__(f"{COMPONENT}:JobController", name, None, opts)
-        self._name, self._args, self._site = name, args, args.site
-        self._inside = args.site.options(self, inside=args.system_namespace)
+        self._name, self._site, self._namespaces = name, site, namespaces
+        self._nodes = watched_nodes(site)
+        self._inside = site.options(self, inside=system_namespace)
         account = ACCOUNT.create(f"{name}-account", self._inside)
         source = kubernetes.core.v1.ConfigMap(
             f"{name}-program",
@@ -61,31 +57,24 @@ class JobController(pulumi.ComponentResource):
             opts=self._inside,
         )
         needs = [account, source, *self._create_permissions()]
-        kubernetes.apps.v1.Deployment(
-            f"{name}-deployment",
-            metadata={"name": NAME, "namespace": PLATFORM_NAMESPACE, "labels": {"app": NAME}},
-            spec={
-                "replicas": 1,
-                "selector": {"match_labels": {"app": NAME}},
-                "template": {"metadata": {"labels": {"app": NAME}}, "spec": self._pod()},
-            },
-            opts=self._site.options(self, args.system_namespace, *needs, *args.after),
-        )
+        metadata = {"name": NAME, "namespace": PLATFORM_NAMESPACE, "labels": {"app": NAME}}
+        options = site.options(self, system_namespace, *needs, *site.node_groups)
+        create_deployment(f"{name}-deployment", metadata, self._pod(), options)
         self.register_outputs({})
 
     # --- permissions ---------------------------------------------------------------------------------------------------
 
     def _create_permissions(self) -> list[pulumi.Resource]:
-        name, args, options = self._name, self._args, self._site.options(self)
-        verbs = [*READ, *(["patch"] if args.nodes else [])]
+        name, nodes, options = self._name, self._nodes, self._site.options(self)
+        verbs = [*READ, *(["patch"] if nodes else [])]
         created = [
             *ACCOUNT.grant(f"{name}-nodes", [rule("", ["nodes"], verbs)], options),
-            *self._grant("own-lease", PLATFORM_NAMESPACE, _own_rules(journal=bool(args.nodes)), self._inside),
+            *self._grant("own-lease", PLATFORM_NAMESPACE, _own_rules(journal=bool(nodes)), self._inside),
             *self._grant("node-leases", NODE_LEASES, [rule("coordination.k8s.io", ["leases"], ["list"])], options),
         ]
-        for namespace, resource in args.namespaces:
+        for namespace, resource in self._namespaces:
             inside = self._site.options(self, inside=resource)
-            created += self._grant(namespace, namespace, _job_rules(mpi_operator=args.mpi_operator), inside)
+            created += self._grant(namespace, namespace, _job_rules(mpi_operator=self._site.settings.mpi_operator), inside)
         return created
 
     def _grant(self, part: str, namespace: str, rules: Any, options: pulumi.ResourceOptions) -> list[pulumi.Resource]:
@@ -100,29 +89,40 @@ class JobController(pulumi.ComponentResource):
             "termination_grace_period_seconds": 10,
             "tolerations": [_leave_when(state) for state in ("not-ready", "unreachable")],
             "containers": [
-                {
-                    "name": "controller",
-                    "image": site.image(PYTHON_IMAGE),
-                    "command": ["python3", "-m", program.PACKAGE, *(name for name, _ in self._args.namespaces)],
-                    "env": [
+                container(
+                    site,
+                    "controller",
+                    PYTHON_IMAGE,
+                    (50, MEMORY, MEMORY),
+                    command=["python3", "-m", program.PACKAGE, *(name for name, _ in self._namespaces)],
+                    env=[
                         {"name": "PYTHONPATH", "value": program.MOUNT},
                         {"name": "PYTHONDONTWRITEBYTECODE", "value": "1"},
                         {"name": "PYTHONUNBUFFERED", "value": "1"},
                         {"name": "POD_NAMESPACE", "value": PLATFORM_NAMESPACE},
-                        *([{"name": NODES_VARIABLE, "value": self._args.nodes}] if self._args.nodes else []),
+                        *([{"name": NODES_VARIABLE, "value": self._nodes}] if self._nodes else []),
                     ],
-                    "ports": [{"name": "health", "container_port": PORT}],
-                    "resources": {"requests": {"cpu": site.cpu(50), "memory": MEMORY}, "limits": {"memory": MEMORY}},
-                    "liveness_probe": {**http_probe("/healthz", PORT, period=20), "initial_delay_seconds": 10},
-                    "readiness_probe": http_probe("/healthz", PORT, period=5),
-                    "security_context": RESTRICTED_CONTAINER,
-                    "volume_mounts": [{"name": "program", "mount_path": program.MOUNT, "read_only": True}],
-                }
+                    ports=[{"name": "health", "container_port": PORT}],
+                    liveness_probe={**http_probe("/healthz", PORT, period=20), "initial_delay_seconds": 10},
+                    readiness_probe=http_probe("/healthz", PORT, period=5),
+                    volume_mounts=[{"name": "program", "mount_path": program.MOUNT, "read_only": True}],
+                )
             ],
             "volumes": [
                 {"name": "program", "config_map": {"name": f"{NAME}-{program.digest()}", "items": program.items()}},
             ],
         }
+
+
+def watched_nodes(site: Site) -> str:
+    """Return the nodes that the controller may take out of service, as JSON (`in_pod/nodes.py`): those of all pools that
+    run ranks. Empty if it leaves broken nodes alone."""
+    if not site.settings.node_healing:
+        return ""
+    description = site.description
+    pools = [pool for pool in description.pools if pool.selector and (pool.gpus or pool.name != description.launcher_pool)]
+    watched = [{"labels": pool.selector, "gpus": pool.gpus} for pool in pools]
+    return json.dumps({"existing": site.eks is None, "pools": watched}, sort_keys=True)
 
 
 def _leave_when(state: str) -> Any:

@@ -1,7 +1,6 @@
 """Monitoring in the cluster."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import pulumi
@@ -11,24 +10,15 @@ import yaml
 from infra.monitoring import grafana, rules, scrape
 from infra.monitoring.model import ALERTMANAGER, DCGM_EXPORTER, KUBE_STATE_METRICS, NODE_EXPORTER, PROMETHEUS, Monitored, Target
 from infra.naming import COMPONENT, KUBE_SYSTEM, MONITORING_NAMESPACE, QUEUE_NAMESPACE
-from infra.platform.monitoring import access, agents, servers
-from infra.platform.pods import restart_annotation
-from infra.platform.rbac import Account
+from infra.platform.monitoring import pods
+from infra.platform.pods import create_daemon_set, create_deployment, restart_annotation
+from infra.platform.rbac import READ, Account, rule
 from infra.platform.site import Site
 
 DASHBOARDS: Final = "gpumpi-dashboards"
 FOR_GRAFANA: Final = {"grafana_dashboard": "1"}
 """Label by which the sidecar of Grafana's chart finds dashboards."""
-
-
-@dataclass(frozen=True)
-class MonitoringArgs:
-    site: Site
-    cluster: Monitored
-    gpu_selectors: Sequence[Mapping[str, str]]
-    """Labels of the GPU nodes, per pool."""
-    after: tuple[pulumi.Resource, ...] = ()
-    """Resources that the pods need: nodes, and the namespaces that Prometheus may read."""
+_GROUPS: Final = {"daemonsets": "apps", "deployments": "apps", "jobs": "batch", "nodes": "", "pods": ""}
 
 
 class Monitoring(pulumi.ComponentResource):
@@ -39,9 +29,18 @@ class Monitoring(pulumi.ComponentResource):
     - a ConfigMap with dashboards for Grafana
     """
 
-    def __init__(self, name: str, args: MonitoringArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        site: Site,
+        cluster: Monitored,
+        after: Sequence[pulumi.Resource],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        """`after` contains the namespaces that Prometheus may read."""
         super().__init__(f"{COMPONENT}:Monitoring", name, None, opts)
-        self._name, self._args, self._site = name, args, args.site
+        self._name, self._site, self._cluster = name, site, cluster
+        self._after = [*site.node_groups, *after]
         self._namespace = kubernetes.core.v1.Namespace(
             f"{name}-namespace",
             metadata={"name": MONITORING_NAMESPACE, "labels": self._site.pod_security("restricted")},
@@ -65,22 +64,22 @@ class Monitoring(pulumi.ComponentResource):
         created = [
             account.create(f"{self._name}-{account.name}-account", self._inside) for account in (reader, states, alertmanager)
         ]
-        created += reader.grant(f"{self._name}-{reader.name}", access.prometheus_in_cluster(), options)
-        created += states.grant(f"{self._name}-{states.name}", access.kube_state_metrics(), options)
-        for namespace in (MONITORING_NAMESPACE, KUBE_SYSTEM, *([QUEUE_NAMESPACE] if self._args.cluster.queue else [])):
-            own = self._inside if namespace == MONITORING_NAMESPACE else self._site.options(self, *self._args.after)
+        created += reader.grant(f"{self._name}-{reader.name}", _prometheus_in_cluster(), options)
+        created += states.grant(f"{self._name}-{states.name}", _kube_state_metrics(), options)
+        for namespace in (MONITORING_NAMESPACE, KUBE_SYSTEM, *([QUEUE_NAMESPACE] if self._cluster.queue else [])):
+            own = self._inside if namespace == MONITORING_NAMESPACE else self._site.options(self, *self._after)
             resource = f"{self._name}-{reader.name}-{namespace}"
-            created += reader.grant(resource, access.prometheus_in_namespace(), own, namespace=namespace)
+            created += reader.grant(resource, _prometheus_in_namespace(), own, namespace=namespace)
         return created
 
     def _create_policies(self) -> list[pulumi.Resource]:
-        own = self._create_policy("only-monitoring", MONITORING_NAMESPACE, access.within_monitoring(), self._inside)
-        cluster = self._args.cluster
+        own = self._create_policy("only-monitoring", MONITORING_NAMESPACE, _within_monitoring(), self._inside)
+        cluster = self._cluster
         guarded: list[Target] = [NODE_EXPORTER, *([DCGM_EXPORTER] if cluster.gpus else [])]
         guarded += [scrape.AUTOSCALER] if cluster.autoscaler else []
         policies = [
             self._create_policy(
-                f"{app.job}-metrics", app.namespace, access.only_prometheus(app.labels, [app.port]), self._site.options(self)
+                f"{app.job}-metrics", app.namespace, _only_prometheus(app.labels, [app.port]), self._site.options(self)
             )
             for app in guarded
         ]
@@ -93,20 +92,21 @@ class Monitoring(pulumi.ComponentResource):
     # --- pods ----------------------------------------------------------------------------------------------------------
 
     def _create_servers(self, needs: Sequence[pulumi.Resource]) -> None:
-        site, cluster = self._site, self._args.cluster
+        site, cluster = self._site, self._cluster
         watched = {"prometheus.yml": _yaml(scrape.prometheus(cluster)), "rules.yml": _yaml(rules.rule_file(cluster))}
         routes = {"alertmanager.yml": _yaml(scrape.alertmanager(cluster))}
-        pods = {
-            PROMETHEUS: servers.prometheus(site, cluster),
-            ALERTMANAGER: servers.alertmanager(site, cluster),
-            KUBE_STATE_METRICS: servers.kube_state_metrics(site),
+        servers = {
+            PROMETHEUS: pods.prometheus(site, cluster),
+            ALERTMANAGER: pods.alertmanager(site, cluster),
+            KUBE_STATE_METRICS: pods.kube_state_metrics(site),
         }
         configured = [self._create_config_map(PROMETHEUS.job, watched), self._create_config_map(ALERTMANAGER.job, routes)]
         after = [*needs, *configured]
-        for target, pod in pods.items():
+        for target, pod in servers.items():
             # Alertmanager does not reload a changed configuration by itself.
             notes = restart_annotation(*routes.values()) if target is ALERTMANAGER else {}
-            self._create_deployment(target, pod, notes, after)
+            options = site.options(self, self._namespace, *after, *self._after)
+            create_deployment(f"{self._name}-{target.job}", _metadata(target), pod, options, annotations=notes)
         kubernetes.core.v1.Service(
             f"{self._name}-service",
             # Do not wait for endpoints: the Deployment may still be starting.
@@ -125,29 +125,61 @@ class Monitoring(pulumi.ComponentResource):
         metadata: Any = {"name": config_map, "namespace": MONITORING_NAMESPACE, **({"labels": labels} if labels else {})}
         return kubernetes.core.v1.ConfigMap(f"{self._name}-{config_map}", metadata=metadata, data=dict(files), opts=self._inside)
 
-    def _create_deployment(self, target: Target, pod: Any, notes: Mapping[str, str], after: Sequence[pulumi.Resource]) -> None:
-        labels = dict(target.labels)
-        metadata: Any = {"labels": labels, **({"annotations": notes} if notes else {})}
-        kubernetes.apps.v1.Deployment(
-            f"{self._name}-{target.job}",
-            metadata={"name": target.job, "namespace": MONITORING_NAMESPACE, "labels": labels},
-            spec={"replicas": 1, "selector": {"match_labels": labels}, "template": {"metadata": metadata, "spec": pod}},
-            opts=self._site.options(self, self._namespace, *after, *self._args.after),
-        )
-
     def _create_agents(self) -> None:
-        pods = {NODE_EXPORTER: agents.node_exporter(self._site)}
-        if self._args.cluster.gpus:
-            pods[DCGM_EXPORTER] = agents.dcgm_exporter(self._site, self._args.gpu_selectors)
-        for target, pod in pods.items():
-            labels = dict(target.labels)
-            kubernetes.apps.v1.DaemonSet(
-                f"{self._name}-{target.job}",
-                metadata={"name": target.job, "namespace": target.namespace, "labels": labels},
-                spec={"selector": {"match_labels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod}},
-                opts=self._site.options(self),
-            )
+        agents = {NODE_EXPORTER: pods.node_exporter(self._site)}
+        if self._cluster.gpus:
+            agents[DCGM_EXPORTER] = pods.dcgm_exporter(self._site)
+        for target, pod in agents.items():
+            create_daemon_set(f"{self._name}-{target.job}", _metadata(target), pod, self._site.options(self))
+
+
+def _metadata(target: Target) -> dict[str, Any]:
+    return {"name": target.job, "namespace": target.namespace, "labels": dict(target.labels)}
 
 
 def _yaml(content: Mapping[str, Any]) -> str:
     return yaml.safe_dump(dict(content), sort_keys=False, width=1000)
+
+
+# --- access ----------------------------------------------------------------------------------------------------------
+
+
+def _prometheus_in_cluster() -> list[Any]:
+    """Return permissions to find nodes and to read the metrics of kubelets and Kueue. The permissions do not include
+    `nodes/proxy`, which would let Prometheus run commands in pods."""
+    return [
+        rule("", ["nodes"], READ),
+        rule("", ["nodes/metrics"], ["get"]),
+        {"non_resource_urls": ["/metrics"], "verbs": ["get"]},
+    ]
+
+
+def _prometheus_in_namespace() -> list[Any]:
+    """Return the permission to find pods with metrics."""
+    return [rule("", ["pods"], READ)]
+
+
+def _kube_state_metrics() -> list[Any]:
+    groups: dict[str, list[str]] = {}
+    for resource in pods.RESOURCES:
+        groups.setdefault(_GROUPS[resource], []).append(resource)
+    return [rule(group, names, ["list", "watch"]) for group, names in sorted(groups.items())]
+
+
+def _within_monitoring() -> Any:
+    """Allow ingress only from pods of the same namespace. `kubectl port-forward` still works, because its connection
+    originates inside the pod."""
+    return {"pod_selector": {}, "policy_types": ["Ingress"], "ingress": [{"from_": [{"pod_selector": {}}]}]}
+
+
+def _only_prometheus(labels: Mapping[str, str], ports: Sequence[int]) -> Any:
+    """Allow ingress to these pods only from Prometheus."""
+    source = {
+        "namespace_selector": {"match_labels": {"kubernetes.io/metadata.name": MONITORING_NAMESPACE}},
+        "pod_selector": {"match_labels": dict(PROMETHEUS.labels)},
+    }
+    return {
+        "pod_selector": {"match_labels": dict(labels)},
+        "policy_types": ["Ingress"],
+        "ingress": [{"from_": [source], "ports": [{"port": port, "protocol": "TCP"} for port in ports]}],
+    }

@@ -1,9 +1,10 @@
-"""Tokens that authenticate this program's AWS credentials to an EKS cluster, as `aws eks get-token` creates them.
+"""Kubeconfig of an EKS cluster, and tokens that authenticate AWS credentials to it, as `aws eks get-token` creates them.
 
 https://github.com/kubernetes-sigs/aws-iam-authenticator#api-authorization-from-outside-a-cluster
 """
 
 import base64
+import json
 from typing import Final
 
 PREFIX: Final = "k8s-aws-v1."
@@ -28,3 +29,20 @@ def token(cluster: str, region: str) -> str:
     }
     url = signer.generate_presigned_url(request, region_name=region, expires_in=URL_SECONDS, operation_name="")
     return PREFIX + base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")
+
+
+def kubeconfig(*, name: str, endpoint: str, certificate_authority: str, region: str) -> str:
+    """Return a kubeconfig that authenticates users with their own AWS credentials."""
+    arguments = ["eks", "get-token", "--cluster-name", name, "--region", region, "--output", "json"]
+    command = {"apiVersion": "client.authentication.k8s.io/v1beta1", "command": "aws", "args": arguments}
+    server = {"server": endpoint, "certificate-authority-data": certificate_authority}
+    return json.dumps(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": name,
+            "clusters": [{"name": name, "cluster": server}],
+            "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+            "users": [{"name": name, "user": {"exec": {**command, "interactiveMode": "Never"}}}],
+        }
+    )

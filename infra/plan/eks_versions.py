@@ -1,10 +1,12 @@
-"""EKS add-ons of a stack and their versions."""
+"""EKS add-ons of a stack and their versions, and the upgrade policy of its Kubernetes version. Pure."""
+
+from typing import Literal
 
 from infra.facts.model import Facts
-from infra.naming import ADDONS, EFS_CSI_DRIVER, FSX_CSI_DRIVER, KUBE_PROXY
-from infra.facts import Facts
 from infra.naming import ADDONS, KUBE_PROXY, STORAGE_KINDS
 from infra.settings.stack import Settings
+
+SupportType = Literal["STANDARD", "EXTENDED"]
 
 
 def list_addons(settings: Settings) -> tuple[str, ...]:
@@ -30,3 +32,17 @@ def _choose(settings: Settings, facts: Facts, name: str) -> str | None:
     # https://docs.aws.amazon.com/eks/latest/userguide/managing-kube-proxy.html
     is_older = name == KUBE_PROXY and not (installed or "").startswith(f"v{settings.eks.kubernetes_version}.")
     return installed if installed in versions.offered and not is_older else versions.default
+
+
+def support_type(settings: Settings, facts: Facts) -> SupportType:
+    """Return the upgrade policy, which takes effect when standard support for the Kubernetes version ends.
+
+    New clusters get STANDARD: they must not enter extended support unnoticed, because extended support costs six times as
+    much. An existing cluster keeps its policy. EKS accepts STANDARD only for versions in standard support.
+
+    https://docs.aws.amazon.com/eks/latest/userguide/view-upgrade-policy.html
+    """
+    existing = facts.existing.support_type
+    if existing is not None:
+        return existing
+    return "EXTENDED" if settings.eks.kubernetes_version in facts.extended_support else "STANDARD"
