@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from infra.boot import ec2_node
-from infra.boot.ec2_node import ClusterInfo, NodeRole, SharedMount
+from infra.boot.ec2_node import ClusterInfo, Mount, NodeRole
 from infra.components import iam as policies
 from infra.components.iam import Account
 from infra.naming import LOGIN_USER, Naming
@@ -155,8 +155,9 @@ class HandMade:
         """
         facts = ClusterInfo(STACK, REGION, BUCKET, USER, GROUP, self.role_ids["master"], self.role_ids["worker"])
         content = ec2_node.cluster_file(facts, role, slots=0 if role == "master" else SLOTS, idle_slots=SLOTS, join_seconds=900)
-        mount = SharedMount(self.file_system, self.access_point, "/shared")
-        text = ec2_node.user_data({**content, **changes}, [self.ssh.public_key], mount)
+        options = f"efs _netdev,tls,iam,accesspoint={self.access_point}"
+        mount = Mount("/shared", f"{self.file_system}:/ /shared {options} 0 0")
+        text = ec2_node.user_data({**content, **changes}, [self.ssh.public_key], [mount])
         start = "systemctl start gpumpi-join.service"
         assert text.count(start) == 1
         return text.replace(start, f"echo user data of a {role}\n{then}\n{start}")
